@@ -1,0 +1,286 @@
+//! `linux.resources`: what a container may use (config-linux.md, "Control groups").
+//!
+//! Every type reads JSON as engines write it (absent and `null` mean the same, unknown members are
+//! skipped) and round-trips through postcard, which the container record uses.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// `linux.resources`. The default asks for nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Resources {
+    /// Device access rules; later rules win over earlier ones.
+    #[serde(deserialize_with = "null_as_default")]
+    pub devices: Vec<DeviceRule>,
+    /// Memory and swap.
+    pub memory: Option<Memory>,
+    /// CPU time and placement.
+    pub cpu: Option<Cpu>,
+    /// Number of tasks.
+    pub pids: Option<Pids>,
+    /// Block device bandwidth.
+    #[serde(rename = "blockIO")]
+    pub block_io: Option<BlockIo>,
+    /// Huge pages, one entry a page size.
+    #[serde(deserialize_with = "null_as_default")]
+    pub hugepage_limits: Vec<HugepageLimit>,
+    /// Network class and priorities; cgroup v1 only.
+    pub network: Option<Network>,
+    /// RDMA limits by device name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub rdma: BTreeMap<String, Rdma>,
+    /// cgroup v2 files by name, written as they are.
+    #[serde(deserialize_with = "null_as_default")]
+    pub unified: BTreeMap<String, String>,
+}
+
+/// One entry of `linux.resources.devices`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceRule {
+    /// Whether the access is granted or refused.
+    #[serde(default)]
+    pub allow: bool,
+    /// The kind of device; all kinds if absent.
+    #[serde(rename = "type", default, deserialize_with = "null_as_default")]
+    pub kind: DeviceKind,
+    /// Major number; absent or -1 is every major.
+    #[serde(default)]
+    pub major: Option<i64>,
+    /// Minor number; absent or -1 is every minor.
+    #[serde(default)]
+    pub minor: Option<i64>,
+    /// Any of `r`, `w` and `m` (mknod); must not be empty.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub access: String,
+}
+
+/// The kind of device a [`DeviceRule`] is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceKind {
+    /// `a`: character and block devices.
+    #[default]
+    #[serde(rename = "a", alias = "")]
+    All,
+    /// `b`: block devices.
+    #[serde(rename = "b")]
+    Block,
+    /// `c`: character devices.
+    #[serde(rename = "c")]
+    Char,
+}
+
+/// `linux.resources.memory`. Sizes are bytes; -1 is unlimited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Memory {
+    /// Hard limit.
+    pub limit: Option<i64>,
+    /// Soft limit.
+    pub reservation: Option<i64>,
+    /// Limit of memory and swap together.
+    pub swap: Option<i64>,
+    /// Kernel memory limit; deprecated, v1 only, without effect since Linux 5.4.
+    pub kernel: Option<i64>,
+    /// Kernel TCP buffer limit; deprecated, v1 only.
+    #[serde(rename = "kernelTCP")]
+    pub kernel_tcp: Option<i64>,
+    /// 0 to 100; v1 only.
+    pub swappiness: Option<u64>,
+    /// Pause tasks at the limit instead of killing one; v1 only.
+    #[serde(rename = "disableOOMKiller")]
+    pub disable_oom_killer: Option<bool>,
+    /// Account children to their parents; always so on v2 and since Linux 5.11.
+    pub use_hierarchy: Option<bool>,
+    /// Refuse an update to a limit below the present usage.
+    pub check_before_update: Option<bool>,
+}
+
+/// `linux.resources.cpu`. Times are microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Cpu {
+    /// Relative weight, 2 to 262144.
+    pub shares: Option<u64>,
+    /// CPU time per period; -1 is unlimited.
+    pub quota: Option<i64>,
+    /// Unused quota that may be saved up.
+    pub burst: Option<u64>,
+    /// Length of a period.
+    pub period: Option<u64>,
+    /// Realtime CPU time per realtime period; v1 only.
+    pub realtime_runtime: Option<i64>,
+    /// Length of a realtime period; v1 only.
+    pub realtime_period: Option<u64>,
+    /// CPUs as a list such as `0-3,7`; empty is inherited.
+    #[serde(deserialize_with = "null_as_default")]
+    pub cpus: String,
+    /// Memory nodes as a list; empty is inherited.
+    #[serde(deserialize_with = "null_as_default")]
+    pub mems: String,
+    /// 1 makes the group SCHED_IDLE (Linux 5.15).
+    pub idle: Option<i64>,
+}
+
+/// `linux.resources.pids`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pids {
+    /// Most tasks at a time; -1 is unlimited.
+    pub limit: Option<i64>,
+}
+
+/// `linux.resources.blockIO`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BlockIo {
+    /// Relative weight, 10 to 1000.
+    pub weight: Option<u16>,
+    /// Weight against child groups, 10 to 1000; v1 only.
+    pub leaf_weight: Option<u16>,
+    /// Weights of single devices.
+    #[serde(deserialize_with = "null_as_default")]
+    pub weight_device: Vec<WeightDevice>,
+    /// Bytes read a second.
+    #[serde(deserialize_with = "null_as_default")]
+    pub throttle_read_bps_device: Vec<ThrottleDevice>,
+    /// Bytes written a second.
+    #[serde(deserialize_with = "null_as_default")]
+    pub throttle_write_bps_device: Vec<ThrottleDevice>,
+    /// Reads a second.
+    #[serde(rename = "throttleReadIOPSDevice", deserialize_with = "null_as_default")]
+    pub throttle_read_iops_device: Vec<ThrottleDevice>,
+    /// Writes a second.
+    #[serde(rename = "throttleWriteIOPSDevice", deserialize_with = "null_as_default")]
+    pub throttle_write_iops_device: Vec<ThrottleDevice>,
+}
+
+/// A block device's own weight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WeightDevice {
+    /// Major number.
+    pub major: i64,
+    /// Minor number.
+    pub minor: i64,
+    /// Relative weight, 10 to 1000.
+    #[serde(default)]
+    pub weight: Option<u16>,
+    /// Weight against child groups, 10 to 1000; v1 only.
+    #[serde(default)]
+    pub leaf_weight: Option<u16>,
+}
+
+/// A block device's rate limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThrottleDevice {
+    /// Major number.
+    pub major: i64,
+    /// Minor number.
+    pub minor: i64,
+    /// Bytes or operations a second; 0 is unlimited.
+    pub rate: u64,
+}
+
+/// One entry of `linux.resources.hugepageLimits`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HugepageLimit {
+    /// Page size as the kernel names it, such as `2MB`.
+    pub page_size: String,
+    /// Bytes.
+    pub limit: u64,
+}
+
+/// `linux.resources.network`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Network {
+    /// net_cls class of outgoing packets.
+    #[serde(rename = "classID")]
+    pub class_id: Option<u32>,
+    /// net_prio priorities.
+    #[serde(deserialize_with = "null_as_default")]
+    pub priorities: Vec<InterfacePriority>,
+}
+
+/// The priority of one network interface's traffic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfacePriority {
+    /// Interface name.
+    pub name: String,
+    /// Priority; higher goes first.
+    pub priority: u32,
+}
+
+/// RDMA limits of one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Rdma {
+    /// Most HCA handles.
+    pub hca_handles: Option<u32>,
+    /// Most HCA objects.
+    pub hca_objects: Option<u32>,
+}
+
+/// Reads a value, with JSON `null` as the default. Formats that are not self-describing (postcard)
+/// have no null and are read as they were written.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    if deserializer.is_human_readable() {
+        Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    } else {
+        T::deserialize(deserializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_engines_write() {
+        let json = r#"{
+            "devices": [{"allow": false, "access": "rwm"},
+                        {"allow": true, "type": "c", "major": 10, "minor": -1, "access": "rw"}],
+            "memory": {"limit": 1024, "swap": -1, "kernelTCP": 5, "disableOOMKiller": true},
+            "cpu": {"shares": 1024, "realtimeRuntime": 1, "cpus": "0-1"},
+            "pids": {"limit": 10},
+            "blockIO": {"weight": 100, "throttleReadIOPSDevice": [{"major": 8, "minor": 0, "rate": 7}]},
+            "hugepageLimits": [{"pageSize": "2MB", "limit": 9223372036854772000}],
+            "network": {"classID": 1048577, "priorities": [{"name": "eth0", "priority": 500}]},
+            "rdma": {"mlx5_1": {"hcaHandles": 3}},
+            "unified": {"memory.high": "1"},
+            "futureThing": {}
+        }"#;
+        let resources: Resources = serde_json::from_str(json).unwrap();
+        assert_eq!(resources.devices[0].kind, DeviceKind::All);
+        assert_eq!(resources.devices[1].kind, DeviceKind::Char);
+        let memory = resources.memory.as_ref().unwrap();
+        assert_eq!((memory.limit, memory.swap, memory.kernel_tcp), (Some(1024), Some(-1), Some(5)));
+        assert_eq!(resources.cpu.as_ref().unwrap().cpus, "0-1");
+        assert_eq!(resources.block_io.as_ref().unwrap().throttle_read_iops_device[0].rate, 7);
+        assert_eq!(resources.network.as_ref().unwrap().class_id, Some(1_048_577));
+        assert_eq!(resources.rdma["mlx5_1"].hca_handles, Some(3));
+        let again = serde_json::to_string(&resources).unwrap();
+        assert_eq!(serde_json::from_str::<Resources>(&again).unwrap(), resources);
+    }
+
+    #[test]
+    fn null_is_absent() {
+        let json = r#"{"devices": null, "memory": null, "unified": null, "cpu": {"mems": null}}"#;
+        let resources: Resources = serde_json::from_str(json).unwrap();
+        assert_eq!(resources, Resources { cpu: Some(Cpu::default()), ..Resources::default() });
+    }
+
+    #[test]
+    fn unknown_device_kind_is_an_error() {
+        let json = r#"{"devices": [{"allow": true, "type": "x", "access": "r"}]}"#;
+        assert!(serde_json::from_str::<Resources>(json).is_err());
+    }
+}
