@@ -1,0 +1,67 @@
+//! Small files, whole: reading and writing by directory descriptor.
+
+use alloc_crate::string::String;
+use alloc_crate::vec::Vec;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, read};
+use rustix::path::Arg;
+
+/// Reads all of `fd`.
+///
+/// # Errors
+/// Those of read(2).
+pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    read_into(fd, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
+    let size = rustix::fs::fstat(fd.as_fd()).map_or(0, |stat| stat.st_size);
+    bytes.reserve(usize::try_from(size).unwrap_or(0).clamp(512, 1 << 24) + 1);
+    loop {
+        if bytes.spare_capacity_mut().is_empty() {
+            bytes.reserve(bytes.len());
+        }
+        match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Reads the file `path`, relative to `dir`.
+///
+/// # Errors
+/// Those of openat(2) and read(2).
+pub fn read_at(dir: impl AsFd, path: impl Arg) -> Result<Vec<u8>, Errno> {
+    read_all(openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Reads the file `path` as text; EILSEQ if it is not UTF-8.
+///
+/// # Errors
+/// Those of open(2) and read(2).
+pub fn read_text(path: impl Arg) -> Result<String, Errno> {
+    String::from_utf8(read_at(CWD, path)?).map_err(|_| Errno::ILSEQ)
+}
+
+/// Writes `bytes` to the existing file `path`, relative to `dir`, in one write as procfs and cgroupfs
+/// want it.
+///
+/// # Errors
+/// Those of openat(2) and write(2).
+pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errno> {
+    let fd = openat(dir, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(fd, bytes).map(drop)
+}
+
+/// Opens a directory for use as a base.
+///
+/// # Errors
+/// Those of openat(2).
+pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
+    openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}

@@ -1,0 +1,52 @@
+//! Session keyrings, keyctl(2).
+
+use core::ffi::CStr;
+use rustix::io::Errno;
+
+const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
+const KEYCTL_DESCRIBE: usize = 6;
+const KEYCTL_SETPERM: usize = 5;
+
+/// Leaves the caller's session keyring for a new one of this name; returns its id.
+///
+/// # Errors
+/// ENOSYS without CONFIG_KEYS, EPERM in some sandboxes, EDQUOT.
+pub fn join_session(name: &CStr) -> Result<usize, Errno> {
+    // SAFETY: a NUL-terminated name.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::KEYCTL,
+            [KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr().addr()],
+        )
+    }
+}
+
+/// Lets the key's owner search it, besides the permissions it has (as runc does, so that a process
+/// that changed its user can still use its session keyring).
+///
+/// # Errors
+/// Those of keyctl(2).
+pub fn allow_owner_search(key: usize) -> Result<(), Errno> {
+    const OWNER_SEARCH: u32 = 0x0008_0000;
+    let mut text = [0u8; 256];
+    // SAFETY: the buffer is writable for the length given.
+    let len = unsafe {
+        crate::raw::call(
+            crate::raw::nr::KEYCTL,
+            [KEYCTL_DESCRIBE, key, text.as_mut_ptr().addr(), text.len()],
+        )
+    }?;
+    // "type;uid;gid;perm;description", perm in hexadecimal.
+    let described = text.get(..len.min(text.len())).unwrap_or_default();
+    let field = described.split(|&b| b == b';').nth(3).ok_or(Errno::INVAL)?;
+    let field = core::str::from_utf8(field).map_err(|_| Errno::INVAL)?;
+    let mode = u32::from_str_radix(field, 16).map_err(|_| Errno::INVAL)?;
+    // SAFETY: no pointers.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::KEYCTL,
+            [KEYCTL_SETPERM, key, (mode | OWNER_SEARCH) as usize],
+        )
+    }
+    .map(drop)
+}

@@ -1,0 +1,27 @@
+//! What rustix lacks: system calls with typed arguments, one subject a file.
+//!
+//! All `unsafe` of the project lives here and in `launch`. Where rustix has a call, it is used.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc as alloc_crate;
+
+pub mod alloc;
+pub mod clone;
+pub mod errno;
+mod error;
+pub mod exec;
+pub mod fs;
+pub mod keyring;
+pub mod mount;
+pub mod net;
+pub mod ns;
+pub mod raw;
+pub mod seccomp;
+pub mod shared;
+pub mod signal;
+pub mod start;
+pub mod stdio;
+
+pub use error::{Context, Error};
+pub use rustix::io::Errno;
+pub use start::Args;

@@ -1,0 +1,79 @@
+//! mount_setattr(2), Linux 5.12: flags and propagation of a mount by descriptor, a whole tree at once.
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+
+pub use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
+
+/// Attribute bits of mount_setattr(2) and fsmount(2).
+pub mod attr {
+    /// Read-only.
+    pub const RDONLY: u64 = 0x1;
+    /// No set-user-ID.
+    pub const NOSUID: u64 = 0x2;
+    /// No devices.
+    pub const NODEV: u64 = 0x4;
+    /// No execution.
+    pub const NOEXEC: u64 = 0x8;
+    /// The field of access time modes.
+    pub const ATIME: u64 = 0x70;
+}
+
+/// Propagation types of mount(2).
+pub mod propagation {
+    /// Nothing travels.
+    pub const PRIVATE: u64 = 1 << 18;
+    /// Receives, does not send.
+    pub const SLAVE: u64 = 1 << 19;
+    /// Sends and receives.
+    pub const SHARED: u64 = 1 << 20;
+    /// Private, and may not be bound.
+    pub const UNBINDABLE: u64 = 1 << 17;
+}
+
+/// `struct mount_attr`: what to set, what to clear, and the propagation (0 leaves it).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MountAttr {
+    /// MOUNT_ATTR_* bits to set.
+    pub set: u64,
+    /// MOUNT_ATTR_* bits to clear; to change the access time mode, the whole field.
+    pub clear: u64,
+    /// One of [`propagation`], or 0.
+    pub propagation: u64,
+    /// A user namespace's descriptor with MOUNT_ATTR_IDMAP in `set`.
+    pub userns_fd: u64,
+}
+
+impl MountAttr {
+    /// Whether the call would change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.set == 0 && self.clear == 0 && self.propagation == 0
+    }
+}
+
+/// Changes the mount that `fd` refers to, with all mounts below it if `recursive`.
+///
+/// # Errors
+/// Those of mount_setattr(2); ENOSYS before Linux 5.12.
+pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> Result<(), Errno> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const AT_RECURSIVE: usize = 0x8000;
+    let flags = if recursive { AT_EMPTY_PATH | AT_RECURSIVE } else { AT_EMPTY_PATH };
+    // SAFETY: the path is an empty C string, the structure is valid for the size given.
+    unsafe {
+        crate::raw::call(
+            crate::raw::MOUNT_SETATTR,
+            [
+                fd.as_raw_fd() as usize,
+                c"".as_ptr().addr(),
+                flags,
+                (&raw const *attr).addr(),
+                size_of::<MountAttr>(),
+            ],
+        )
+    }
+    .map(drop)
+}

@@ -1,0 +1,36 @@
+//! The loopback interface, up: the one thing a fresh network namespace needs from a runtime.
+
+use rustix::fd::AsRawFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+const SIOCSIFFLAGS: usize = 0x8914;
+const IFF_UP: u16 = 1;
+
+/// `struct ifreq` (netdevice(7)) with the flags member of its union.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+/// Brings `lo` of the current network namespace up.
+///
+/// # Errors
+/// Those of socket(2) and netdevice(7).
+pub fn loopback_up() -> Result<(), Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let mut request = InterfaceRequest { name: [0; 16], flags: IFF_UP, rest: [0; 22] };
+    if let Some(name) = request.name.get_mut(..2) {
+        name.copy_from_slice(b"lo");
+    }
+    // SAFETY: SIOCSIFFLAGS reads a struct ifreq, which is 40 bytes.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::IOCTL,
+            [socket.as_raw_fd() as usize, SIOCSIFFLAGS, (&raw const request).addr()],
+        )
+    }
+    .map(drop)
+}

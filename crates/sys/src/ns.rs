@@ -1,0 +1,45 @@
+//! setns(2) and unshare(2).
+
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
+
+use crate::clone::CloneFlags;
+
+/// Joins the namespace behind `fd`, which must be of the type in `kind` (one flag).
+///
+/// # Errors
+/// Those of setns(2): EINVAL if the namespace is of another type.
+pub fn join(fd: BorrowedFd<'_>, kind: CloneFlags) -> Result<(), Errno> {
+    let link = match kind {
+        CloneFlags::NEWNS => LinkNameSpaceType::Mount,
+        CloneFlags::NEWCGROUP => LinkNameSpaceType::ControlGroup,
+        CloneFlags::NEWUTS => LinkNameSpaceType::HostNameAndNISDomainName,
+        CloneFlags::NEWIPC => LinkNameSpaceType::InterProcessCommunication,
+        CloneFlags::NEWUSER => LinkNameSpaceType::User,
+        CloneFlags::NEWPID => LinkNameSpaceType::ProcessID,
+        CloneFlags::NEWNET => LinkNameSpaceType::Network,
+        CloneFlags::NEWTIME => LinkNameSpaceType::Time,
+        _ => return Err(Errno::INVAL),
+    };
+    rustix::thread::move_into_link_name_space(fd, Some(link))
+}
+
+/// Joins several namespaces of the process behind `pidfd` in one step (Linux 5.8).
+///
+/// # Errors
+/// Those of setns(2); nothing is joined then.
+pub fn join_process(pidfd: BorrowedFd<'_>, kinds: CloneFlags) -> Result<(), Errno> {
+    let kinds = ThreadNameSpaceType::from_bits_retain(kinds.bits() as u32);
+    rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
+}
+
+/// Leaves the namespaces in `kinds` for new ones.
+///
+/// # Errors
+/// Those of unshare(2).
+pub fn unshare(kinds: CloneFlags) -> Result<(), Errno> {
+    // SAFETY: only namespace flags; CLONE_FILES, which would unshare the descriptor table from other
+    // threads, is not among CloneFlags.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::from_bits_retain(kinds.bits() as u32)) }
+}

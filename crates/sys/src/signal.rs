@@ -1,0 +1,85 @@
+//! Signals: the mask, signalfd(2), and sending by descriptor or number.
+
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+const SIG_SETMASK: usize = 2;
+
+/// A set of signals, signal n at bit n−1, as the kernel has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SignalSet(pub u64);
+
+impl SignalSet {
+    /// Every signal.
+    pub const ALL: Self = Self(u64::MAX);
+    /// None.
+    pub const EMPTY: Self = Self(0);
+}
+
+/// Replaces the mask of blocked signals; returns the old one.
+///
+/// # Errors
+/// None in practice.
+pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
+    let mut old = 0u64;
+    // SAFETY: both sets are 8 bytes, as the last argument says.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::RT_SIGPROCMASK,
+            [SIG_SETMASK, (&raw const set.0).addr(), (&raw mut old).addr(), 8],
+        )
+    }?;
+    Ok(SignalSet(old))
+}
+
+/// A descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
+///
+/// # Errors
+/// Those of signalfd(2).
+pub fn signalfd(set: SignalSet) -> Result<OwnedFd, Errno> {
+    const SFD_CLOEXEC_NONBLOCK: usize = 0o2_000_000 | 0o4000;
+    // SAFETY: the set is 8 bytes; on success the kernel returns a new descriptor.
+    unsafe {
+        let fd = crate::raw::call(
+            crate::raw::nr::SIGNALFD4,
+            [usize::MAX, (&raw const set.0).addr(), 8, SFD_CLOEXEC_NONBLOCK],
+        )?;
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+/// Reads one signal's number from a [`signalfd`].
+///
+/// # Errors
+/// EAGAIN if none is pending.
+pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    let mut info = [0u8; 128];
+    rustix::io::read(fd, &mut info)?;
+    let [a, b, c, d, ..] = info;
+    Ok(i32::from_ne_bytes([a, b, c, d]))
+}
+
+/// Sends `signal` to the process behind `pidfd`; 0 only asks whether it is there.
+///
+/// # Errors
+/// ESRCH if it is gone; EINVAL for a number that is no signal; EPERM.
+pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no siginfo is passed.
+    unsafe {
+        crate::raw::call(
+            crate::raw::PIDFD_SEND_SIGNAL,
+            [pidfd.as_raw_fd() as usize, signal as usize, 0, 0],
+        )
+    }
+    .map(drop)
+}
+
+/// Sends `signal` to `pid` by pidfd, so that only a process that exists now is hit.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_to(pid: Pid, signal: i32) -> Result<(), Errno> {
+    let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+    send(rustix::fd::AsFd::as_fd(&pidfd), signal)
+}
