@@ -6,6 +6,7 @@
 extern crate alloc as alloc_crate;
 
 pub mod alloc;
+pub mod bpf;
 pub mod clone;
 pub mod errno;
 mod error;

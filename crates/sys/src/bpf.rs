@@ -1,0 +1,229 @@
+//! bpf(2): the commands that a cgroup's device program needs.
+
+use alloc_crate::vec;
+use alloc_crate::vec::Vec;
+use core::ffi::CStr;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+const BPF_PROG_LOAD: usize = 5;
+const BPF_OBJ_PIN: usize = 6;
+const BPF_OBJ_GET: usize = 7;
+const BPF_PROG_ATTACH: usize = 8;
+const BPF_PROG_DETACH: usize = 9;
+const BPF_PROG_GET_FD_BY_ID: usize = 14;
+const BPF_PROG_QUERY: usize = 17;
+
+const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+const BPF_CGROUP_DEVICE: u32 = 6;
+const BPF_F_ALLOW_MULTI: u32 = 1 << 1;
+const BPF_F_REPLACE: u32 = 1 << 2;
+
+/// `struct bpf_insn`: one eBPF instruction.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u8,
+    /// Destination register in the low four bits, source register in the high four
+    /// (little endian, which every supported architecture is).
+    pub registers: u8,
+    /// Jump distance in instructions, or offset of a memory access in bytes.
+    pub offset: i16,
+    /// Immediate operand.
+    pub immediate: i32,
+}
+
+/// The head of `union bpf_attr` for BPF_PROG_LOAD. The kernel reads what is left out as zero.
+#[repr(C)]
+#[derive(Default)]
+struct Load {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buffer: u64,
+}
+
+/// BPF_PROG_ATTACH and BPF_PROG_DETACH.
+#[repr(C)]
+#[derive(Default)]
+struct Attach {
+    target_fd: u32,
+    program_fd: u32,
+    attach_type: u32,
+    flags: u32,
+    replaced_fd: u32,
+}
+
+/// BPF_PROG_QUERY, in full: newer kernels write the revision back without looking at the size.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    target_fd: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    program_ids: u64,
+    program_count: u32,
+    padding: u32,
+    program_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    revision: u64,
+}
+
+/// BPF_OBJ_PIN and BPF_OBJ_GET.
+#[repr(C)]
+#[derive(Default)]
+struct Object {
+    path: u64,
+    fd: u32,
+    file_flags: u32,
+}
+
+/// BPF_PROG_GET_FD_BY_ID.
+#[repr(C)]
+#[derive(Default)]
+struct ById {
+    id: u32,
+    next_id: u32,
+    open_flags: u32,
+}
+
+/// Issues a bpf(2) command on its attributes.
+///
+/// # Safety
+/// `attributes` must be the layout that `command` reads, and every pointer in it valid for the
+/// length given beside it.
+unsafe fn bpf<T>(command: usize, attributes: &mut T) -> Result<usize, Errno> {
+    let address = (&raw mut *attributes).expose_provenance();
+    // SAFETY: the structure is valid for its own size; the caller answers for what it points to.
+    unsafe { crate::raw::call(crate::raw::nr::BPF, [command, address, size_of::<T>()]) }
+}
+
+/// Takes over a descriptor that bpf(2) has just returned.
+fn owned(fd: usize) -> OwnedFd {
+    // SAFETY: the kernel returned this descriptor to us a moment ago; nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+fn number(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd() as u32
+}
+
+/// Loads and verifies a program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15). The descriptor is
+/// close-on-exec.
+///
+/// # Errors
+/// EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8); EACCES or EINVAL if the verifier refuses it;
+/// E2BIG if it is too long.
+pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<OwnedFd, Errno> {
+    let mut load = Load {
+        program_type: BPF_PROG_TYPE_CGROUP_DEVICE,
+        instruction_count: u32::try_from(program.len()).map_err(|_| Errno::TOOBIG)?,
+        instructions: program.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+        ..Load::default()
+    };
+    // SAFETY: program and license live until the call returns; the count is the slice's own.
+    unsafe { bpf(BPF_PROG_LOAD, &mut load) }.map(owned)
+}
+
+/// Attaches a device program to a cgroup v2 directory, beside others (BPF_F_ALLOW_MULTI) or in the
+/// place of `replaced` (BPF_F_REPLACE, Linux 5.6). An O_PATH descriptor of the directory will do.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids it; EINVAL for `replaced`
+/// on an older kernel; ENOENT if `replaced` is not attached there; EBADF if it is no cgroup v2.
+pub fn attach_device_program(
+    cgroup: BorrowedFd<'_>,
+    program: BorrowedFd<'_>,
+    replaced: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
+    let mut attach = Attach {
+        target_fd: number(cgroup),
+        program_fd: number(program),
+        attach_type: BPF_CGROUP_DEVICE,
+        flags: BPF_F_ALLOW_MULTI,
+        replaced_fd: 0,
+    };
+    if let Some(replaced) = replaced {
+        attach.flags |= BPF_F_REPLACE;
+        attach.replaced_fd = number(replaced);
+    }
+    // SAFETY: the structure holds no pointers.
+    unsafe { bpf(BPF_PROG_ATTACH, &mut attach) }.map(drop)
+}
+
+/// Detaches a device program from a cgroup v2 directory.
+///
+/// # Errors
+/// ENOENT if it is not attached there; EPERM.
+pub fn detach_device_program(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut attach = Attach {
+        target_fd: number(cgroup),
+        program_fd: number(program),
+        attach_type: BPF_CGROUP_DEVICE,
+        ..Attach::default()
+    };
+    // SAFETY: the structure holds no pointers.
+    unsafe { bpf(BPF_PROG_DETACH, &mut attach) }.map(drop)
+}
+
+/// The ids of the device programs attached to this cgroup itself, not to its ancestors.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN.
+pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
+    // Attached programs are counted in ones; 64 is also the kernel's own limit for a cgroup
+    // (BPF_CGROUP_MAX_PROGS), so that one call always suffices.
+    let mut ids = vec![0u32; 64];
+    let mut query = Query {
+        target_fd: number(cgroup),
+        attach_type: BPF_CGROUP_DEVICE,
+        program_ids: ids.as_mut_ptr().expose_provenance() as u64,
+        program_count: ids.len() as u32,
+        ..Query::default()
+    };
+    // SAFETY: the id buffer is as long as program_count says and outlives the call.
+    unsafe { bpf(BPF_PROG_QUERY, &mut query) }?;
+    ids.truncate(query.program_count as usize);
+    Ok(ids)
+}
+
+/// Opens a loaded program by its id.
+///
+/// # Errors
+/// ENOENT if it is gone; EPERM without CAP_SYS_ADMIN or if a security module hides it.
+pub fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
+    let mut by_id = ById { id, ..ById::default() };
+    // SAFETY: the structure holds no pointers.
+    unsafe { bpf(BPF_PROG_GET_FD_BY_ID, &mut by_id) }.map(owned)
+}
+
+/// Pins a program to `path` on a bpf file system, where it lives on without a descriptor.
+///
+/// # Errors
+/// EEXIST; EPERM if `path` is not on a bpf file system; those of path resolution.
+pub fn pin(path: &CStr, program: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut object = Object {
+        path: path.as_ptr().expose_provenance() as u64,
+        fd: number(program),
+        file_flags: 0,
+    };
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    unsafe { bpf(BPF_OBJ_PIN, &mut object) }.map(drop)
+}
+
+/// Opens a pinned program.
+///
+/// # Errors
+/// ENOENT; EACCES if `path` is not a bpf object; EPERM.
+pub fn get_pinned(path: &CStr) -> Result<OwnedFd, Errno> {
+    let mut object = Object { path: path.as_ptr().expose_provenance() as u64, ..Object::default() };
+    // SAFETY: the path is NUL-terminated and outlives the call.
+    unsafe { bpf(BPF_OBJ_GET, &mut object) }.map(owned)
+}
