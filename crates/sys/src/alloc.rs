@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn blocks_are_disjoint_aligned_and_used_again() {
-        let heap = Allocator::new();
+        static HEAP: Allocator = Allocator::new();
+        let heap = &HEAP;
         let mut live: Vec<(*mut u8, Layout)> = Vec::new();
         let mut seed = 7usize;
         for round in 0..5000 {
@@ -165,7 +166,8 @@ mod tests {
 
     #[test]
     fn absurd_requests_fail_cleanly() {
-        let heap = Allocator::new();
+        static HEAP: Allocator = Allocator::new();
+        let heap = &HEAP;
         // SAFETY: nothing is written.
         unsafe {
             assert!(heap.alloc(Layout::from_size_align(1 << 46, 8).unwrap()).is_null());

@@ -101,11 +101,8 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
             [(&raw const arguments).addr(), size_of::<Arguments>()],
         )
     }?;
-    match Pid::from_raw(pid as i32) {
-        None => Ok(Clone::Child),
-        // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
-        Some(pid) => {
-            Ok(Clone::Parent(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }))
-        }
-    }
+    let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
+    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Clone::Parent(Child { pid, pidfd }))
 }
