@@ -4,27 +4,24 @@ use core::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// An array of `T` in a shared anonymous mapping, zeroed. It lives as long as the process.
+/// Entries of `N` words each in a shared anonymous mapping, zeroed. It lives as long as the process.
 #[derive(Debug, Clone, Copy)]
-pub struct Shared<T: 'static> {
-    first: NonNull<T>,
+pub struct Shared<const N: usize> {
+    first: NonNull<[u64; N]>,
     len: usize,
 }
 
-impl<T: Copy> Shared<T> {
-    /// Maps room for `len` values; all-zero bytes must be a valid `T`.
-    ///
-    /// # Safety
-    /// A `T` of zero bytes must be valid.
+impl<const N: usize> Shared<N> {
+    /// Maps room for `len` entries; only what is written takes memory.
     ///
     /// # Errors
     /// ENOMEM.
-    pub unsafe fn zeroed(len: usize) -> Result<Self, Errno> {
+    pub fn zeroed(len: usize) -> Result<Self, Errno> {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let address = unsafe {
             mmap_anonymous(
                 core::ptr::null_mut(),
-                len * size_of::<T>(),
+                len * size_of::<[u64; N]>(),
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
             )
@@ -33,22 +30,20 @@ impl<T: Copy> Shared<T> {
         Ok(Self { first, len })
     }
 
-    /// Stores a value; out of range is ignored and reported as `false`.
-    pub fn set(&self, index: usize, value: T) -> bool {
-        if index >= self.len {
-            return false;
+    /// Stores an entry; out of range is ignored. One process writes an entry, others may read it.
+    pub fn set(&self, index: usize, value: [u64; N]) {
+        if index < self.len {
+            // SAFETY: in range of a mapping that is never unmapped.
+            unsafe { self.first.add(index).write_volatile(value) };
         }
-        // SAFETY: in range; each actor writes only its own half, see trace::Recorder.
-        unsafe { self.first.add(index).write_volatile(value) };
-        true
     }
 
-    /// Reads a value.
-    pub fn get(&self, index: usize) -> Option<T> {
+    /// Reads an entry.
+    pub fn get(&self, index: usize) -> Option<[u64; N]> {
         if index >= self.len {
             return None;
         }
-        // SAFETY: in range; the bytes are always a valid T by zeroed's contract and set.
+        // SAFETY: in range, and any bytes are a valid array of words.
         Some(unsafe { self.first.add(index).read_volatile() })
     }
 }
