@@ -1,0 +1,160 @@
+//! A case's private world.
+
+use crate::bundle::Bundle;
+use crate::leak;
+use crate::rootfs;
+use crate::runtime::Call;
+use crate::view::View;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Numbers containers through the whole run.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A directory, a state root and the containers made in it.
+pub struct Bed {
+    /// The view all of the run is in.
+    pub view: View,
+    /// The case's own directory.
+    pub dir: PathBuf,
+    shared: PathBuf,
+    runtime: PathBuf,
+    calls: AtomicUsize,
+    ids: Mutex<Vec<String>>,
+}
+
+impl Bed {
+    /// A bed below `shared`, which lives as long as the run.
+    ///
+    /// # Panics
+    /// When the directory can't be made.
+    #[must_use]
+    pub fn new(view: View, runtime: &Path, shared: &Path) -> Self {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = shared.join(format!("bed{number}"));
+        fs::create_dir(&dir).expect("make bed");
+        Self {
+            view,
+            dir,
+            shared: shared.to_owned(),
+            runtime: runtime.to_owned(),
+            calls: AtomicUsize::new(0),
+            ids: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The state root given as `--root`.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    /// The runtime under test.
+    #[must_use]
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// A container id that nothing else on the machine has.
+    ///
+    /// # Panics
+    /// Never in practice: only when another case panicked while taking an id.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("df{}-{number}", std::process::id());
+        self.ids.lock().expect("ids").push(id.clone());
+        id
+    }
+
+    /// A call with this bed's `--root`, and a JSON log of its own.
+    pub fn call<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
+        let (stem, log) = self.call_files();
+        let mut all: Vec<OsString> = vec![
+            "--root".into(),
+            self.root().into(),
+            "--log".into(),
+            log.clone().into(),
+            "--log-format".into(),
+            "json".into(),
+        ];
+        all.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
+        Call::new(&self.runtime, &stem, &log, &all)
+    }
+
+    /// A call with exactly these arguments.
+    pub fn call_bare<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
+        let (stem, log) = self.call_files();
+        let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
+        Call::new(&self.runtime, &stem, &log, &all)
+    }
+
+    /// A call of another program, under the same deadline.
+    pub fn program<A: AsRef<OsStr>>(&self, program: &str, args: &[A]) -> Call {
+        let (stem, log) = self.call_files();
+        let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
+        Call::new(Path::new(program), &stem, &log, &all)
+    }
+
+    fn call_files(&self) -> (PathBuf, PathBuf) {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        (self.dir.join(format!("call{number}")), self.dir.join(format!("call{number}.log")))
+    }
+
+    /// A new bundle with a rootfs of its own.
+    #[must_use]
+    pub fn bundle(&self) -> Bundle<'_> {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = self.dir.join(format!("bundle{number}"));
+        rootfs::make(&dir.join("rootfs"), &self.shared);
+        Bundle::new(self, dir)
+    }
+
+    /// Deletes every container of the case through the runtime, then names
+    /// what is left anywhere.
+    ///
+    /// # Panics
+    /// Never in practice, see [`Bed::id`].
+    #[must_use]
+    pub fn finish(&self) -> Vec<String> {
+        let ids = self.ids.lock().expect("ids").clone();
+        let mut left = Vec::new();
+        for id in &ids {
+            if !self.root().join(id).exists() {
+                continue;
+            }
+            let outcome = self.call(&["delete", "--force", id]).run();
+            if outcome.code() != 0 {
+                left.push(format!("delete --force failed: {outcome}"));
+            }
+            if self.root().join(id).exists() {
+                left.push(format!("state left behind: {}", self.root().join(id).display()));
+            }
+        }
+        let mut found = leak::find(self.view, &self.dir, &ids);
+        // An exiting process may need a moment to vanish.
+        for _ in 0..100 {
+            if found.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            found = leak::find(self.view, &self.dir, &ids);
+        }
+        left.extend(found);
+        left
+    }
+
+    /// Removes the directory, and by force what a failed case left.
+    ///
+    /// # Panics
+    /// Never in practice, see [`Bed::id`].
+    pub fn remove(&self, clean: bool) {
+        if !clean {
+            leak::sweep(self.view, &self.ids.lock().expect("ids"));
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,230 @@
+//! A bundle: a rootfs and a config.json built in code.
+
+use crate::bed::Bed;
+use crate::cgroups;
+use crate::container::Container;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+/// What Podman gives a container by default.
+pub const CAPABILITIES: &[&str] = &[
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETFCAP",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+    "CAP_SYS_CHROOT",
+];
+
+/// A bundle being described.
+pub struct Bundle<'a> {
+    bed: &'a Bed,
+    /// The bundle directory; its root filesystem is `rootfs/`.
+    pub dir: PathBuf,
+    /// The configuration as it will be written.
+    pub config: Value,
+}
+
+impl<'a> Bundle<'a> {
+    pub(crate) fn new(bed: &'a Bed, dir: PathBuf) -> Self {
+        let mut bundle = Self { bed, dir, config: base() };
+        if bed.view.has_v1() {
+            // A device rule in v2 is an eBPF program: the cases that want one ask for it.
+            bundle = bundle.set("/linux/resources", json!({ "devices": [{ "allow": false, "access": "rwm" }] }));
+        }
+        bundle
+    }
+
+    /// The root filesystem's directory.
+    #[must_use]
+    pub fn rootfs(&self) -> PathBuf {
+        self.dir.join("rootfs")
+    }
+
+    /// Sets the process's arguments.
+    #[must_use]
+    pub fn args(self, args: &[&str]) -> Self {
+        self.set("/process/args", json!(args))
+    }
+
+    /// Runs `script` by the container's shell.
+    #[must_use]
+    pub fn sh(self, script: &str) -> Self {
+        self.args(&["/bin/sh", "-c", script])
+    }
+
+    /// Sets the value at a JSON pointer; objects on the way are made.
+    ///
+    /// # Panics
+    /// When the pointer leads through something that is no object.
+    #[must_use]
+    pub fn set(mut self, pointer: &str, value: Value) -> Self {
+        let mut at = &mut self.config;
+        for key in pointer.trim_start_matches('/').split('/') {
+            if at.is_null() {
+                *at = json!({});
+            }
+            at = match at {
+                Value::Array(items) => {
+                    let index: usize = key.parse().expect("array index");
+                    &mut items[index]
+                }
+                other => &mut other[key],
+            };
+        }
+        *at = value;
+        self
+    }
+
+    /// Appends to the array at a JSON pointer, which is made if missing.
+    ///
+    /// # Panics
+    /// When the pointer leads to something that is no array.
+    #[must_use]
+    pub fn push(self, pointer: &str, value: Value) -> Self {
+        let mut items = match self.config.pointer(pointer) {
+            Some(Value::Array(items)) => items.clone(),
+            None | Some(Value::Null) => Vec::new(),
+            Some(other) => panic!("{pointer} is no array: {other}"),
+        };
+        items.push(value);
+        self.set(pointer, Value::Array(items))
+    }
+
+    /// Removes the value at a JSON pointer.
+    ///
+    /// # Panics
+    /// When the pointer has no parent.
+    #[must_use]
+    pub fn unset(mut self, pointer: &str) -> Self {
+        let (parent, key) = pointer.rsplit_once('/').expect("pointer with a parent");
+        if let Some(object) = self.config.pointer_mut(parent).and_then(Value::as_object_mut) {
+            object.remove(key);
+        }
+        self
+    }
+
+    /// Adds a mount.
+    #[must_use]
+    pub fn mount(self, kind: &str, source: &str, destination: &str, options: &[&str]) -> Self {
+        self.push(
+            "/mounts",
+            json!({ "destination": destination, "type": kind, "source": source, "options": options }),
+        )
+    }
+
+    /// Replaces the mount at `destination`.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn remount(mut self, destination: &str, mount: Value) -> Self {
+        let mounts = self.config["mounts"].as_array_mut().expect("mounts");
+        let slot = mounts.iter_mut().find(|mount| mount["destination"] == destination);
+        *slot.expect("mount to replace") = mount;
+        self
+    }
+
+    /// Drops the namespace `kind` from the list.
+    #[must_use]
+    pub fn without_namespace(mut self, kind: &str) -> Self {
+        if let Some(list) = self.config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut) {
+            list.retain(|namespace| namespace["type"] != kind);
+        }
+        self
+    }
+
+    /// Joins the namespace at `path` instead of making a new one.
+    #[must_use]
+    pub fn join_namespace(self, kind: &str, path: &str) -> Self {
+        self.without_namespace(kind).push("/linux/namespaces", json!({ "type": kind, "path": path }))
+    }
+
+    /// Writes the bundle under a fresh container id.
+    #[must_use]
+    pub fn make(self) -> Container<'a> {
+        let id = self.bed.id();
+        self.make_as(&id)
+    }
+
+    /// Writes the bundle for the container `id`. A `cgroupsPath` set before is
+    /// kept.
+    ///
+    /// # Panics
+    /// When the file can't be written.
+    #[must_use]
+    pub fn make_as(mut self, id: &str) -> Container<'a> {
+        if self.config.pointer("/linux/cgroupsPath").is_none() {
+            self = self.set("/linux/cgroupsPath", json!(cgroups::path_of(id)));
+        }
+        let text = serde_json::to_vec_pretty(&self.config).expect("serialise config");
+        fs::write(self.dir.join("config.json"), text).expect("write config.json");
+        Container::new(self.bed, id.to_owned(), self.dir)
+    }
+}
+
+/// The configuration that cases start from: Podman's defaults without seccomp.
+#[must_use]
+pub fn base() -> Value {
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": false,
+            "user": { "uid": 0, "gid": 0, "umask": 0o22 },
+            "args": ["/bin/sleep", "1000"],
+            "env": [
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "TERM=xterm",
+                "container=podman",
+                "HOME=/root",
+            ],
+            "cwd": "/",
+            "capabilities": {
+                "bounding": CAPABILITIES,
+                "effective": CAPABILITIES,
+                "permitted": CAPABILITIES,
+            },
+            "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024 }],
+        },
+        "root": { "path": "rootfs", "readonly": false },
+        "hostname": "dayfly-test",
+        "mounts": mounts(),
+        "linux": {
+            "namespaces": [
+                { "type": "pid" }, { "type": "network" }, { "type": "ipc" },
+                { "type": "uts" }, { "type": "mount" }, { "type": "cgroup" },
+            ],
+            "maskedPaths": [
+                "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+                "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+                "/sys/fs/selinux", "/sys/dev/block",
+            ],
+            "readonlyPaths": ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+        },
+    })
+}
+
+fn mounts() -> Value {
+    json!([
+        { "destination": "/proc", "type": "proc", "source": "proc",
+          "options": ["nosuid", "noexec", "nodev"] },
+        { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+          "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] },
+        { "destination": "/dev/pts", "type": "devpts", "source": "devpts",
+          "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"] },
+        { "destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue",
+          "options": ["nosuid", "noexec", "nodev"] },
+        { "destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+          "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=64000k"] },
+        { "destination": "/sys", "type": "sysfs", "source": "sysfs",
+          "options": ["nosuid", "noexec", "nodev", "ro"] },
+        { "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
+          "options": ["nosuid", "noexec", "nodev", "relatime", "ro"] },
+    ])
+}

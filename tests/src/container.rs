@@ -1,0 +1,183 @@
+//! A container of a case, and the commands on it.
+
+use crate::bed::Bed;
+use crate::cgroups;
+use crate::runtime::{Call, Outcome};
+use crate::wait;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// A container that may or may not exist yet.
+pub struct Container<'a> {
+    /// The bed it belongs to.
+    pub bed: &'a Bed,
+    /// Its id.
+    pub id: String,
+    /// Its bundle.
+    pub bundle: PathBuf,
+}
+
+impl<'a> Container<'a> {
+    pub(crate) fn new(bed: &'a Bed, id: String, bundle: PathBuf) -> Self {
+        Self { bed, id, bundle }
+    }
+
+    /// `create|run FLAGS --bundle B ID`, not yet made.
+    #[must_use]
+    pub fn bundle_call(&self, verb: &str, flags: &[&str]) -> Call {
+        let bundle = self.bundle.to_string_lossy();
+        let mut args = vec![verb];
+        args.extend(flags);
+        args.extend(["--bundle", &bundle, &self.id]);
+        self.bed.call(&args)
+    }
+
+    /// `VERB FLAGS ID REST`, not yet made.
+    #[must_use]
+    pub fn id_call(&self, verb: &str, flags: &[&str], rest: &[&str]) -> Call {
+        let mut args = vec![verb];
+        args.extend(flags);
+        args.push(&self.id);
+        args.extend(rest);
+        self.bed.call(&args)
+    }
+
+    /// `create`.
+    #[track_caller]
+    pub fn create(&self) -> Outcome {
+        self.bundle_call("create", &[]).run()
+    }
+
+    /// `create` with flags.
+    #[track_caller]
+    pub fn create_with(&self, flags: &[&str]) -> Outcome {
+        self.bundle_call("create", flags).run()
+    }
+
+    /// `run` in the foreground.
+    #[track_caller]
+    pub fn run(&self) -> Outcome {
+        self.bundle_call("run", &[]).run()
+    }
+
+    /// `run` with flags.
+    #[track_caller]
+    pub fn run_with(&self, flags: &[&str]) -> Outcome {
+        self.bundle_call("run", flags).run()
+    }
+
+    /// `run --detach`, asserted.
+    #[track_caller]
+    #[must_use]
+    pub fn detached(self) -> Self {
+        self.run_with(&["--detach"]).ok();
+        self
+    }
+
+    /// `start`.
+    #[track_caller]
+    pub fn start(&self) -> Outcome {
+        self.id_call("start", &[], &[]).run()
+    }
+
+    /// `kill ID SIGNAL`.
+    #[track_caller]
+    pub fn kill(&self, signal: &str) -> Outcome {
+        self.id_call("kill", &[], &[signal]).run()
+    }
+
+    /// `delete`.
+    #[track_caller]
+    pub fn delete(&self) -> Outcome {
+        self.id_call("delete", &[], &[]).run()
+    }
+
+    /// `delete --force`.
+    #[track_caller]
+    pub fn delete_force(&self) -> Outcome {
+        self.id_call("delete", &["--force"], &[]).run()
+    }
+
+    /// `exec ID COMMAND`.
+    #[track_caller]
+    pub fn exec(&self, command: &[&str]) -> Outcome {
+        self.id_call("exec", &[], command).run()
+    }
+
+    /// `exec ID sh -c SCRIPT`.
+    #[track_caller]
+    pub fn sh(&self, script: &str) -> Outcome {
+        self.exec(&["/bin/sh", "-c", script])
+    }
+
+    /// `exec FLAGS ID COMMAND`.
+    #[track_caller]
+    pub fn exec_with(&self, flags: &[&str], command: &[&str]) -> Outcome {
+        self.id_call("exec", flags, command).run()
+    }
+
+    /// The parsed output of `state`.
+    ///
+    /// # Panics
+    /// When the command fails or prints no JSON.
+    #[track_caller]
+    #[must_use]
+    pub fn state(&self) -> Value {
+        let outcome = self.id_call("state", &[], &[]).run().ok();
+        match serde_json::from_str(&outcome.stdout) {
+            Ok(state) => state,
+            Err(error) => panic!("state prints no JSON: {error}: {outcome}"),
+        }
+    }
+
+    /// `status` out of `state`.
+    #[track_caller]
+    #[must_use]
+    pub fn status(&self) -> String {
+        self.state()["status"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// `pid` out of `state`.
+    ///
+    /// # Panics
+    /// When it is no pid.
+    #[track_caller]
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        let state = self.state();
+        let pid = state["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.filter(|pid| *pid > 0).unwrap_or_else(|| panic!("no pid in {state}"))
+    }
+
+    /// Waits until `state` says `status`.
+    #[track_caller]
+    pub fn wait_status(&self, status: &str) {
+        wait::until_true(&format!("{} to be {status}", self.id), || self.status() == status);
+    }
+
+    /// The path of `file` in the container's cgroup under `controller`.
+    #[must_use]
+    pub fn cgroup_file(&self, controller: &str, file: &str) -> PathBuf {
+        cgroups::dir(self.bed.view, controller, &cgroups::path_of(&self.id)).join(file)
+    }
+
+    /// What a cgroup file says, trimmed.
+    ///
+    /// # Panics
+    /// When it can't be read.
+    #[track_caller]
+    #[must_use]
+    pub fn cgroup_read(&self, controller: &str, file: &str) -> String {
+        let path = self.cgroup_file(controller, file);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => text.trim().to_owned(),
+            Err(error) => panic!("read {}: {error}", path.display()),
+        }
+    }
+
+    /// Whether the runtime still has a record of it.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.id_call("state", &[], &[]).run().code() == 0
+    }
+}

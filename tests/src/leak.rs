@@ -1,0 +1,93 @@
+//! What a container must not leave behind.
+
+use crate::cgroups;
+use crate::view::View;
+use std::fs;
+use std::path::Path;
+
+/// Names every trace of the containers `ids` and of the directory `bed`:
+/// mounts, cgroups, processes. Empty when there is none.
+#[must_use]
+pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let bed = bed.to_string_lossy();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for line in mounts.lines().filter(|line| line.contains(&*bed)) {
+        found.push(format!("mount left behind: {line}"));
+    }
+    for hierarchy in cgroups::hierarchies(view) {
+        for id in ids {
+            let dir = hierarchy.join(cgroups::path_of(id).trim_start_matches('/'));
+            if dir.exists() {
+                found.push(format!("cgroup left behind: {}", dir.display()));
+            }
+        }
+    }
+    for (pid, id) in processes(ids) {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        found.push(format!("process left behind: {pid} of {id}: {}", command.replace('\0', " ")));
+    }
+    found
+}
+
+/// Every process that is in a cgroup named after one of `ids`, or that carries
+/// one of them in its command line.
+#[must_use]
+pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let me = std::process::id();
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        if pid.unsigned_abs() == me || is_zombie(pid) {
+            continue;
+        }
+        let cgroup = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
+        let command = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        let owner = ids.iter().find(|id| {
+            cgroup.split(['/', '\n']).any(|part| part == id.as_str())
+                || command.split('\0').any(|word| word == id.as_str())
+        });
+        if let Some(id) = owner {
+            found.push((pid, id.clone()));
+        }
+    }
+    found
+}
+
+/// Whether `pid` has exited and only waits for its parent.
+#[must_use]
+pub fn is_zombie(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
+}
+
+/// Kills and removes whatever [`find`] would name; for a case that failed, so
+/// that it does not fail others.
+pub fn sweep(view: View, ids: &[String]) {
+    for (pid, _) in processes(ids) {
+        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    for hierarchy in cgroups::hierarchies(view) {
+        for id in ids {
+            remove_tree(&hierarchy.join(cgroups::path_of(id).trim_start_matches('/')));
+        }
+    }
+}
+
+/// Removes a cgroup and those below it.
+fn remove_tree(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+        remove_tree(&entry.path());
+    }
+    let _ = fs::remove_dir(dir);
+}

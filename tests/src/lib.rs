@@ -1,0 +1,26 @@
+//! The harness of dayfly's integration tests: real containers, made from a
+//! local busybox, run by whatever runtime the environment names.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `DAYFLY` | the runtime under test | `target/release/dayfly` of the workspace |
+//! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
+//! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
+//! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |
+//!
+//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root
+//! of its own. When it returns, the bed deletes what is left and the runner
+//! looks for leaks: mounts, cgroups, processes and state records.
+
+pub mod bed;
+pub mod bundle;
+pub mod cgroups;
+pub mod console;
+pub mod container;
+pub mod leak;
+pub mod profile;
+pub mod rootfs;
+pub mod runner;
+pub mod runtime;
+pub mod view;
+pub mod wait;

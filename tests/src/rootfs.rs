@@ -1,0 +1,65 @@
+//! A root filesystem of one static busybox and the links to it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Applets that get a link; `busybox NAME` reaches all the others.
+const APPLETS: &[&str] = &[
+    "[", "awk", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "echo", "env", "false",
+    "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "mount", "nsenter",
+    "printf", "ps", "pwd", "readlink", "rm", "sed", "seq", "setpriv", "setsid", "sh", "sleep", "sort",
+    "stat", "stty", "sync", "tail", "tee", "test", "timeout", "touch", "tr", "true", "tty", "umount",
+    "uname", "unshare", "usleep", "wc", "yes",
+];
+
+/// Directories that images of real distributions have.
+const DIRS: &[&str] = &["bin", "dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var"];
+
+/// Where the busybox of Debian's busybox-static (or Alpine's) may be.
+const BUSYBOX: &[&str] = &["/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"];
+
+/// The machine's busybox.
+///
+/// # Errors
+/// A sentence that names the package to install.
+pub fn busybox() -> Result<PathBuf, String> {
+    BUSYBOX
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists())
+        .ok_or_else(|| "no busybox: apt-get install busybox-static".to_owned())
+}
+
+/// One copy of busybox beside the beds, so that each rootfs is a hard link and
+/// no case can reach the machine's own file.
+fn shared_copy(beside: &Path) -> &'static Path {
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(|| {
+        let copy = beside.join("busybox");
+        fs::copy(busybox().expect("busybox"), &copy).expect("copy busybox");
+        copy
+    })
+}
+
+/// Fills `dir` (made here) with the root filesystem. `shared` is a directory of
+/// the same filesystem that lives as long as the run.
+///
+/// # Panics
+/// When the machine has no busybox or the disk is full.
+pub fn make(dir: &Path, shared: &Path) {
+    fs::create_dir_all(dir).expect("make rootfs");
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("chmod rootfs");
+    for name in DIRS {
+        fs::create_dir(dir.join(name)).expect("make rootfs directory");
+    }
+    fs::set_permissions(dir.join("tmp"), fs::Permissions::from_mode(0o1777)).expect("chmod tmp");
+    fs::hard_link(shared_copy(shared), dir.join("bin/busybox")).expect("link busybox");
+    for name in APPLETS {
+        symlink("busybox", dir.join("bin").join(name)).expect("link applet");
+    }
+    fs::write(dir.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home:/bin/sh\n")
+        .expect("write passwd");
+    fs::write(dir.join("etc/group"), "root:x:0:\nuser:x:1000:\nextra:x:2000:\n").expect("write group");
+}

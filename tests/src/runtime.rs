@@ -1,0 +1,245 @@
+//! One call of the runtime: arguments in, exit status and text out.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// A runtime call about to be made.
+pub struct Call {
+    command: Command,
+    line: String,
+    out: PathBuf,
+    err: PathBuf,
+    log: PathBuf,
+    stdin: Option<File>,
+    deadline: Duration,
+}
+
+impl Call {
+    /// `program ARGS…`; what it prints goes to files named after `stem`, so
+    /// that a container that outlives the call never keeps a pipe open.
+    pub(crate) fn new(program: &Path, stem: &Path, log: &Path, args: &[OsString]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args);
+        let line = std::iter::once(program.as_os_str())
+            .chain(args.iter().map(OsString::as_os_str))
+            .map(OsStr::to_string_lossy)
+            .collect::<Vec<_>>()
+            .join(" ");
+        Self {
+            command,
+            line,
+            out: stem.with_extension("out"),
+            err: stem.with_extension("err"),
+            log: log.to_owned(),
+            stdin: None,
+            deadline: Duration::from_secs(30),
+        }
+    }
+
+    /// Gives the call `file` as standard input (default: /dev/null).
+    #[must_use]
+    pub fn stdin(mut self, file: File) -> Self {
+        self.stdin = Some(file);
+        self
+    }
+
+    /// Sets a variable of the runtime's own environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs the call in `dir`.
+    #[must_use]
+    pub fn dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    /// Starts the call and returns while it runs.
+    ///
+    /// # Panics
+    /// When the program can't be executed.
+    #[track_caller]
+    #[must_use]
+    pub fn spawn(mut self) -> Running {
+        let out = File::create(&self.out).expect("create output file");
+        let err = File::create(&self.err).expect("create error file");
+        let stdin = self.stdin.take().map_or_else(Stdio::null, Stdio::from);
+        self.command.stdin(stdin).stdout(out).stderr(err);
+        let child = match self.command.spawn() {
+            Ok(child) => child,
+            Err(error) => panic!("execute {}: {error}", self.line),
+        };
+        Running { child, call: self }
+    }
+
+    /// Runs the call to its end.
+    ///
+    /// # Panics
+    /// When it does not end within 30 seconds.
+    #[track_caller]
+    #[must_use]
+    pub fn run(self) -> Outcome {
+        self.spawn().wait()
+    }
+}
+
+/// A runtime call under way.
+pub struct Running {
+    child: Child,
+    call: Call,
+}
+
+impl Running {
+    /// The runtime's own pid.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends the runtime a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let _ = rustix::process::kill_process(self.pid(), signal);
+    }
+
+    /// What it has printed so far.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        read(&self.call.out)
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// When the deadline passes; the runtime is killed then.
+    #[track_caller]
+    #[must_use]
+    pub fn wait(mut self) -> Outcome {
+        let Some(status) = wait_within(&mut self.child, self.call.deadline) else {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            panic!("no end after {:?}: {}\nstderr: {}", self.call.deadline, self.call.line, read(&self.call.err));
+        };
+        Outcome {
+            line: self.call.line,
+            status,
+            stdout: read(&self.call.out),
+            stderr: read(&self.call.err),
+            out: self.call.out,
+            log: self.call.log,
+        }
+    }
+}
+
+/// The child's status, or nothing when `deadline` passes first.
+fn wait_within(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
+    if let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        let limit = deadline.try_into().ok();
+        if matches!(poll(&mut fds, limit.as_ref()), Ok(0)) {
+            return None;
+        }
+    }
+    child.wait().ok()
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub struct Outcome {
+    line: String,
+    status: ExitStatus,
+    /// Everything printed up to the end of the call.
+    pub stdout: String,
+    /// Everything printed to standard error up to the end of the call.
+    pub stderr: String,
+    out: PathBuf,
+    log: PathBuf,
+}
+
+impl Outcome {
+    /// The exit code, or 128 + n for a runtime that died of signal n itself.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// Whether a signal ended the runtime itself.
+    #[must_use]
+    pub fn died_of_signal(&self) -> bool {
+        self.status.signal().is_some()
+    }
+
+    /// Asserts success, and silence on standard error.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
+        self
+    }
+
+    /// Asserts that the call failed with status 1 and said `text`: on standard
+    /// error, and as the last error of the JSON log.
+    #[track_caller]
+    pub fn fails(self, text: &str) -> Self {
+        self.fails_as(1, text)
+    }
+
+    /// [`Outcome::fails`] with another exit code.
+    #[track_caller]
+    pub fn fails_as(self, code: i32, text: &str) -> Self {
+        assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
+        assert!(self.stderr.contains(text), "standard error lacks {text:?}: {self}");
+        let log = read(&self.log);
+        let last = log.lines().rfind(|line| line.contains("\"error\"")).unwrap_or_default();
+        let message = serde_json::from_str::<serde_json::Value>(last)
+            .ok()
+            .and_then(|entry| Some(entry.get("msg")?.as_str()?.to_owned()))
+            .unwrap_or_default();
+        assert!(message.contains(text), "log lacks {text:?}: {log}\n{self}");
+        self
+    }
+
+    /// What the container has printed by now, which for `create` and `--detach`
+    /// is more than [`Outcome::stdout`].
+    #[must_use]
+    pub fn output(&self) -> String {
+        read(&self.out)
+    }
+
+    /// Waits until the container has printed something that contains `text`.
+    #[track_caller]
+    pub fn wait_output(&self, text: &str) -> String {
+        crate::wait::until(&format!("{text:?} printed by {}", self.line), || {
+            Some(self.output()).filter(|output| output.contains(text))
+        })
+    }
+
+    /// Standard output's lines.
+    #[must_use]
+    pub fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n  {}\n  stdout: {:?}\n  stderr: {:?}", self.line, self.status, self.stdout, self.stderr)
+    }
+}

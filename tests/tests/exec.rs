@@ -1,0 +1,410 @@
+//! `exec`: a second process in a running container.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::console::{FdSocket, read_all};
+use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+pub const CASES: &[Case] = &[
+    case!(output_and_exit_code),
+    case!(killed_by_signal_is_128_and_n),
+    case!(sees_the_container),
+    case!(joins_every_namespace),
+    case!(joins_the_cgroup),
+    case!(missing_program),
+    case!(no_command),
+    case!(in_a_created_container),
+    case!(in_a_stopped_container),
+    case!(cwd),
+    case!(cwd_missing_is_an_error),
+    case!(env),
+    case!(user),
+    case!(user_malformed),
+    case!(additional_gids),
+    case!(capabilities_are_those_of_the_container),
+    case!(cap_added),
+    case!(no_new_privs),
+    case!(process_file),
+    case!(process_file_broken),
+    case!(process_file_has_its_own_defaults),
+    case!(detach_and_pid_file),
+    case!(stdin),
+    case!(flags_end_at_the_id),
+    case!(preserve_fds),
+    case!(tty_by_console_socket),
+    case!(tty_without_socket_when_detached),
+    case!(pidfd_socket),
+    case!(many_in_a_row),
+    case!(at_the_same_time),
+    case!(sub_cgroup_v2).on(&[View::V2]),
+    case!(sub_cgroup_v1).on(&[View::V1, View::Hybrid]),
+    case!(sub_cgroup_missing),
+    case!(rlimits_umask_oom_of_the_container),
+    case!(lines_of_the_pid_namespace),
+    case!(home_of_the_user),
+    case!(leaks_no_descriptors),
+    case!(env_later_wins),
+    case!(in_a_paused_container).on(&[View::V1, View::Hybrid, View::V2]),
+];
+
+fn output_and_exit_code(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.sh("echo out; echo err >&2; exit 9").exits(9);
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
+    c.exec(&["true"]).ok();
+    c.exec(&["false"]).exits(1);
+}
+
+fn killed_by_signal_is_128_and_n(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.sh("kill -KILL $$").exits(137);
+    c.sh("kill -TERM $$").exits(143);
+}
+
+fn sees_the_container(bed: &Bed) {
+    let bundle = bed.bundle();
+    fs::write(bundle.rootfs().join("mark"), "inside\n").expect("write mark");
+    let c = bundle.make().detached();
+    assert_eq!(c.exec(&["cat", "/mark"]).ok().stdout, "inside\n");
+    assert_eq!(c.exec(&["hostname"]).ok().stdout, "dayfly-test\n");
+}
+
+fn joins_every_namespace(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let script = "for n in cgroup ipc mnt net pid uts; do readlink /proc/$0/ns/$n; done";
+    let init = c.exec(&["sh", "-c", script, "1"]).ok().stdout;
+    let own = c.exec(&["sh", "-c", script, "self"]).ok().stdout;
+    assert_eq!(init, own);
+}
+
+fn joins_the_cgroup(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let file = bed.dir.join("pid");
+    c.exec_with(&["-d", "--pid-file", file.to_str().expect("path")], &["sleep", "1000"]).ok();
+    let pid = fs::read_to_string(file).expect("pid file");
+    let sorted = |pid: &str| {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&pid), sorted(&c.pid().to_string()));
+}
+
+fn missing_program(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.exec(&["/no/such"]).fails_as(255, "no such file or directory");
+    c.exec(&["nothing-here"]).fails_as(255, "executable file not found in $PATH");
+    c.exec(&["/etc/passwd"]).fails_as(255, "permission denied");
+    assert_eq!(c.status(), "running");
+}
+
+fn no_command(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.exec(&[]).fails_as(255, "exec args cannot be empty");
+}
+
+fn in_a_created_container(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.create().ok();
+    assert_eq!(c.sh("echo early").ok().stdout, "early\n");
+    c.start().ok();
+}
+
+fn in_a_stopped_container(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    c.create().ok();
+    c.start().ok();
+    c.wait_status("stopped");
+    c.exec(&["true"]).fails_as(255, "cannot exec in a stopped container");
+}
+
+fn in_a_paused_container(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.id_call("pause", &[], &[]).run().ok();
+    c.exec(&["true"]).fails_as(255, "cannot exec in a paused container (use --ignore-paused to override)");
+    c.id_call("resume", &[], &[]).run().ok();
+    c.exec(&["true"]).ok();
+}
+
+fn cwd(bed: &Bed) {
+    let c = bed.bundle().set("/process/cwd", json!("/tmp")).make().detached();
+    assert_eq!(c.exec(&["pwd"]).ok().stdout, "/tmp\n");
+    assert_eq!(c.exec_with(&["--cwd", "/etc"], &["pwd"]).ok().stdout, "/etc\n");
+}
+
+fn cwd_missing_is_an_error(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.exec_with(&["--cwd", "/not/here"], &["pwd"]).fails_as(255, "no such file or directory");
+    c.exec_with(&["--cwd", "relative"], &["pwd"]).fails_as(255, "Cwd must be an absolute path");
+}
+
+fn env(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.exec_with(&["--env", "ONE=1", "--env", "TWO=a b=c"], &["env"]).ok();
+    assert!(outcome.lines().contains(&"ONE=1"));
+    assert!(outcome.lines().contains(&"TWO=a b=c"));
+    assert!(outcome.lines().contains(&"container=podman"), "the container's own variables stay");
+}
+
+fn env_later_wins(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.exec_with(&["-e", "TERM=dumb"], &["env"]).ok();
+    let terms: Vec<_> = outcome.lines().into_iter().filter(|line| line.starts_with("TERM=")).collect();
+    assert_eq!(terms, ["TERM=dumb"]);
+}
+
+fn user(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let script = "id -u; id -g";
+    let as_user = |user: &str| c.exec_with(&["--user", user], &["sh", "-c", script]).ok().stdout;
+    assert_eq!(as_user("1000:1000"), "1000\n1000\n");
+    assert_eq!(as_user("1000"), "1000\n0\n");
+    assert_eq!(as_user("0:5"), "0\n5\n");
+    assert_eq!(as_user("4242:4343"), "4242\n4343\n");
+}
+
+fn user_malformed(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    for (user, text) in [("one", "bad uid"), ("1:x", "bad gid"), ("1 ", "bad uid"), ("0x1", "bad uid")] {
+        c.exec_with(&["--user", user], &["id"]).fails_as(255, text);
+    }
+}
+
+fn additional_gids(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.exec_with(&["-u", "1000:1000", "--additional-gids", "2000", "--additional-gids", "3000"], &["id", "-G"]).ok();
+    assert_eq!(outcome.stdout, "1000 2000 3000\n");
+}
+
+/// The five sets of `who`, in the order of /proc/PID/status.
+const SETS: &str = "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status";
+
+fn capabilities_are_those_of_the_container(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let own = c.sh(SETS).ok().stdout;
+    let init = c.exec(&["grep", "-E", "^Cap(Inh|Prm|Eff|Bnd|Amb)", "/proc/1/status"]).ok().stdout;
+    assert_eq!(own, init);
+    assert!(own.starts_with("CapInh:\t0000000000000000\n"), "CVE-2022-29162: {own}");
+}
+
+fn cap_added(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.exec_with(&["--cap", "CAP_SYS_TIME"], &["sh", "-c", SETS]).ok();
+    // Bit 25, in the permitted, effective and bounding sets alone.
+    let bit = |name: &str| {
+        let line = outcome.lines().into_iter().find(|line| line.starts_with(name)).expect("set").to_owned();
+        let value = u64::from_str_radix(line.split('\t').next_back().expect("value"), 16).expect("hex");
+        value >> 25 & 1
+    };
+    assert_eq!([bit("CapInh"), bit("CapPrm"), bit("CapEff"), bit("CapBnd"), bit("CapAmb")], [0, 1, 1, 1, 0]);
+}
+
+fn no_new_privs(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let line = ["grep", "NoNewPrivs", "/proc/self/status"];
+    assert_eq!(c.exec(&line).ok().stdout, "NoNewPrivs:\t0\n");
+    assert_eq!(c.exec_with(&["--no-new-privs"], &line).ok().stdout, "NoNewPrivs:\t1\n");
+}
+
+fn write_process(bed: &Bed, process: &serde_json::Value) -> String {
+    let path = bed.dir.join("process.json");
+    fs::write(&path, process.to_string()).expect("write process");
+    path.to_string_lossy().into_owned()
+}
+
+fn process_file(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let path = write_process(bed, &json!({
+        "user": { "uid": 1000, "gid": 1000, "additionalGids": [2000] },
+        "args": ["/bin/sh", "-c", "id -u; id -G; pwd; echo $COLOUR; umask; ulimit -n"],
+        "env": ["PATH=/bin", "COLOUR=green"],
+        "cwd": "/tmp",
+        "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 512, "soft": 256 }],
+    }));
+    let outcome = c.id_call("exec", &["--process", &path], &[]).run().ok();
+    let lines = outcome.lines();
+    assert_eq!(lines[..4], ["1000", "1000 2000", "/tmp", "green"]);
+    assert_eq!(lines[5], "256");
+}
+
+fn process_file_broken(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let exec = |process: &serde_json::Value| {
+        let path = write_process(bed, process);
+        c.id_call("exec", &["--process", &path], &[]).run()
+    };
+    exec(&json!({ "args": ["true"] })).fails_as(255, "Cwd property must not be empty");
+    exec(&json!({ "args": [], "cwd": "/" })).fails_as(255, "args must not be empty");
+    exec(&json!({ "args": ["true"], "cwd": "tmp" })).fails_as(255, "Cwd must be an absolute path");
+    c.id_call("exec", &["--process", "/no/such/file"], &[]).run().fails_as(255, "no such file or directory");
+}
+
+fn process_file_has_its_own_defaults(bed: &Bed) {
+    // Capabilities left out of process.json are those of the container.
+    let c = bed.bundle().make().detached();
+    let path = write_process(bed, &json!({
+        "user": { "uid": 0, "gid": 0 }, "args": ["/bin/sh", "-c", SETS], "env": ["PATH=/bin"], "cwd": "/",
+    }));
+    let outcome = c.id_call("exec", &["--process", &path], &[]).run().ok();
+    assert_eq!(outcome.stdout, c.sh(SETS).ok().stdout);
+}
+
+fn detach_and_pid_file(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let file = bed.dir.join("exec.pid");
+    let outcome = c
+        .exec_with(&["--detach", "--pid-file", file.to_str().expect("path")], &["sleep", "1001"])
+        .ok();
+    assert_eq!(outcome.stdout, "");
+    let pid = fs::read_to_string(&file).expect("pid file");
+    let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("the process runs");
+    assert_eq!(command, "sleep\01001\0");
+}
+
+fn stdin(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let path = bed.dir.join("input");
+    fs::write(&path, "typed\n").expect("write");
+    let outcome = c.id_call("exec", &[], &["cat"]).stdin(fs::File::open(path).expect("open")).run().ok();
+    assert_eq!(outcome.stdout, "typed\n");
+}
+
+fn flags_end_at_the_id(bed: &Bed) {
+    // What follows the id belongs to the command, even if it looks like a flag.
+    let c = bed.bundle().make().detached();
+    assert_eq!(c.exec(&["echo", "--user", "-d", "-t"]).ok().stdout, "--user -d -t\n");
+    assert_eq!(c.exec(&["sh", "-c", "echo $0 $1", "--cwd", "/x"]).ok().stdout, "--cwd /x\n");
+}
+
+fn preserve_fds(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let path = bed.dir.join("third");
+    fs::write(&path, "third\n").expect("write");
+    let script = format!("exec 3<{}; exec \"$@\"", path.display());
+    let outcome = bed
+        .program("/bin/sh", &[
+            "-c", &script, "sh", &bed.runtime().to_string_lossy(), "--root", &bed.root().to_string_lossy(),
+            "exec", "--preserve-fds", "1", &c.id, "sh", "-c", "cat <&3",
+        ])
+        .run()
+        .ok();
+    assert_eq!(outcome.stdout, "third\n");
+}
+
+fn leaks_no_descriptors(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    // 0, 1, 2 and the directory that ls itself opens.
+    assert_eq!(c.exec(&["ls", "/proc/self/fd"]).ok().stdout, "0\n1\n2\n3\n");
+    assert_eq!(c.exec(&["ls", "/proc/1/fd"]).ok().stdout, "0\n1\n2\n");
+}
+
+fn tty_by_console_socket(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let socket = FdSocket::new(&bed.dir, "tty.sock");
+    c.exec_with(&["--tty", "--detach", "--console-socket", &socket.arg()], &["sh", "-c", "tty; exit 3"]).ok();
+    let (master, name) = socket.receive();
+    assert!(!name.is_empty(), "the terminal's name comes with it");
+    assert_eq!(read_all(master), "/dev/pts/0\r\n");
+}
+
+fn tty_without_socket_when_detached(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.exec_with(&["-t", "-d"], &["true"])
+        .fails_as(255, "cannot allocate tty if runc will detach without setting console socket");
+    let socket = FdSocket::new(&bed.dir, "tty.sock");
+    c.exec_with(&["--console-socket", &socket.arg()], &["true"])
+        .fails_as(255, "cannot use console socket if runc will not detach or allocate tty");
+}
+
+fn pidfd_socket(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let socket = FdSocket::new(&bed.dir, "pidfd.sock");
+    let file = bed.dir.join("pid");
+    let flags = ["--detach", "--pidfd-socket", &socket.arg(), "--pid-file", file.to_str().expect("path")];
+    c.exec_with(&flags, &["sleep", "1000"]).ok();
+    let (pidfd, _) = socket.receive();
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&pidfd)));
+    let pid = fs::read_to_string(file).expect("pid file");
+    assert!(info.expect("fdinfo").lines().any(|line| line == format!("Pid:\t{pid}")));
+}
+
+fn many_in_a_row(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    for round in 0..10 {
+        let text = round.to_string();
+        assert_eq!(c.exec(&["echo", &text]).ok().stdout.trim(), text);
+    }
+}
+
+fn at_the_same_time(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let running: Vec<_> =
+        (0..10).map(|n| (n, c.id_call("exec", &[], &["sh", "-c", &format!("exit {n}")]).spawn())).collect();
+    for (n, running) in running {
+        let _ = running.wait().exits(n);
+    }
+}
+
+fn sub_cgroup_v2(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    fs::create_dir(c.cgroup_file("", "inner")).expect("make sub-cgroup");
+    let outcome = c.exec_with(&["--cgroup", "inner"], &["cat", "/proc/self/cgroup"]).ok();
+    assert!(outcome.stdout.contains("0::/inner\n"), "{outcome}");
+    c.exec_with(&["--cgroup", "/inner"], &["true"]).ok();
+    assert!(fs::remove_dir(c.cgroup_file("", "inner")).is_ok());
+}
+
+fn sub_cgroup_v1(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    fs::create_dir(c.cgroup_file("memory", "inner")).expect("make sub-cgroup");
+    let outcome = c.exec_with(&["--cgroup", "memory:inner"], &["cat", "/proc/self/cgroup"]).ok();
+    assert!(outcome.stdout.lines().any(|line| line.ends_with(":memory:/inner")), "{outcome}");
+    assert!(outcome.stdout.lines().any(|line| line.ends_with(":pids:/")), "the others stay: {outcome}");
+    c.exec_with(&["--cgroup", "inner", "--cgroup", "memory:inner"], &["true"])
+        .fails_as(255, "(missing <controller>: prefix)");
+    c.exec_with(&["--cgroup", ":inner"], &["true"]).fails_as(255, "(empty <controller> prefix)");
+    c.exec_with(&["--cgroup", "memory:a", "--cgroup", "memory:b"], &["true"])
+        .fails_as(255, "controller memory specified multiple times");
+}
+
+fn sub_cgroup_missing(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let (missing, outside) =
+        if bed.view.has_v1() { ("memory:nope", "memory:../../..") } else { ("nope", "../../..") };
+    c.exec_with(&["--cgroup", missing], &["true"]).exits(255);
+    // A path that climbs out of the container's cgroup is cut off at it.
+    let outcome = c.exec_with(&["--cgroup", outside], &["cat", "/proc/self/cgroup"]);
+    assert!(outcome.code() == 255 || !outcome.stdout.contains("/.."), "{outcome}");
+}
+
+fn rlimits_umask_oom_of_the_container(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/rlimits", json!([{ "type": "RLIMIT_NOFILE", "hard": 600, "soft": 300 }]))
+        .set("/process/oomScoreAdj", json!(500))
+        .set("/process/user/umask", json!(0o77))
+        .make()
+        .detached();
+    let outcome = c.sh("ulimit -Sn; ulimit -Hn; cat /proc/self/oom_score_adj; umask").ok();
+    assert_eq!(outcome.lines(), ["300", "600", "500", "0077"]);
+}
+
+fn lines_of_the_pid_namespace(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let outcome = c.sh("echo $$; cat /proc/1/cmdline | tr '\\0' ' '").ok();
+    assert!(outcome.lines()[0].parse::<i32>().expect("pid") > 1);
+    assert_eq!(outcome.lines()[1], "/bin/sleep 1000 ");
+}
+
+fn home_of_the_user(bed: &Bed) {
+    let c = bed.bundle().set("/process/env", json!(["PATH=/bin"])).make().detached();
+    assert_eq!(c.exec_with(&["-u", "1000"], &["sh", "-c", "echo $HOME"]).ok().stdout, "/home\n");
+    assert_eq!(c.exec(&["sh", "-c", "echo $HOME"]).ok().stdout, "/root\n");
+    assert_eq!(c.exec_with(&["-u", "777"], &["sh", "-c", "echo $HOME"]).ok().stdout, "/\n");
+    assert!(Path::new("/proc/self").exists());
+}

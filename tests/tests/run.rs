@@ -1,0 +1,222 @@
+//! `run`: exit codes, signals, standard streams, --detach, --keep.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::runner::Case;
+use dayfly_tests::{case, wait};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::Write;
+
+pub const CASES: &[Case] = &[
+    case!(exit_codes),
+    case!(killed_by_signal_is_128_and_n),
+    case!(stdin_reaches_the_program),
+    case!(stdout_and_stderr_are_separate),
+    case!(large_output_is_whole),
+    case!(nothing_left_after_run),
+    case!(keep),
+    case!(detach),
+    case!(detach_program_ends),
+    case!(pid_file_of_run),
+    case!(signals_are_forwarded),
+    case!(default_bundle_is_the_working_directory),
+    case!(relative_bundle),
+    case!(missing_program),
+    case!(orphans_do_not_keep_run_waiting),
+    case!(preserve_fds),
+    case!(preserve_fds_missing),
+    case!(listen_fds),
+    case!(no_pivot),
+    case!(no_new_keyring),
+    case!(init_reaps_nothing_but_runs_alone),
+    case!(closed_stdin),
+];
+
+fn exit_codes(bed: &Bed) {
+    for code in [0, 1, 7, 126, 127, 255] {
+        bed.bundle().sh(&format!("exit {code}")).make().run().exits(code);
+    }
+}
+
+fn killed_by_signal_is_128_and_n(bed: &Bed) {
+    // Pid 1 of a pid namespace can't signal itself: the host's pid namespace.
+    for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("USR1", 10)] {
+        let c = bed.bundle().without_namespace("pid").sh(&format!("kill -{name} $$; sleep 5")).make();
+        c.run().exits(128 + number);
+    }
+}
+
+fn stdin_reaches_the_program(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/cat"]).make();
+    let path = bed.dir.join("input");
+    fs::write(&path, "from outside\n").expect("write input");
+    let outcome = c.bundle_call("run", &[]).stdin(File::open(&path).expect("open")).run().ok();
+    assert_eq!(outcome.stdout, "from outside\n");
+
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
+    let c = bed.bundle().args(&["/bin/cat"]).make();
+    let running = c.bundle_call("run", &[]).stdin(File::from(read)).spawn();
+    File::from(write).write_all(b"through a pipe\n").expect("write");
+    assert_eq!(running.wait().ok().stdout, "through a pipe\n");
+}
+
+fn stdout_and_stderr_are_separate(bed: &Bed) {
+    let outcome = bed.bundle().sh("echo out; echo err >&2").make().run().ok();
+    assert_eq!(outcome.stdout, "out\n");
+    assert_eq!(outcome.stderr, "err\n");
+}
+
+fn large_output_is_whole(bed: &Bed) {
+    let outcome = bed.bundle().sh("seq 1 200000").make().run().ok();
+    assert_eq!(outcome.lines().len(), 200_000);
+    assert_eq!(outcome.lines().last(), Some(&"200000"));
+}
+
+fn nothing_left_after_run(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    c.run().ok();
+    assert!(!c.exists());
+    c.run().ok();
+}
+
+fn keep(bed: &Bed) {
+    let c = bed.bundle().sh("exit 4").make();
+    c.run_with(&["--keep"]).exits(4);
+    assert_eq!(c.status(), "stopped");
+    c.run().fails("container with given ID already exists");
+    c.delete().ok();
+}
+
+fn detach(bed: &Bed) {
+    let c = bed.bundle().sh("echo hello; sleep 1000").make();
+    let run = c.run_with(&["-d"]).ok();
+    assert_eq!(c.status(), "running");
+    run.wait_output("hello\n");
+    c.delete_force().ok();
+}
+
+fn detach_program_ends(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    c.run_with(&["--detach"]).ok();
+    c.wait_status("stopped");
+    c.delete().ok();
+}
+
+fn pid_file_of_run(bed: &Bed) {
+    let file = bed.dir.join("pid");
+    let c = bed.bundle().make();
+    c.run_with(&["--detach", "--pid-file", file.to_str().expect("path")]).ok();
+    assert_eq!(fs::read_to_string(&file).expect("pid file"), c.pid().to_string());
+
+    // A relative one is relative to the caller, not to the bundle.
+    let c = bed.bundle().make();
+    c.bundle_call("run", &["--detach", "--pid-file", "here"]).dir(&bed.dir).run().ok();
+    assert_eq!(fs::read_to_string(bed.dir.join("here")).expect("pid file"), c.pid().to_string());
+}
+
+fn signals_are_forwarded(bed: &Bed) {
+    let c = bed.bundle().sh("trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.02; done").make();
+    let running = c.bundle_call("run", &[]).spawn();
+    wait::until_true("the program to be ready", || running.stdout().contains("ready"));
+    running.signal(Signal::TERM);
+    let outcome = running.wait().exits(5);
+    assert!(outcome.stdout.contains("got"));
+    assert!(!c.exists());
+}
+
+fn default_bundle_is_the_working_directory(bed: &Bed) {
+    let c = bed.bundle().sh("echo here").make();
+    let outcome = bed.call(&["run", &c.id]).dir(&c.bundle).run().ok();
+    assert_eq!(outcome.stdout, "here\n");
+}
+
+fn relative_bundle(bed: &Bed) {
+    let c = bed.bundle().make();
+    let name = c.bundle.file_name().and_then(|name| name.to_str()).expect("name");
+    bed.call(&["run", "-d", "-b", name, &c.id]).dir(&bed.dir).run().ok();
+    assert_eq!(c.state()["bundle"], c.bundle.to_str().expect("path"));
+}
+
+fn missing_program(bed: &Bed) {
+    let c = bed.bundle().args(&["/no/such/program"]).make();
+    c.run().fails("no such file or directory");
+    assert!(!c.exists());
+}
+
+fn orphans_do_not_keep_run_waiting(bed: &Bed) {
+    let c = bed.bundle().without_namespace("pid").sh("sleep 1000 </dev/null >/dev/null 2>&1 & exit 6").make();
+    c.run().exits(6);
+}
+
+fn preserve_fds(bed: &Bed) {
+    let c = bed.bundle().sh("cat <&3; ls /proc/self/fd").make();
+    let path = bed.dir.join("third");
+    fs::write(&path, "third\n").expect("write");
+    let script = format!("exec 3<{} 4</dev/null; exec \"$@\"", path.display());
+    let root = bed.root();
+    let bundle = c.bundle.to_string_lossy();
+    let outcome = bed
+        .program("/bin/sh", &[
+            "-c",
+            &script,
+            "sh",
+            &bed.runtime().to_string_lossy(),
+            "--root",
+            &root.to_string_lossy(),
+            "run",
+            "--preserve-fds",
+            "1",
+            "--bundle",
+            &bundle,
+            &c.id,
+        ])
+        .run()
+        .ok();
+    let lines = outcome.lines();
+    assert_eq!(lines.first(), Some(&"third"));
+    // 3 is passed on, 4 is not (it shows up as ls's own directory).
+    assert_eq!(lines[1..], ["0", "1", "2", "3", "4"]);
+}
+
+fn preserve_fds_missing(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.create_with(&["--preserve-fds", "60"]).fails("unable to stat preserved-fd");
+    assert!(!c.exists());
+}
+
+fn listen_fds(bed: &Bed) {
+    let c = bed.bundle().sh("echo $LISTEN_FDS $LISTEN_PID; cat <&3").make();
+    let path = bed.dir.join("socket");
+    fs::write(&path, "activated\n").expect("write");
+    let script = format!("exec 3<{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"", path.display());
+    let root = bed.root();
+    let bundle = c.bundle.to_string_lossy();
+    let runtime = bed.runtime().to_string_lossy();
+    let outcome = bed
+        .program("/bin/sh", &[
+            "-c", &script, "sh", &runtime, "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id,
+        ])
+        .run()
+        .ok();
+    assert_eq!(outcome.stdout, "1 1\nactivated\n");
+}
+
+fn no_pivot(bed: &Bed) {
+    let c = bed.bundle().sh("ls /; cat /proc/self/mountinfo | wc -l").make();
+    c.run_with(&["--no-pivot"]).ok();
+}
+
+fn no_new_keyring(bed: &Bed) {
+    bed.bundle().args(&["/bin/true"]).make().run_with(&["--no-new-keyring"]).ok();
+}
+
+fn init_reaps_nothing_but_runs_alone(bed: &Bed) {
+    // The program itself is pid 1, and no process of the runtime is beside it.
+    let outcome = bed.bundle().sh("echo $$; ls -d /proc/[0-9]*").make().run().ok();
+    assert_eq!(outcome.lines(), ["1", "/proc/1"]);
+}
+
+fn closed_stdin(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/cat"]).make();
+    assert_eq!(c.run().ok().stdout, "");
+}

@@ -1,0 +1,148 @@
+//! A terminal for the container: pseudoterminal, console socket, sizes.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::console::{FdSocket, read_all};
+use dayfly_tests::runner::Case;
+use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+
+pub const CASES: &[Case] = &[
+    case!(create_sends_the_master),
+    case!(run_detached_sends_the_master),
+    case!(input_reaches_the_program),
+    case!(controlling_terminal),
+    case!(console_device),
+    case!(console_size),
+    case!(size_set_from_outside),
+    case!(create_without_socket),
+    case!(socket_without_terminal),
+    case!(socket_missing),
+    case!(foreground_without_a_terminal_of_the_caller),
+    case!(owner_of_the_terminal),
+    case!(exec_tty_size),
+];
+
+fn create_sends_the_master(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("tty; test -t 0 && test -t 1 && test -t 2").make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.create_with(&["--console-socket", &socket.arg()]).ok();
+    let (master, name) = socket.receive();
+    assert!(!name.is_empty());
+    c.start().ok();
+    assert_eq!(read_all(master), "/dev/pts/0\r\n");
+}
+
+fn run_detached_sends_the_master(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("echo hello").make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["--detach", "--console-socket", &socket.arg()]).ok();
+    assert_eq!(read_all(socket.receive().0), "hello\r\n");
+}
+
+fn input_reaches_the_program(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("stty -echo; echo ready; read x; echo got $x").make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    let (master, _) = socket.receive();
+    let mut writer = File::from(master.as_fd().try_clone_to_owned().expect("dup"));
+    writer.write_all(b"word\n").expect("write");
+    let text = read_all(master);
+    assert!(text.ends_with("got word\r\n"), "{text:?}");
+}
+
+fn controlling_terminal(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("echo to the terminal >/dev/tty; cut -d' ' -f6-8 /proc/self/stat").make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    let text = read_all(socket.receive().0);
+    assert!(text.starts_with("to the terminal\r\n"), "{text:?}");
+    assert!(text.contains("1 34816 "), "session 1 on pts 0: {text:?}");
+}
+
+fn console_device(bed: &Bed) {
+    let script = "echo on the console >/dev/console; grep -c /dev/console /proc/self/mounts; stat -c %t:%T /dev/console";
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh(script).make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    assert_eq!(read_all(socket.receive().0), "on the console\r\n1\r\n88:0\r\n");
+}
+
+fn console_size(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .set("/process/consoleSize", json!({ "height": 33, "width": 101 }))
+        .sh("stty size")
+        .make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    assert_eq!(read_all(socket.receive().0), "33 101\r\n");
+}
+
+fn size_set_from_outside(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("stty size").make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.create_with(&["--console-socket", &socket.arg()]).ok();
+    let (master, _) = socket.receive();
+    let size = rustix::termios::Winsize { ws_row: 20, ws_col: 77, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size).expect("set size");
+    c.start().ok();
+    assert_eq!(read_all(master), "20 77\r\n");
+}
+
+fn create_without_socket(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).make();
+    c.create().fails("cannot allocate tty if runc will detach without setting console socket");
+    c.run_with(&["-d"]).fails("cannot allocate tty if runc will detach without setting console socket");
+    assert!(!c.exists());
+}
+
+fn socket_without_terminal(bed: &Bed) {
+    let c = bed.bundle().make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.create_with(&["--console-socket", &socket.arg()])
+        .fails("cannot use console socket if runc will not detach or allocate tty");
+    assert!(!c.exists());
+}
+
+fn socket_missing(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).make();
+    c.create_with(&["--console-socket", "/no/such.sock"]).fails("no such file or directory");
+    assert!(!c.exists());
+}
+
+fn foreground_without_a_terminal_of_the_caller(bed: &Bed) {
+    // The suite's standard input is no terminal; the container gets one all the same.
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("test -t 1 && echo a terminal").make();
+    let outcome = c.run();
+    assert!(outcome.code() == 0 && outcome.stdout.contains("a terminal"), "{outcome}");
+}
+
+fn owner_of_the_terminal(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
+        .sh("stat -c '%u %a' /dev/pts/0")
+        .make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    assert_eq!(read_all(socket.receive().0), "1000 620\r\n");
+}
+
+fn exec_tty_size(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let socket = FdSocket::new(&bed.dir, "exec.sock");
+    let process = bed.dir.join("process.json");
+    let text = json!({
+        "terminal": true, "consoleSize": { "height": 11, "width": 22 },
+        "user": { "uid": 0, "gid": 0 }, "args": ["/bin/stty", "size"], "env": ["PATH=/bin"], "cwd": "/",
+    });
+    std::fs::write(&process, text.to_string()).expect("write");
+    let flags = ["-d", "--console-socket", &socket.arg(), "--process", process.to_str().expect("path")];
+    c.id_call("exec", &flags, &[]).run().ok();
+    assert_eq!(read_all(socket.receive().0), "11 22\r\n");
+}
