@@ -1,0 +1,42 @@
+//! OCI runtime-spec 1.3 `config.json`: read without copying, then validated.
+//!
+//! [`Spec::parse`] borrows every string it can from the text and leaves the
+//! seccomp profile unread; [`validate`] then says what runc would have said. The
+//! kernel's words for things are here as well: capabilities, resource limits,
+//! mount options, namespaces.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod config;
+mod id;
+mod invalid;
+mod kinds;
+mod linux;
+mod locate;
+mod object;
+mod parse;
+mod process;
+mod text;
+mod unsupported;
+mod validate;
+
+pub mod capability;
+pub mod mount_options;
+pub mod resources;
+pub mod rlimit;
+pub mod sysctl;
+
+pub use config::{Hook, Hooks, Mount, Root, Spec};
+pub use id::{InvalidId, MAX_ID, validate_id};
+pub use invalid::Invalid;
+pub use kinds::{DeviceKind, NamespaceKind};
+pub use linux::{
+    Device, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NetDevice, Personality, TimeOffset,
+};
+pub use parse::ParseError;
+pub use process::{
+    Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
+};
+pub use text::Str;
+pub use validate::{validate, validate_process};

@@ -1,0 +1,154 @@
+//! The `process` object.
+//!
+//! Source: runtime-spec 1.3, config.md "Process" and "Linux Process".
+use alloc::vec::Vec;
+
+use crate::config::drop_if_empty;
+use crate::object::{Absent, object};
+use crate::text::Str;
+
+object! {
+    /// The process a container runs (`process`), and what `exec --process` reads.
+    pub struct Process<'a> {
+        /// Whether it gets a pseudo terminal.
+        pub terminal: bool,
+        /// Size of that terminal.
+        pub console_size: Option<ConsoleSize>,
+        /// Ids it runs with.
+        pub user: User<'a>,
+        /// Executable and arguments.
+        pub args: Vec<Str<'a>>,
+        /// Environment as `NAME=value`.
+        pub env: Vec<Str<'a>>,
+        /// Working directory, absolute inside the container.
+        pub cwd: Str<'a>,
+        /// Capability sets; absent leaves them to the runtime (none).
+        pub capabilities: Option<Capabilities<'a>>,
+        /// Resource limits.
+        pub rlimits: Vec<Rlimit<'a>>,
+        /// Whether execve(2) may not raise privileges (PR_SET_NO_NEW_PRIVS).
+        pub no_new_privileges: bool,
+        /// AppArmor profile.
+        pub apparmor_profile: Option<Str<'a>>,
+        /// Badness for the out-of-memory killer, -1000 to 1000.
+        pub oom_score_adj: Option<i32>,
+        /// Scheduling policy, sched_setattr(2).
+        pub scheduler: Option<Scheduler<'a>>,
+        /// SELinux label.
+        pub selinux_label: Option<Str<'a>>,
+        /// I/O priority, ioprio_set(2).
+        pub io_priority: Option<IoPriority<'a>>,
+        /// CPUs for processes that join the container.
+        #[serde(rename = "execCPUAffinity")]
+        pub exec_cpu_affinity: Option<CpuAffinity<'a>>,
+    }
+}
+
+object! {
+    /// Size of a terminal in characters.
+    pub struct ConsoleSize {
+        /// Rows.
+        pub height: u16,
+        /// Columns.
+        pub width: u16,
+    }
+}
+
+object! {
+    /// Ids that a process runs with (`process.user`).
+    pub struct User<'a> {
+        /// User id inside the container.
+        pub uid: u32,
+        /// Group id inside the container.
+        pub gid: u32,
+        /// File mode creation mask.
+        pub umask: Option<u32>,
+        /// Supplementary groups inside the container.
+        pub additional_gids: Vec<u32>,
+        /// User name; for Windows, ignored here.
+        pub username: Option<Str<'a>>,
+    }
+}
+
+// Engines and validators expect `user` to be there even when all of it is 0.
+impl Absent for User<'_> {}
+
+object! {
+    /// Capability sets by name (`process.capabilities`), see
+    /// [`CapabilitySet`](crate::capability::CapabilitySet).
+    pub struct Capabilities<'a> {
+        /// Limit of what can ever be gained.
+        pub bounding: Vec<Str<'a>>,
+        /// In force.
+        pub effective: Vec<Str<'a>>,
+        /// Kept across execve(2) for files that allow it.
+        pub inheritable: Vec<Str<'a>>,
+        /// Limit of the effective set.
+        pub permitted: Vec<Str<'a>>,
+        /// Kept across execve(2) without file capabilities.
+        pub ambient: Vec<Str<'a>>,
+    }
+}
+
+object! {
+    /// One resource limit (`process.rlimits`), setrlimit(2).
+    pub struct Rlimit<'a> {
+        /// Name such as `RLIMIT_NOFILE`, see [`rlimit::number`](crate::rlimit::number).
+        #[serde(rename = "type")]
+        pub kind: Str<'a>,
+        /// Ceiling that only a privileged process may raise.
+        pub hard: u64,
+        /// Value in force.
+        pub soft: u64,
+    }
+}
+
+object! {
+    /// Scheduling policy (`process.scheduler`), sched_setattr(2).
+    pub struct Scheduler<'a> {
+        /// `SCHED_OTHER`, `SCHED_FIFO`, …
+        pub policy: Str<'a>,
+        /// Nice value.
+        pub nice: i32,
+        /// Static priority.
+        pub priority: i32,
+        /// `SCHED_FLAG_…`.
+        pub flags: Vec<Str<'a>>,
+        /// Deadline policy: run time in nanoseconds.
+        pub runtime: u64,
+        /// Deadline policy: deadline in nanoseconds.
+        pub deadline: u64,
+        /// Deadline policy: period in nanoseconds.
+        pub period: u64,
+    }
+}
+
+object! {
+    /// I/O priority (`process.ioPriority`), ioprio_set(2).
+    pub struct IoPriority<'a> {
+        /// `IOPRIO_CLASS_RT`, `IOPRIO_CLASS_BE` or `IOPRIO_CLASS_IDLE`.
+        pub class: Str<'a>,
+        /// Level within the class, 0 (highest) to 7.
+        pub priority: i32,
+    }
+}
+
+object! {
+    /// CPUs of a process that joins the container (`process.execCPUAffinity`).
+    pub struct CpuAffinity<'a> {
+        /// Before it enters the container's cgroup.
+        pub initial: Option<Str<'a>>,
+        /// After.
+        #[serde(rename = "final")]
+        pub settled: Option<Str<'a>>,
+    }
+}
+
+impl Process<'_> {
+    /// Makes empty strings absent, see [`Spec`](crate::Spec).
+    pub(crate) fn drop_empty(&mut self) {
+        drop_if_empty(&mut self.user.username);
+        drop_if_empty(&mut self.apparmor_profile);
+        drop_if_empty(&mut self.selinux_label);
+    }
+}

@@ -1,0 +1,158 @@
+//! Kernel parameters: their names, and which a container may set.
+//!
+//! /proc/sys is namespaced only in part: a parameter outside the container's own
+//! namespaces would be changed for the host. Source: runc's rules.
+use alloc::string::String;
+
+use crate::invalid::Invalid;
+use crate::kinds::NamespaceKind;
+use crate::linux::Linux;
+
+/// System V IPC parameters, each of an ipc namespace.
+const IPC: [&str; 8] = [
+    "kernel.msgmax",
+    "kernel.msgmnb",
+    "kernel.msgmni",
+    "kernel.sem",
+    "kernel.shm_rmid_forced",
+    "kernel.shmall",
+    "kernel.shmmax",
+    "kernel.shmmni",
+];
+
+/// The parameter's file below /proc/sys.
+///
+/// Names have dots for separators, or slashes, and then a dot stands for itself
+/// (sysctl(8)): `net/ipv4/conf/eth0.1/forwarding` and
+/// `net.ipv4.conf.eth0/1.forwarding` are the same.
+pub fn path(name: &str) -> String {
+    if has_slashes(name) { name.into() } else { swap_separators(name) }
+}
+
+/// Whether a parameter is of the network namespace. If the container joins one,
+/// the caller has to see to it that it isn't the host's, which only the kernel
+/// can tell.
+pub fn is_network(name: &str) -> bool {
+    dotted(name).starts_with("net.")
+}
+
+/// Checks that every parameter is of a namespace that the container has.
+pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
+    for name in linux.sysctl.keys() {
+        // `net.//.x` is the file net/../x: no separators can be allowed to meet.
+        if path(name).split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Invalid::SysctlName(name.as_str().into()));
+        }
+        allow(dotted(name), |kind| linux.namespace(kind).is_some())?;
+    }
+    Ok(())
+}
+
+/// Refuses one parameter, by its name with dots, unless it is private.
+fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
+    if IPC.contains(&name.as_str()) || name.starts_with("fs.mqueue.") {
+        return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };
+    }
+    if name.starts_with("net.") {
+        return if has(NamespaceKind::Network) {
+            Ok(())
+        } else {
+            Err(Invalid::SysctlHostNetwork(name))
+        };
+    }
+    // Setting a limit on user namespaces for everyone would be a way around it.
+    if name.starts_with("user.") {
+        return if has(NamespaceKind::User) { Ok(()) } else { Err(Invalid::SysctlHostUser(name)) };
+    }
+    match name.as_str() {
+        "kernel.domainname" if has(NamespaceKind::Uts) => Ok(()),
+        "kernel.hostname" if has(NamespaceKind::Uts) => Err(Invalid::SysctlHostname(name)),
+        _ => Err(Invalid::SysctlNotNamespaced(name)),
+    }
+}
+
+fn has_slashes(name: &str) -> bool {
+    name.chars().find(|c| matches!(c, '.' | '/')) == Some('/')
+}
+
+fn dotted(name: &str) -> String {
+    if has_slashes(name) { swap_separators(name) } else { name.into() }
+}
+
+fn swap_separators(name: &str) -> String {
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    name.chars().map(swap).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Namespace, Str};
+
+    fn check(name: &'static str, kinds: &[NamespaceKind]) -> Result<(), String> {
+        let namespaces = kinds.iter().map(|&kind| Namespace { kind, path: None }).collect();
+        let sysctl = [(Str::new(name), Str::new("1"))].into();
+        validate(&Linux { sysctl, namespaces, ..Linux::default() }).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn names_are_files() {
+        assert_eq!(path("net.ipv4.ip_forward"), "net/ipv4/ip_forward");
+        assert_eq!(path("net/ipv4/ip_forward"), "net/ipv4/ip_forward");
+        assert_eq!(path("net.ipv4.conf.eth0/1.forwarding"), "net/ipv4/conf/eth0.1/forwarding");
+        assert_eq!(path("net/ipv4/conf/eth0.1/forwarding"), "net/ipv4/conf/eth0.1/forwarding");
+    }
+
+    #[test]
+    fn each_of_its_namespace() {
+        use NamespaceKind::{Ipc, Network, User, Uts};
+        for (name, kind) in [
+            ("kernel.shmmax", Ipc),
+            ("kernel/shmmax", Ipc),
+            ("fs.mqueue.msg_max", Ipc),
+            ("net.core.somaxconn", Network),
+            ("net/ipv4/conf/eth0.1/forwarding", Network),
+            ("user.max_user_namespaces", User),
+            ("kernel.domainname", Uts),
+        ] {
+            assert_eq!(check(name, &[kind]), Ok(()), "{name}");
+            assert!(check(name, &[]).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn messages() {
+        let refused = |name| check(name, &[]).unwrap_err();
+        assert_eq!(
+            refused("kernel.sem"),
+            "sysctl \"kernel.sem\" is not allowed in the hosts ipc namespace"
+        );
+        assert_eq!(
+            refused("net/core/somaxconn"),
+            "sysctl \"net.core.somaxconn\" not allowed in host network namespace"
+        );
+        assert_eq!(
+            refused("user.max_user_namespaces"),
+            "setting ucounts without a user namespace not allowed: user.max_user_namespaces"
+        );
+        let not_namespaced = "is not in a separate kernel namespace";
+        for name in ["vm.swappiness", "kernel.domainname", "kernel.hostname", "kernel.panic"] {
+            assert_eq!(refused(name), format!("sysctl {name:?} {not_namespaced}"));
+        }
+        assert_eq!(
+            check("kernel.hostname", &[NamespaceKind::Uts]).unwrap_err(),
+            "sysctl \"kernel.hostname\" is not allowed as it conflicts with the OCI \"hostname\" field"
+        );
+    }
+
+    #[test]
+    fn no_way_out_of_proc_sys() {
+        for name in ["net.//.vm.x", "net/../vm/x", "net..x", "", "net.", "/net/x", "net/./x"] {
+            assert!(check(name, &[NamespaceKind::Network]).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Checks that need nothing but the configuration itself.
+//!
+//! What takes a look at the host (does the rootfs exist, is a joined network
+//! namespace the host's own, rootless mappings) is left to whoever looks.
+use crate::config::{Mount, Spec};
+use crate::invalid::Invalid;
+use crate::kinds::{DeviceKind, NamespaceKind};
+use crate::linux::{Device, IdMapping, Linux};
+use crate::mount_options::{MountOptions, Propagation};
+use crate::process::{Process, Rlimit};
+use crate::text::Str;
+use crate::{rlimit, sysctl, unsupported};
+
+/// Checks a configuration against the specification and what dayfly can do.
+///
+/// A missing `process` is fine here: it is required at `start` only. A user
+/// namespace without mappings is fine, too: it gets default ones.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
+    if !is_supported_version(&spec.oci_version) {
+        return Err(Invalid::Version(spec.oci_version.as_str().into()));
+    }
+    let root = spec.root.as_ref().ok_or(Invalid::NoRoot)?;
+    if root.path.is_empty() {
+        return Err(Invalid::NoRootPath);
+    }
+    if let Some(process) = &spec.process {
+        validate_process(process)?;
+    }
+    validate_names(spec)?;
+    for mount in &spec.mounts {
+        validate_mount(mount)?;
+    }
+    validate_hooks(spec)?;
+    if let Some(linux) = &spec.linux {
+        validate_linux(linux)?;
+    }
+    unsupported::refuse(spec)
+}
+
+/// Checks a process, of a configuration or of `exec`.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
+    if process.cwd.is_empty() {
+        return Err(Invalid::NoCwd);
+    }
+    if !process.cwd.starts_with('/') {
+        return Err(Invalid::RelativeCwd);
+    }
+    if process.args.is_empty() {
+        return Err(Invalid::NoArgs);
+    }
+    for variable in &process.env {
+        match variable.find('=') {
+            None => return Err(Invalid::EnvWithoutValue),
+            Some(0) => return Err(Invalid::EnvWithoutName),
+            Some(_) => {}
+        }
+    }
+    if let Some(umask) = process.user.umask.filter(|umask| *umask > 0o777) {
+        return Err(Invalid::Umask(umask));
+    }
+    if let Some(score) = process.oom_score_adj.filter(|score| !(-1000..=1000).contains(score)) {
+        return Err(Invalid::OomScoreAdj(score));
+    }
+    validate_rlimits(&process.rlimits)?;
+    unsupported::refuse_process(process)
+}
+
+fn validate_rlimits(rlimits: &[Rlimit<'_>]) -> Result<(), Invalid> {
+    let mut seen = 0_u32;
+    for limit in rlimits {
+        let kind = || limit.kind.as_str().into();
+        let number = rlimit::number(&limit.kind).ok_or_else(|| Invalid::RlimitType(kind()))?;
+        if seen & 1 << number != 0 {
+            return Err(Invalid::RlimitTwice(kind()));
+        }
+        seen |= 1 << number;
+        if limit.soft > limit.hard {
+            return Err(Invalid::RlimitSoft(kind()));
+        }
+    }
+    Ok(())
+}
+
+/// A semantic version (with a suffix perhaps) of major version 1.
+fn is_supported_version(version: &str) -> bool {
+    let (numbers, suffix) = match version.find(['-', '+']) {
+        Some(at) => version.split_at(at),
+        None => (version, "-0"),
+    };
+    let mut parts = numbers.split('.');
+    let mut next = || parts.next().filter(|part| is_number(part));
+    let complete = next() == Some("1") && next().is_some() && next().is_some();
+    complete
+        && parts.next().is_none()
+        && suffix.len() > 1
+        && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+.".contains(&byte))
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn validate_names(spec: &Spec<'_>) -> Result<(), Invalid> {
+    let uts = spec.linux.as_ref().and_then(|linux| linux.namespace(NamespaceKind::Uts));
+    if uts.is_some() {
+        return Ok(());
+    }
+    if spec.hostname.is_some() {
+        return Err(Invalid::Hostname);
+    }
+    if spec.domainname.is_some() {
+        return Err(Invalid::Domainname);
+    }
+    Ok(())
+}
+
+/// A relative destination is fine: it is taken from `/`, as in runc.
+fn validate_mount(mount: &Mount<'_>) -> Result<(), Invalid> {
+    if mount.destination.is_empty() {
+        return Err(Invalid::NoDestination);
+    }
+    let options = MountOptions::parse(&mount.options);
+    if options.bind.is_none() {
+        return Ok(());
+    }
+    // The kernel would ignore the data: a bind mount has no superblock of its own.
+    if !options.data.is_empty() {
+        return Err(Invalid::BindWithData(mount.destination.as_str().into()));
+    }
+    if mount.source.is_none() && !options.remount {
+        return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
+    }
+    Ok(())
+}
+
+fn validate_hooks(spec: &Spec<'_>) -> Result<(), Invalid> {
+    for (list, hooks) in spec.hooks.lists() {
+        for hook in hooks {
+            if !hook.path.starts_with('/') {
+                return Err(Invalid::HookPath(list, hook.path.as_str().into()));
+            }
+            if let Some(timeout) = hook.timeout.filter(|timeout| *timeout <= 0) {
+                return Err(Invalid::HookTimeout(list, timeout));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn validate_linux(linux: &Linux<'_>) -> Result<(), Invalid> {
+    validate_namespaces(linux)?;
+    let is_unknown = |word: &&Str<'_>| Propagation::parse(word).is_none();
+    if let Some(word) = linux.rootfs_propagation.as_ref().filter(is_unknown) {
+        return Err(Invalid::RootfsPropagation(word.as_str().into()));
+    }
+    let masks = !linux.masked_paths.is_empty() || !linux.readonly_paths.is_empty();
+    if masks && linux.namespace(NamespaceKind::Mount).is_none() {
+        return Err(Invalid::MasksWithoutMountNamespace);
+    }
+    for device in &linux.devices {
+        validate_device(device)?;
+    }
+    sysctl::validate(linux)
+}
+
+fn validate_namespaces(linux: &Linux<'_>) -> Result<(), Invalid> {
+    let mut seen = 0;
+    for namespace in &linux.namespaces {
+        let kind = namespace.kind;
+        if seen & kind.clone_flag() != 0 {
+            return Err(Invalid::NamespaceTwice(kind));
+        }
+        seen |= kind.clone_flag();
+        if let Some(path) = namespace.path.as_ref().filter(|path| !path.starts_with('/')) {
+            return Err(Invalid::NamespacePath(kind, path.as_str().into()));
+        }
+    }
+    validate_mappings("uidMappings", &linux.uid_mappings)?;
+    validate_mappings("gidMappings", &linux.gid_mappings)?;
+    let mappings = !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty();
+    if mappings && linux.namespace(NamespaceKind::User).is_none() {
+        return Err(Invalid::MappingsWithoutUserNamespace);
+    }
+    Ok(())
+}
+
+fn validate_mappings(property: &'static str, mappings: &[IdMapping]) -> Result<(), Invalid> {
+    // The last id, 2³² − 1, stands for "no id" and can't be mapped.
+    let fits = |first: u32, size: u32| first.checked_add(size).is_some();
+    let good = |mapping: &IdMapping| {
+        mapping.size > 0
+            && fits(mapping.container_id, mapping.size)
+            && fits(mapping.host_id, mapping.size)
+    };
+    if mappings.iter().all(good) { Ok(()) } else { Err(Invalid::MappingSize(property)) }
+}
+
+fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {
+    if device.path.is_empty() {
+        return Err(Invalid::NoDevicePath);
+    }
+    let is_number = |number: i64| u32::try_from(number).is_ok();
+    let numbered = is_number(device.major) && is_number(device.minor);
+    if device.kind != DeviceKind::Fifo && !numbered {
+        return Err(Invalid::DeviceNumber(device.path.as_str().into()));
+    }
+    Ok(())
+}
