@@ -1,0 +1,156 @@
+//! The cgroup v1 controllers, and sets of them.
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// A controller of cgroup v1, or a named hierarchy that has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Controller {
+    /// CPU and memory node placement.
+    Cpuset,
+    /// Device access.
+    Devices,
+    /// Memory and swap.
+    Memory,
+    /// CPU time.
+    Cpu,
+    /// CPU time accounting.
+    Cpuacct,
+    /// Number of tasks.
+    Pids,
+    /// Block device bandwidth.
+    Blkio,
+    /// Huge pages.
+    Hugetlb,
+    /// Packet classes.
+    NetCls,
+    /// Packet priorities.
+    NetPrio,
+    /// perf events.
+    PerfEvent,
+    /// Freezing.
+    Freezer,
+    /// RDMA.
+    Rdma,
+    /// Miscellaneous scalar resources.
+    Misc,
+    /// The hierarchy `name=systemd`.
+    Systemd,
+}
+
+impl Controller {
+    /// All of them, in the order in which limits are set.
+    pub const ALL: [Self; 15] = [
+        Self::Cpuset,
+        Self::Devices,
+        Self::Memory,
+        Self::Cpu,
+        Self::Cpuacct,
+        Self::Pids,
+        Self::Blkio,
+        Self::Hugetlb,
+        Self::NetCls,
+        Self::NetPrio,
+        Self::PerfEvent,
+        Self::Freezer,
+        Self::Rdma,
+        Self::Misc,
+        Self::Systemd,
+    ];
+
+    /// The name in /proc/self/cgroup.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpuset => "cpuset",
+            Self::Devices => "devices",
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Cpuacct => "cpuacct",
+            Self::Pids => "pids",
+            Self::Blkio => "blkio",
+            Self::Hugetlb => "hugetlb",
+            Self::NetCls => "net_cls",
+            Self::NetPrio => "net_prio",
+            Self::PerfEvent => "perf_event",
+            Self::Freezer => "freezer",
+            Self::Rdma => "rdma",
+            Self::Misc => "misc",
+            Self::Systemd => "name=systemd",
+        }
+    }
+
+    /// The controller of this name; `systemd` also stands for `name=systemd`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "systemd" { "name=systemd" } else { name };
+        Self::ALL.into_iter().find(|controller| controller.name() == name)
+    }
+}
+
+/// A set of [`Controller`]s: those of one hierarchy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Controllers(u16);
+
+impl Controllers {
+    /// Reads a list such as `cpu,cpuacct`; names that are not known are passed over.
+    pub fn from_list(list: &str) -> Self {
+        list.split(',').filter_map(Controller::from_name).collect()
+    }
+
+    /// Whether `controller` is one of them.
+    pub const fn contains(self, controller: Controller) -> bool {
+        self.0 & (1 << controller as u8) != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The controllers, in the order of [`Controller::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Controller> {
+        Controller::ALL.into_iter().filter(move |controller| self.contains(*controller))
+    }
+
+    /// Whether this hierarchy only keeps count of processes, so that a container can do without it.
+    pub fn is_optional(self) -> bool {
+        self.iter().all(|c| matches!(c, Controller::Systemd | Controller::Misc))
+    }
+}
+
+impl FromIterator<Controller> for Controllers {
+    fn from_iter<I: IntoIterator<Item = Controller>>(controllers: I) -> Self {
+        Self(controllers.into_iter().fold(0, |set, controller| set | 1 << controller as u8))
+    }
+}
+
+impl fmt::Display for Controllers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, controller) in self.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{}", controller.name())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_hierarchies() {
+        let set = Controllers::from_list("cpuacct,cpu,bogus");
+        assert!(set.contains(Controller::Cpu) && set.contains(Controller::Cpuacct));
+        assert!(!set.contains(Controller::Memory));
+        assert_eq!(set.to_string(), "cpu,cpuacct");
+        assert_eq!(Controllers::from_list("systemd").to_string(), "name=systemd");
+        assert!(Controllers::from_list("systemd").is_optional());
+        assert!(Controllers::from_list("unified").is_empty());
+    }
+
+    #[test]
+    fn order_of_all_is_that_of_the_variants() {
+        assert!(Controller::ALL.is_sorted());
+    }
+}

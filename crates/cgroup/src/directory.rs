@@ -1,0 +1,198 @@
+//! An open cgroup directory and its files.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::{self, Display, Write};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, openat};
+use rustix::io::{Errno, read, write};
+use sys::Context;
+
+use crate::{Error, parse};
+
+/// An open cgroup directory (O_PATH). Its path is kept for messages and for mkdir and rmdir.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    fd: OwnedFd,
+    path: String,
+}
+
+/// An open file of a cgroup. Each write is one value: the kernel takes no part of one.
+#[derive(Debug)]
+pub(crate) struct File<'a> {
+    fd: OwnedFd,
+    directory: &'a str,
+    name: &'a str,
+}
+
+impl Directory {
+    /// Opens the directory at an absolute path.
+    pub fn open(path: &str) -> Result<Self, sys::Error> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(CWD, path, flags, Mode::empty()).context("open", path)?;
+        Ok(Self { fd, path: path.to_string() })
+    }
+
+    /// Opens a directory in this one.
+    pub fn open_child(&self, name: &str) -> Result<Self, sys::Error> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = format!("{}/{name}", self.path);
+        let fd = openat(&self.fd, name, flags, Mode::empty()).context("open", &path)?;
+        Ok(Self { fd, path })
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Opens a file of this cgroup.
+    pub fn file<'a>(&'a self, name: &'a str, flags: OFlags) -> Result<File<'a>, sys::Error> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, name, flags, Mode::empty())
+            .context("open", format_args!("{}/{name}", self.path))?;
+        Ok(File { fd, directory: &self.path, name })
+    }
+
+    /// Whether this cgroup has a file of that name.
+    pub fn has(&self, name: &str) -> bool {
+        accessat(&self.fd, name, Access::EXISTS, AtFlags::empty()).is_ok()
+    }
+
+    /// Writes one value to a file.
+    pub fn write(&self, name: &str, value: impl Display) -> Result<(), sys::Error> {
+        self.file(name, OFlags::WRONLY)?.write(value)
+    }
+
+    /// Reads all of a file.
+    pub fn read(&self, name: &str) -> Result<String, sys::Error> {
+        let file = self.file(name, OFlags::RDONLY)?;
+        file.read()
+    }
+
+    /// Reads a file of at most one page, such as every file with a single value, in one call.
+    pub fn read_short<'b>(&self, name: &str, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
+        self.file(name, OFlags::RDONLY)?.read_short(page)
+    }
+
+    /// Reads a file that holds one number; `max` is [`u64::MAX`].
+    pub fn read_number(&self, name: &str) -> Result<u64, Error> {
+        let mut page = [0; 64];
+        let text = self.read_short(name, &mut page)?.trim_end();
+        parse::number_or_max(text).ok_or_else(|| self.unreadable(name, text))
+    }
+
+    /// The value of `key` in a file of `key value` lines; 0 if it is not there.
+    pub fn read_key(&self, name: &str, key: &str) -> Result<u64, Error> {
+        let mut page = [0; 4096];
+        Ok(parse::key(self.read_short(name, &mut page)?, key).unwrap_or(0))
+    }
+
+    /// The error for a file that does not read as documented.
+    pub fn unreadable(&self, name: &str, content: &str) -> Error {
+        Error::Unreadable {
+            file: format!("{}/{name}", self.path),
+            content: content.chars().take(120).collect(),
+        }
+    }
+
+    /// The names of the cgroups in this one.
+    pub fn children(&self) -> Result<Vec<String>, sys::Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, ".", flags, Mode::empty()).context("open", &self.path)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(fd).context("read", &self.path)? {
+            let entry = entry.context("read", &self.path)?;
+            if entry.file_type() != FileType::Directory {
+                continue;
+            }
+            match entry.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_string()),
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl File<'_> {
+    /// Writes one value in one call.
+    pub fn write(&self, value: impl Display) -> Result<(), sys::Error> {
+        let mut line = Line::default();
+        let written = match write!(line, "{value}") {
+            Ok(()) => write(&self.fd, line.bytes()),
+            Err(fmt::Error) => write(&self.fd, value.to_string().as_bytes()),
+        };
+        written.map(drop).map_err(|errno| {
+            let object = format!("{:?} to {}/{}", value.to_string(), self.directory, self.name);
+            sys::Error::new("write", object, errno)
+        })
+    }
+
+    /// Reads all of the file.
+    pub fn read(&self) -> Result<String, sys::Error> {
+        let bytes = sys::fs::read_all(&self.fd).context("read", self)?;
+        String::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
+    }
+
+    /// Reads at most a page from the start of the file.
+    pub fn read_short<'b>(&self, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
+        let count = read(&self.fd, &mut *page).context("read", self)?;
+        let bytes = page.get(..count).unwrap_or_default();
+        core::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
+    }
+
+    /// Reads the file from its start again, as one does after poll(2) has reported a change.
+    pub fn reread<'b>(&self, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
+        let count = rustix::io::pread(&self.fd, &mut *page, 0).context("read", self)?;
+        let bytes = page.get(..count).unwrap_or_default();
+        core::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
+    }
+
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+impl AsFd for File<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Display for File<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.directory, self.name)
+    }
+}
+
+/// A line on the stack: nearly every value fits, and the start path does not allocate for one.
+struct Line {
+    bytes: [u8; 128],
+    length: usize,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { bytes: [0; 128], length: 0 }
+    }
+}
+
+impl Line {
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,354 @@
+//! Where a container's cgroup is: `linux.cgroupsPath` made into directories.
+//!
+//! The rules are those of runc's cgroupfs manager. An absolute path counts from the mount point of
+//! each hierarchy. A relative one, or the container id where there is none, counts from the caller's
+//! own cgroup in each v1 hierarchy and from that cgroup's parent on v2, because the caller's own v2
+//! cgroup has processes and so cannot hand controllers down.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+use sys::Context;
+
+use crate::host::Hierarchy;
+use crate::{Controller, Controllers, Error, Host};
+
+/// The directories of one container's cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// On cgroup v2, which on a hybrid host has no controllers but tracks the processes.
+    pub unified: Option<Place>,
+    /// On cgroup v1, one a hierarchy.
+    pub legacy: Vec<LegacyPlace>,
+}
+
+/// A cgroup directory that need not exist yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The directory's absolute path.
+    directory: String,
+    /// How many bytes of it are the mount point.
+    mount: u32,
+}
+
+/// A [`Place`] in a cgroup v1 hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyPlace {
+    /// What the hierarchy controls.
+    pub controllers: Controllers,
+    /// Where in it.
+    pub place: Place,
+}
+
+impl Place {
+    /// `path` below `mount`; it begins with a slash and has none at its end.
+    fn new(mount: &str, path: &str) -> Self {
+        Self { directory: format!("{mount}{path}"), mount: mount.len() as u32 }
+    }
+
+    /// The directory's absolute path, such as `/sys/fs/cgroup/pids/parent/name`.
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// The mount point of the hierarchy.
+    pub fn mount(&self) -> &str {
+        self.directory.get(..self.mount as usize).unwrap_or_default()
+    }
+
+    /// The path inside the hierarchy, as /proc/self/cgroup has it: `/parent/name`.
+    pub fn path(&self) -> &str {
+        self.directory.get(self.mount as usize..).unwrap_or_default()
+    }
+
+    /// The directories above this one, from the mount point down to the parent.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
+        let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
+        slashes.filter_map(|end| self.directory.get(..end))
+    }
+}
+
+impl Location {
+    /// Turns `linux.cgroupsPath` into directories; `id` names the cgroup if there is none. Nothing is
+    /// created. /proc/self/cgroup is read only where the path is relative.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for `..` and the like, [`Error::SystemdPath`] for `slice:prefix:name`.
+    pub fn resolve(host: &Host, cgroups_path: Option<&str>, id: &str) -> Result<Self, Error> {
+        let wanted = cgroups_path.filter(|path| !path.is_empty()).unwrap_or(id);
+        if !wanted.starts_with('/') && wanted.split(':').count() == 3 {
+            return Err(Error::SystemdPath { path: wanted.to_string() });
+        }
+        let path = clean(wanted)?;
+        if wanted.starts_with('/') {
+            return Ok(Self::place(host, |_| String::new(), &path));
+        }
+        let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
+        let own = OwnCgroups::new(&own);
+        // The mount table is wanted only where the caller sits below the root of a v1 hierarchy: in a
+        // container without a cgroup namespace, what is mounted may itself be a part of it.
+        let mounts = if own.has_legacy() && !host.is_unified() {
+            sys::fs::read_text("/proc/self/mountinfo").context("read", "/proc/self/mountinfo")?
+        } else {
+            String::new()
+        };
+        Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), &path))
+    }
+
+    /// Places `path` below `base`, which is given for each v1 hierarchy, or for v2 by `None`.
+    fn place(host: &Host, base: impl Fn(Option<&Hierarchy>) -> String, path: &str) -> Self {
+        let place = |mount: &str, base: String| Place::new(mount, &format!("{base}{path}"));
+        Self {
+            unified: host.unified.as_deref().map(|mount| place(mount, base(None))),
+            legacy: host
+                .legacy
+                .iter()
+                .map(|hierarchy| LegacyPlace {
+                    controllers: hierarchy.controllers,
+                    place: place(&hierarchy.mount, base(Some(hierarchy))),
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether this is cgroup v2 alone.
+    pub fn is_unified(&self) -> bool {
+        self.legacy.is_empty()
+    }
+
+    /// The place in the v1 hierarchy of `controller`.
+    pub fn of(&self, controller: Controller) -> Option<&Place> {
+        let is_it = |legacy: &&LegacyPlace| legacy.controllers.contains(controller);
+        self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
+    }
+
+    /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers`
+    /// (`exec --cgroup CONTROLLER[,CONTROLLER]:PATH`) it moves in those v1 hierarchies only.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for `..`, and for controllers that are not mounted or on v2, where a
+    /// process has one cgroup for all.
+    pub fn sub(&self, controllers: Option<&str>, path: &str) -> Result<Self, Error> {
+        let bad = |reason| Error::BadPath { path: path.to_string(), reason };
+        if path.split('/').all(|part| part.is_empty() || part == ".") {
+            return Ok(self.clone());
+        }
+        let suffix = clean(path)?;
+        let mut location = self.clone();
+        let Some(list) = controllers else {
+            let legacy = location.legacy.iter_mut().map(|legacy| &mut legacy.place);
+            for place in location.unified.iter_mut().chain(legacy) {
+                place.directory.push_str(&suffix);
+            }
+            return Ok(location);
+        };
+        for name in list.split(',') {
+            let controller =
+                Controller::from_name(name).ok_or_else(|| bad("unknown controller"))?;
+            let is_it = |legacy: &&mut LegacyPlace| legacy.controllers.contains(controller);
+            let legacy = location.legacy.iter_mut().find(is_it);
+            let legacy = legacy.ok_or_else(|| bad("no cgroup v1 hierarchy has this controller"))?;
+            legacy.place.directory.push_str(&suffix);
+        }
+        Ok(location)
+    }
+}
+
+/// Drops empty and `.` components; the result begins with a slash.
+fn clean(path: &str) -> Result<String, Error> {
+    let bad = |reason| Error::BadPath { path: path.to_string(), reason };
+    let mut cleaned = String::with_capacity(path.len() + 1);
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            // runc cleans it away; no caller needs it, and a path that says one thing and means
+            // another has been a way out of a delegated subtree before.
+            ".." => return Err(bad("\"..\" is not allowed")),
+            _ if part.contains(['\0', '\n']) => {
+                return Err(bad("control characters are not allowed"));
+            }
+            _ => {
+                cleaned.push('/');
+                cleaned.push_str(part);
+            }
+        }
+    }
+    if cleaned.is_empty() {
+        return Err(bad("a container cannot have the root cgroup"));
+    }
+    Ok(cleaned)
+}
+
+/// The caller's own cgroups: /proc/self/cgroup.
+struct OwnCgroups<'a> {
+    lines: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> OwnCgroups<'a> {
+    /// Reads lines of the form `ID:CONTROLLERS:PATH` (cgroups(7)).
+    fn new(text: &'a str) -> Self {
+        let line = |line: &'a str| line.split_once(':')?.1.split_once(':');
+        Self { lines: text.lines().filter_map(line).collect() }
+    }
+
+    /// Whether a v1 hierarchy has the caller elsewhere than at its root.
+    fn has_legacy(&self) -> bool {
+        self.lines.iter().any(|(controllers, path)| !controllers.is_empty() && *path != "/")
+    }
+
+    fn path(&self, is_it: impl Fn(Controllers, &str) -> bool) -> &'a str {
+        let line = self.lines.iter().find(|(list, _)| is_it(Controllers::from_list(list), list));
+        line.map_or("/", |(_, path)| path)
+    }
+
+    /// The directory that relative paths count from, relative to the mount point, without a slash at
+    /// its end. The v2 half of a hybrid host counts from its root, as with runc.
+    fn base(&self, host: &Host, hierarchy: Option<&Hierarchy>, mounts: &str) -> String {
+        let path = match hierarchy {
+            None if !host.is_unified() => "/",
+            None => {
+                let own = self.path(|_, list| list.is_empty());
+                own.rsplit_once('/').map_or("/", |(parent, _)| parent)
+            }
+            Some(hierarchy) => {
+                let shared = |set: Controllers, _: &str| {
+                    hierarchy.controllers.iter().any(|controller| set.contains(controller))
+                };
+                let own = self.path(shared);
+                let root = mount_root(mounts, &hierarchy.mount).unwrap_or("/");
+                match own.strip_prefix(root.trim_end_matches('/')) {
+                    Some(inside) if inside.is_empty() || inside.starts_with('/') => inside,
+                    _ => "/",
+                }
+            }
+        };
+        // `..` is what a cgroup namespace shows of processes outside of it.
+        if path.split('/').any(|part| part == "..") {
+            return String::new();
+        }
+        path.trim_end_matches('/').to_string()
+    }
+}
+
+/// The root of the mount at `mount_point` in /proc/self/mountinfo (proc_pid_mountinfo(5)).
+fn mount_root<'a>(mounts: &'a str, mount_point: &str) -> Option<&'a str> {
+    // The last line of a mount point is the one on top.
+    mounts.lines().rev().find_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let root = fields.next()?;
+        (fields.next()? == mount_point).then_some(root)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unified() -> Host {
+        Host { root: "/cg".into(), unified: Some("/cg".into()), legacy: vec![] }
+    }
+
+    fn hybrid() -> Host {
+        let hierarchy = |name: &str| Hierarchy {
+            controllers: Controllers::from_list(name),
+            mount: format!("/cg/{name}"),
+        };
+        Host {
+            root: "/cg".into(),
+            unified: Some("/cg/unified".into()),
+            legacy: vec![hierarchy("devices"), hierarchy("memory"), hierarchy("cpu,cpuacct")],
+        }
+    }
+
+    fn absolute(host: &Host, path: &str) -> Result<Location, Error> {
+        assert!(path.starts_with('/'));
+        Location::resolve(host, Some(path), "id")
+    }
+
+    fn relative(host: &Host, path: &str, own: &str, mounts: &str) -> Location {
+        let own = OwnCgroups::new(own);
+        Location::place(host, |h| own.base(host, h, mounts), &clean(path).unwrap())
+    }
+
+    #[test]
+    fn absolute_paths_count_from_the_mount() {
+        let location = absolute(&unified(), "/a//b/./c/").unwrap();
+        let place = location.unified.as_ref().unwrap();
+        assert_eq!(place.directory(), "/cg/a/b/c");
+        assert_eq!((place.mount(), place.path()), ("/cg", "/a/b/c"));
+        assert_eq!(place.ancestors().collect::<Vec<_>>(), ["/cg", "/cg/a", "/cg/a/b"]);
+        assert!(location.is_unified());
+
+        let location = absolute(&hybrid(), "/a").unwrap();
+        assert_eq!(location.unified.as_ref().unwrap().directory(), "/cg/unified/a");
+        assert_eq!(location.of(Controller::Cpuacct).unwrap().directory(), "/cg/cpu,cpuacct/a");
+        assert!(location.of(Controller::Pids).is_none());
+    }
+
+    #[test]
+    fn relative_paths_count_from_the_own_cgroup() {
+        let own = "0::/user.slice/session.scope\n";
+        let location = relative(&unified(), "x", own, "");
+        assert_eq!(location.unified.unwrap().directory(), "/cg/user.slice/x");
+        assert_eq!(relative(&unified(), "x", "0::/\n", "").unified.unwrap().directory(), "/cg/x");
+
+        let own = "4:memory:/m/n\n3:cpu,cpuacct:/c\n2:devices:/\n0::/z/y\n";
+        let location = relative(&hybrid(), "x/w", own, "");
+        assert_eq!(location.unified.as_ref().unwrap().directory(), "/cg/unified/x/w");
+        assert_eq!(location.of(Controller::Memory).unwrap().directory(), "/cg/memory/m/n/x/w");
+        assert_eq!(location.of(Controller::Cpu).unwrap().directory(), "/cg/cpu,cpuacct/c/x/w");
+        assert_eq!(location.of(Controller::Devices).unwrap().directory(), "/cg/devices/x/w");
+    }
+
+    #[test]
+    fn a_mount_may_show_part_of_a_hierarchy() {
+        let own = "4:memory:/docker/abc/inner\n2:devices:/docker/abcd\n";
+        let mounts = "33 24 0:28 /docker/abc /cg/memory rw - cgroup cgroup rw,memory\n\
+                      34 24 0:29 /docker/abc /cg/devices rw - cgroup cgroup rw,devices\n";
+        let location = relative(&hybrid(), "x", own, mounts);
+        assert_eq!(location.of(Controller::Memory).unwrap().directory(), "/cg/memory/inner/x");
+        assert_eq!(location.of(Controller::Devices).unwrap().directory(), "/cg/devices/x");
+    }
+
+    #[test]
+    fn outside_of_the_cgroup_namespace_counts_from_the_root() {
+        let location = relative(&unified(), "x", "0::/../../other/y\n", "");
+        assert_eq!(location.unified.unwrap().directory(), "/cg/x");
+    }
+
+    #[test]
+    fn bad_paths_are_refused() {
+        for path in ["/..", "/a/../b", "/a/..", "/", "//./", "/a\n", "/a\0b"] {
+            let error = absolute(&unified(), path).unwrap_err();
+            assert!(matches!(error, Error::BadPath { .. }), "{path:?}: {error}");
+        }
+        let error = Location::resolve(&unified(), Some("system.slice:runc:id"), "id").unwrap_err();
+        assert!(error.to_string().contains("systemd cgroup driver is not supported yet"));
+        assert!(absolute(&unified(), "/odd:but:fine").is_ok());
+    }
+
+    #[test]
+    fn sub_cgroups() {
+        let location = absolute(&hybrid(), "/a").unwrap();
+        let sub = location.sub(None, "s/t").unwrap();
+        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a/s/t");
+        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s/t");
+        let sub = location.sub(Some("memory,cpu"), "s").unwrap();
+        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a");
+        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s");
+        assert_eq!(sub.of(Controller::Cpuacct).unwrap().path(), "/a/s");
+        assert_eq!(sub.of(Controller::Devices).unwrap().path(), "/a");
+        assert_eq!(location.sub(None, "/").unwrap(), location);
+        assert!(location.sub(None, "../b").is_err());
+        assert!(location.sub(Some("pids"), "s").is_err());
+        assert!(location.sub(Some("bogus"), "s").is_err());
+    }
+
+    #[test]
+    fn survives_the_container_record() {
+        let location = absolute(&hybrid(), "/a/b").unwrap();
+        let bytes = postcard::to_allocvec(&location).unwrap();
+        assert_eq!(postcard::from_bytes::<Location>(&bytes).unwrap(), location);
+    }
+}

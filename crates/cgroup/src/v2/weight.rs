@@ -1,0 +1,90 @@
+//! v1 units made into v2 units.
+
+/// cpu.shares (2 to 262144, default 1024) as cpu.weight (1 to 10000, default 100).
+///
+/// The curve of today's runc and crun, a quadratic in log₂(shares) through minimum, default and
+/// maximum; the older straight line gave a default container a weight of 39. 0 is unset.
+pub fn cpu_weight(shares: u64) -> Option<u64> {
+    match shares {
+        0 => None,
+        1..=2 => Some(1),
+        262_144.. => Some(10_000),
+        _ => {
+            let log = libm::log2(shares as f64);
+            let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
+            Some(libm::ceil(libm::pow(10.0, exponent)) as u64)
+        }
+    }
+}
+
+/// blkio.weight (10 to 1000) as io.weight (1 to 10000), linearly. 0 is unset.
+pub fn io_weight(weight: u16) -> Option<u64> {
+    let above = u64::from(weight).saturating_sub(10);
+    (weight != 0).then_some(1 + above * 9999 / 990)
+}
+
+/// The swap part of the v1 limit `swap` of memory and swap together, for memory.swap.max.
+///
+/// `None` leaves it alone; -1 is unlimited. `memory` is the limit of memory, 0 if there is none.
+///
+/// # Errors
+/// What is wrong, in runc's words.
+pub fn swap(swap: i64, memory: i64) -> Result<Option<i64>, &'static str> {
+    match (swap, memory) {
+        // Unlimited memory and not a word about swap: v1 would let it swap without limit.
+        (0, -1) => Ok(Some(-1)),
+        (0, _) => Ok(None),
+        (-1, _) => Ok(Some(-1)),
+        (_, -1) => Ok(Some(swap)),
+        (_, 0) => Err("unable to set swap limit without memory limit"),
+        (_, ..0) => Err("invalid memory value"),
+        _ if swap < memory => Err("memory+swap limit should be >= memory limit"),
+        _ => Ok(Some(swap - memory)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        let known = [(0, None), (1, Some(1)), (2, Some(1)), (3, Some(2)), (10, Some(4))];
+        for (shares, weight) in known {
+            assert_eq!(cpu_weight(shares), weight, "{shares}");
+        }
+        let known = [(512, 59), (1024, 100), (2048, 174), (262_143, 10_000), (u64::MAX, 10_000)];
+        for (shares, weight) in known {
+            assert_eq!(cpu_weight(shares), Some(weight), "{shares}");
+        }
+        // A checksum of the whole range, taken from runc 1.5.1.
+        let mix =
+            |sum: u64, shares| sum.wrapping_mul(31).wrapping_add(cpu_weight(shares).unwrap_or(0));
+        assert_eq!((0..=262_200).fold(0, mix), 1_000_905_258_565_708_117);
+        assert!((2..262_200).all(|shares| cpu_weight(shares) <= cpu_weight(shares + 1)));
+    }
+
+    #[test]
+    fn io_weights() {
+        assert_eq!(io_weight(0), None);
+        assert_eq!(io_weight(1), Some(1));
+        assert_eq!(io_weight(10), Some(1));
+        assert_eq!(io_weight(500), Some(4950));
+        assert_eq!(io_weight(1000), Some(10_000));
+    }
+
+    #[test]
+    fn swap_is_the_rest() {
+        assert_eq!(swap(300, 100), Ok(Some(200)));
+        assert_eq!(swap(100, 100), Ok(Some(0)));
+        assert_eq!(swap(0, 100), Ok(None));
+        assert_eq!(swap(0, 0), Ok(None));
+        assert_eq!(swap(0, -1), Ok(Some(-1)));
+        assert_eq!(swap(-1, 100), Ok(Some(-1)));
+        assert_eq!(swap(300, -1), Ok(Some(300)));
+        assert_eq!(swap(300, 0), Err("unable to set swap limit without memory limit"));
+        assert_eq!(swap(50, 100), Err("memory+swap limit should be >= memory limit"));
+        assert!(swap(i64::MIN, i64::MAX).is_err());
+        assert!(swap(5, -2).is_err());
+    }
+}
