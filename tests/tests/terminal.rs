@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case!(create_without_socket),
     case!(socket_without_terminal),
     case!(socket_missing),
+    case!(foreground_in_the_callers_terminal),
     case!(foreground_without_a_terminal_of_the_caller),
     case!(owner_of_the_terminal),
     case!(exec_tty_size),
@@ -114,11 +115,28 @@ fn socket_missing(bed: &Bed) {
     assert!(!c.exists());
 }
 
+fn foreground_in_the_callers_terminal(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).sh("test -t 1 && echo a terminal; stty size").make();
+    let master = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).expect("openpt");
+    rustix::pty::unlockpt(&master).expect("unlock");
+    let size = rustix::termios::Winsize { ws_row: 30, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size).expect("set size");
+    let name = rustix::pty::ptsname(&master, Vec::new()).expect("name");
+    let terminal =
+        File::options().read(true).write(true).open(name.to_str().expect("path")).expect("open terminal");
+    let (root, bundle) = (bed.root(), c.bundle.to_string_lossy());
+    let args = ["--ctty", "--wait", &bed.runtime().to_string_lossy(), "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id];
+    let outcome = bed.program("setsid", &args).stdin(terminal).run().ok();
+    assert!(outcome.stdout.starts_with("a terminal"), "{outcome}");
+}
+
 fn foreground_without_a_terminal_of_the_caller(bed: &Bed) {
-    // The suite's standard input is no terminal; the container gets one all the same.
-    let c = bed.bundle().set("/process/terminal", json!(true)).sh("test -t 1 && echo a terminal").make();
-    let outcome = c.run();
-    assert!(outcome.code() == 0 && outcome.stdout.contains("a terminal"), "{outcome}");
+    let c = bed.bundle().set("/process/terminal", json!(true)).make();
+    let (root, bundle) = (bed.root(), c.bundle.to_string_lossy());
+    let args = ["--wait", &bed.runtime().to_string_lossy(), "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id];
+    let outcome = bed.program("setsid", &args).run().exits(1);
+    assert!(outcome.stderr.contains("no such device or address"), "{outcome}");
+    assert!(!c.exists());
 }
 
 fn owner_of_the_terminal(bed: &Bed) {

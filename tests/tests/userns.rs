@@ -1,0 +1,202 @@
+//! User namespaces: mappings, ownership, devices, exec.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::runner::Case;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+
+pub const CASES: &[Case] = &[
+    case!(maps_are_written),
+    case!(root_inside_is_nobody_outside),
+    case!(files_made_inside_belong_to_the_mapped_user),
+    case!(devices_are_bound),
+    case!(terminal_files_and_pts),
+    case!(namespaces_belong_to_it),
+    case!(exec_enters_it),
+    case!(kernel_file_systems),
+    case!(capabilities_end_at_the_namespace),
+    case!(second_user_of_the_range),
+    case!(join_by_path),
+    case!(namespace_without_mappings).unlike_runc(),
+    case!(several_ranges),
+    case!(no_way_around_the_masks).unlike_runc(),
+    case!(setgroups),
+    case!(idmapped_bind),
+];
+
+/// A bundle whose container root is 100000 outside.
+fn mapped(bed: &Bed) -> Bundle<'_> {
+    let bundle = bed.bundle();
+    chown_tree(&bundle.rootfs());
+    bundle
+        .push("/linux/namespaces", json!({ "type": "user" }))
+        .set("/linux/uidMappings", json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]))
+        .set("/linux/gidMappings", json!([{ "containerID": 0, "hostID": 200_000, "size": 65_536 }]))
+}
+
+fn chown_tree(dir: &std::path::Path) {
+    chown(dir, Some(100_000), Some(200_000)).expect("chown");
+    for entry in fs::read_dir(dir).expect("read").flatten() {
+        let path = entry.path();
+        if entry.file_type().expect("type").is_dir() && entry.file_name() != "bin" {
+            chown_tree(&path);
+        }
+    }
+}
+
+fn maps_are_written(bed: &Bed) {
+    let outcome = mapped(bed).sh("cat /proc/self/uid_map /proc/self/gid_map; id -u; id -g").make().run().ok();
+    let words: Vec<Vec<&str>> = outcome.lines().iter().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words, [vec!["0", "100000", "65536"], vec!["0", "200000", "65536"], vec!["0"], vec!["0"]]);
+}
+
+fn root_inside_is_nobody_outside(bed: &Bed) {
+    let c = mapped(bed).make().detached();
+    let process = fs::metadata(format!("/proc/{}", c.pid())).expect("process");
+    assert_eq!((process.uid(), process.gid()), (100_000, 200_000));
+}
+
+fn files_made_inside_belong_to_the_mapped_user(bed: &Bed) {
+    let c = mapped(bed).sh("touch /tmp/made; stat -c %u:%g /tmp/made").make();
+    assert_eq!(c.run().ok().stdout, "0:0\n");
+    let made = fs::metadata(c.bundle.join("rootfs/tmp/made")).expect("made");
+    assert_eq!((made.uid(), made.gid()), (100_000, 200_000));
+}
+
+fn devices_are_bound(bed: &Bed) {
+    let script = "for n in null zero full random urandom tty; do stat -c '%n %t:%T' /dev/$n; done; grep -c ' /dev/null ' /proc/self/mounts; echo x >/dev/null && echo works";
+    let outcome = mapped(bed).sh(script).make().run().ok();
+    assert_eq!(outcome.lines(), [
+        "/dev/null 1:3", "/dev/zero 1:5", "/dev/full 1:7", "/dev/random 1:8", "/dev/urandom 1:9", "/dev/tty 5:0", "1", "works",
+    ]);
+}
+
+fn terminal_files_and_pts(bed: &Bed) {
+    let outcome = mapped(bed).sh("ls /dev/pts; readlink /dev/ptmx; ls -ln /dev/fd").make().run().ok();
+    assert_eq!(outcome.lines()[..2], ["ptmx", "pts/ptmx"]);
+}
+
+fn namespaces_belong_to_it(bed: &Bed) {
+    // Root of the user namespace may configure the network it owns.
+    let caps = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"];
+    let c = mapped(bed)
+        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .sh("ip link set lo down && ip link set lo up && hostname other && hostname")
+        .make();
+    assert_eq!(c.run().ok().stdout, "other\n");
+}
+
+fn exec_enters_it(bed: &Bed) {
+    let c = mapped(bed).make().detached();
+    let outcome = c.sh("readlink /proc/self/ns/user; readlink /proc/1/ns/user; cat /proc/self/uid_map; id -u").ok();
+    let lines = outcome.lines();
+    assert_eq!(lines[0], lines[1]);
+    assert!(lines[2].contains("100000"));
+    assert_eq!(lines[3], "0");
+    assert_eq!(c.exec_with(&["-u", "1000:1000"], &["id", "-u"]).ok().stdout, "1000\n");
+}
+
+fn kernel_file_systems(bed: &Bed) {
+    let outcome = mapped(bed).sh("grep -E ' /(proc|sys|dev|dev/shm|dev/pts|dev/mqueue) ' /proc/self/mounts | cut -d' ' -f2,3").make().run().ok();
+    let mut lines = outcome.lines();
+    lines.sort_unstable();
+    assert_eq!(lines, ["/dev tmpfs", "/dev/mqueue mqueue", "/dev/pts devpts", "/dev/shm tmpfs", "/proc proc", "/sys sysfs"]);
+}
+
+fn capabilities_end_at_the_namespace(bed: &Bed) {
+    let caps = ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYS_TIME"];
+    let c = mapped(bed)
+        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .sh("mknod /tmp/sda b 8 0; date -s 2020-01-01")
+        .make();
+    let outcome = c.run();
+    assert_eq!(outcome.stderr.matches("Operation not permitted").count(), 2, "{outcome}");
+}
+
+fn second_user_of_the_range(bed: &Bed) {
+    let c = mapped(bed)
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000, "additionalGids": [2000] }))
+        .sh("id -u; id -G; touch /tmp/mine")
+        .make();
+    assert_eq!(c.run().ok().stdout, "1000\n1000 2000\n");
+    let made = fs::metadata(c.bundle.join("rootfs/tmp/mine")).expect("made");
+    assert_eq!((made.uid(), made.gid()), (101_000, 201_000));
+}
+
+fn join_by_path(bed: &Bed) {
+    let first = mapped(bed).make().detached();
+    let pid = first.pid();
+    let second = bed.bundle();
+    chown_tree(&second.rootfs());
+    let second = second
+        .push("/linux/namespaces", json!({ "type": "user", "path": format!("/proc/{pid}/ns/user") }))
+        .make()
+        .detached();
+    assert_eq!(
+        fs::read_link(format!("/proc/{pid}/ns/user")).expect("first"),
+        fs::read_link(format!("/proc/{}/ns/user", second.pid())).expect("second"),
+    );
+}
+
+fn namespace_without_mappings(bed: &Bed) {
+    // DESIGN §12: real callers rely on a default; runc refuses.
+    let c = bed.bundle().push("/linux/namespaces", json!({ "type": "user" })).sh("id -u; wc -l </proc/self/uid_map").make();
+    assert_eq!(c.run().ok().stdout, "0\n1\n");
+}
+
+fn several_ranges(bed: &Bed) {
+    let map = json!([
+        { "containerID": 0, "hostID": 100_000, "size": 10 },
+        { "containerID": 10, "hostID": 300_000, "size": 100 },
+        { "containerID": 1000, "hostID": 500_000, "size": 1 },
+    ]);
+    let outcome = mapped(bed)
+        .set("/linux/uidMappings", map)
+        .sh("wc -l </proc/self/uid_map; cat /proc/self/uid_map | tail -1")
+        .make()
+        .run()
+        .ok();
+    assert_eq!(outcome.lines()[0], "3");
+    assert_eq!(outcome.lines()[1].split_whitespace().collect::<Vec<_>>(), ["1000", "500000", "1"]);
+}
+
+fn no_way_around_the_masks(bed: &Bed) {
+    // DESIGN §9.10: neither a fresh proc nor taking the tree apart leads around the masks.
+    let caps = ["CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"];
+    let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; umount -l /; cat /proc/keys; ls /";
+    let c = mapped(bed)
+        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .sh(script)
+        .make();
+    let outcome = c.run();
+    assert!(!outcome.stdout.contains("keyring"), "{outcome}");
+    assert!(!outcome.stdout.contains("boot"), "the host's root: {outcome}");
+}
+
+fn setgroups(bed: &Bed) {
+    let outcome = mapped(bed).sh("cat /proc/self/setgroups; id -G").make().run().ok();
+    assert_eq!(outcome.stdout, "allow\n0\n");
+}
+
+fn idmapped_bind(bed: &Bed) {
+    let dir = bed.dir.join("data");
+    fs::create_dir(&dir).expect("make");
+    fs::write(dir.join("file"), "x\n").expect("write");
+    chown(dir.join("file"), Some(7), Some(7)).expect("chown");
+    let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]);
+    let c = bed
+        .bundle()
+        .push(
+            "/mounts",
+            json!({
+                "destination": "/mnt", "type": "bind", "source": dir, "options": ["rbind", "ro"],
+                "uidMappings": map, "gidMappings": map,
+            }),
+        )
+        .sh("stat -c %u:%g /mnt/file")
+        .make();
+    assert_eq!(c.run().ok().stdout, "100007:100007\n");
+}
