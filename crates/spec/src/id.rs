@@ -27,7 +27,7 @@ impl core::error::Error for InvalidId {}
 /// Checks a container id, which becomes the name of directories and cgroups.
 ///
 /// A dot in front is refused, so neither `.` and `..` nor hidden files can be
-/// named (CVE-2021-30465 and its kin began with names taken for paths).
+/// named.
 ///
 /// # Errors
 /// What is wrong with it, in runc's words.

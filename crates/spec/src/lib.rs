@@ -17,6 +17,7 @@ mod locate;
 mod object;
 mod parse;
 mod process;
+mod template;
 mod text;
 mod unsupported;
 mod validate;
@@ -38,5 +39,6 @@ pub use parse::ParseError;
 pub use process::{
     Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
 };
+pub use template::{VERSION, rootless_template, template};
 pub use text::Str;
 pub use validate::{validate, validate_process};

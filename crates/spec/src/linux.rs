@@ -4,8 +4,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::{RawValue, Value};
 
 use crate::config::drop_if_empty;
 use crate::kinds::{DeviceKind, NamespaceKind};
@@ -23,6 +24,7 @@ object! {
         /// Kernel parameters by name, sorted.
         pub sysctl: BTreeMap<Str<'a>, Str<'a>>,
         /// cgroup limits.
+        #[serde(serialize_with = "write_resources")]
         pub resources: Option<Resources>,
         /// Where in the cgroup tree; its form depends on the cgroup manager.
         pub cgroups_path: Option<Str<'a>>,
@@ -162,6 +164,38 @@ object! {
         pub secs: i64,
         /// Nanoseconds.
         pub nanosecs: u32,
+    }
+}
+
+/// Writes limits without what is absent. Their own types write everything,
+/// because the container record keeps them in a form without names.
+fn write_resources<S: Serializer>(
+    resources: &Option<Resources>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(resources).map_err(S::Error::custom)?;
+    drop_absent(&mut value);
+    value.serialize(serializer)
+}
+
+fn drop_absent(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(drop_absent),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(drop_absent);
+            fields.retain(|_, value| !is_absent(value));
+        }
+        _ => {}
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

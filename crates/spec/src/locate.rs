@@ -65,7 +65,7 @@ fn join(levels: &[Level<'_>]) -> String {
     let mut property = String::new();
     for level in levels {
         match level {
-            Level::Object(key) if key.is_empty() => {}
+            Level::Object([]) => {}
             Level::Object(key) => {
                 if !property.is_empty() {
                     property.push('.');

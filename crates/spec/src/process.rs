@@ -22,7 +22,7 @@ object! {
         pub env: Vec<Str<'a>>,
         /// Working directory, absolute inside the container.
         pub cwd: Str<'a>,
-        /// Capability sets; absent leaves them to the runtime (none).
+        /// Capability sets; absent leaves those of the caller, as in runc.
         pub capabilities: Option<Capabilities<'a>>,
         /// Resource limits.
         pub rlimits: Vec<Rlimit<'a>>,

@@ -6,7 +6,6 @@ use crate::config::{Mount, Spec};
 use crate::invalid::Invalid;
 use crate::kinds::NamespaceKind;
 use crate::linux::Linux;
-use crate::mount_options::MountOptions;
 use crate::process::Process;
 
 /// Where a property is, and how to see that it is set.
@@ -18,7 +17,7 @@ enum Property {
 }
 use Property::{Linux as OfLinux, Mount as OfMount, Process as OfProcess, Top};
 
-const UNSUPPORTED: [(&str, Property); 20] = [
+const UNSUPPORTED: [(&str, Property); 21] = [
     ("vm", Top(|spec| spec.vm.is_some())),
     ("solaris", Top(|spec| spec.solaris.is_some())),
     ("windows", Top(|spec| spec.windows.is_some())),
@@ -31,7 +30,8 @@ const UNSUPPORTED: [(&str, Property); 20] = [
     ("process.selinuxLabel", OfProcess(|process| process.selinux_label.is_some())),
     ("mounts.uidMappings", OfMount(|mount| !mount.uid_mappings.is_empty())),
     ("mounts.gidMappings", OfMount(|mount| !mount.gid_mappings.is_empty())),
-    ("mount option idmap", OfMount(|mount| MountOptions::parse(&mount.options).id_map)),
+    ("mount option idmap", OfMount(|mount| mount.options.iter().any(|word| word == "idmap"))),
+    ("mount option ridmap", OfMount(|mount| mount.options.iter().any(|word| word == "ridmap"))),
     ("linux.namespaces time", OfLinux(|linux| linux.namespace(NamespaceKind::Time).is_some())),
     ("linux.timeOffsets", OfLinux(|linux| !linux.time_offsets.is_empty())),
     ("linux.netDevices", OfLinux(|linux| !linux.net_devices.is_empty())),

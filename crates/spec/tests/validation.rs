@@ -1,0 +1,262 @@
+//! What is refused, and in which words.
+use dayfly_spec::{Process, Spec, validate, validate_process};
+
+/// A small configuration that is fine, with every namespace but user and time.
+const GOOD: &str = r#"{
+    "ociVersion": "1.0.2",
+    "root": {"path": "rootfs"},
+    "process": {"cwd": "/", "args": ["true"]},
+    "linux": {"namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "mount"},
+        {"type": "ipc"}, {"type": "uts"}, {"type": "cgroup"}]}
+}"#;
+
+/// What is said of `GOOD` with an object of other values merged in; a null
+/// takes a property away.
+fn said(patch: &str) -> Result<(), String> {
+    let mut config = serde_json::from_str(GOOD).expect("GOOD");
+    merge(&mut config, serde_json::from_str(patch).expect(patch));
+    let text = config.to_string();
+    let spec = Spec::parse(&text).map_err(|error| error.message)?;
+    validate(&spec).map_err(|error| error.to_string())
+}
+
+fn merge(value: &mut serde_json::Value, patch: serde_json::Value) {
+    match (value, patch) {
+        (serde_json::Value::Object(old), serde_json::Value::Object(new)) => {
+            for (key, patch) in new {
+                merge(old.entry(key).or_insert(serde_json::Value::Null), patch);
+            }
+        }
+        (value, patch) => *value = patch,
+    }
+}
+
+#[track_caller]
+fn refused(patch: &str, message: &str) {
+    assert_eq!(said(patch), Err(message.into()), "{patch}");
+}
+
+#[track_caller]
+fn accepted(patch: &str) {
+    assert_eq!(said(patch), Ok(()), "{patch}");
+}
+
+#[test]
+fn version() {
+    for version in ["1.0.0", "1.0.0-rc5", "1.0.2-dev", "1.3.0", "1.10.3", "1.2.0+git.1"] {
+        accepted(&format!(r#"{{"ociVersion": "{version}"}}"#));
+    }
+    for version in
+        ["", "1", "1.0", "0.9.0", "2.0.0", "1.0.0.0", "1.0.0-", "1.0.x", "v1.0.0", "1.0.0-a b"]
+    {
+        refused(
+            &format!(r#"{{"ociVersion": "{version}"}}"#),
+            &format!("ociVersion \"{version}\" is not supported: it must be 1.0.0 or a later 1.x"),
+        );
+    }
+}
+
+#[test]
+fn root() {
+    refused(r#"{"root": null}"#, "root must be specified");
+    refused(r#"{"root": {"path": ""}}"#, "root.path must not be empty");
+}
+
+#[test]
+fn process() {
+    accepted(r#"{"process": null}"#);
+    accepted(r#"{"linux": null}"#);
+    let refused = |patch: &str, message| refused(&format!(r#"{{"process": {patch}}}"#), message);
+    refused(r#"{"cwd": ""}"#, "Cwd property must not be empty");
+    refused(r#"{"cwd": "tmp"}"#, "Cwd must be an absolute path");
+    refused(r#"{"args": []}"#, "args must not be empty");
+    refused(r#"{"env": ["A"]}"#, "invalid environment variable: missing '='");
+    refused(r#"{"env": ["=A"]}"#, "invalid environment variable: name cannot be empty");
+    refused(r#"{"user": {"umask": 512}}"#, "process.user.umask 0o1000 is out of range, 0 to 0o777");
+    refused(r#"{"oomScoreAdj": 1001}"#, "process.oomScoreAdj 1001 is out of range, -1000 to 1000");
+    refused(r#"{"user": {"uid": -1}}"#, "invalid value: integer `-1`, expected u32");
+    refused(
+        r#"{"user": {"gid": 4294967296}}"#,
+        "invalid value: integer `4294967296`, expected u32",
+    );
+    accepted(r#"{"process": {"env": ["A="], "oomScoreAdj": -1000, "user": {"umask": 511}}}"#);
+}
+
+#[test]
+fn process_of_exec() {
+    let process = Process::parse(r#"{"cwd": "/", "args": ["sh"], "scheduler": {}}"#).unwrap();
+    let message = validate_process(&process).unwrap_err().to_string();
+    assert_eq!(message, "process.scheduler is not supported yet by dayfly");
+}
+
+#[test]
+fn rlimits() {
+    let rlimits = |list: &str| format!(r#"{{"process": {{"rlimits": {list}}}}}"#);
+    refused(
+        &rlimits(r#"[{"type": "RLIMIT_X", "hard": 1, "soft": 1}]"#),
+        "wrong rlimit value: RLIMIT_X",
+    );
+    refused(
+        &rlimits(r#"[{"type": "RLIMIT_AS"}, {"type": "RLIMIT_CPU"}, {"type": "RLIMIT_AS"}]"#),
+        "duplicated rlimit RLIMIT_AS",
+    );
+    refused(
+        &rlimits(r#"[{"type": "RLIMIT_AS", "hard": 1, "soft": 2}]"#),
+        "rlimit RLIMIT_AS: soft limit is above the hard limit",
+    );
+    let infinite = u64::MAX;
+    accepted(&rlimits(&format!(
+        r#"[{{"type": "RLIMIT_AS", "hard": {infinite}, "soft": {infinite}}}]"#
+    )));
+}
+
+#[test]
+fn namespaces() {
+    let linux = |linux: &str| format!(r#"{{"linux": {linux}}}"#);
+    refused(
+        &linux(r#"{"namespaces": [{"type": "pid"}, {"type": "pid"}]}"#),
+        "malformed spec file: duplicated ns \"pid\"",
+    );
+    refused(&linux(r#"{"namespaces": [{"type": "net"}]}"#), "namespace \"net\" does not exist");
+    refused(
+        &linux(r#"{"namespaces": [{"type": "pid", "path": "x"}]}"#),
+        "pid namespace: path \"x\" is not an absolute path",
+    );
+    accepted(&linux(r#"{"namespaces": [{"type": "network", "path": "/proc/1/ns/net"}]}"#));
+    refused(
+        &linux(r#"{"namespaces": [{"type": "pid"}], "readonlyPaths": ["/proc"]}"#),
+        "unable to restrict sys entries without a private MNT namespace",
+    );
+    let hidden = r#""linux": {"namespaces": []}"#;
+    refused(
+        &format!(r#"{{"hostname": "a", {hidden}}}"#),
+        "unable to set hostname without a private UTS namespace",
+    );
+    refused(
+        &format!(r#"{{"domainname": "a", {hidden}}}"#),
+        "unable to set domainname without a private UTS namespace",
+    );
+    accepted(r#"{"hostname": "a", "domainname": "b"}"#);
+}
+
+#[test]
+fn mappings() {
+    let mapped = |size: u64, kind: &str| {
+        format!(
+            r#"{{"linux": {{"namespaces": [{{"type": "{kind}"}}],
+                "uidMappings": [{{"containerID": 0, "hostID": 1000, "size": {size}}}]}}}}"#
+        )
+    };
+    accepted(&mapped(1, "user"));
+    refused(
+        &mapped(1, "pid"),
+        "user namespace mappings specified, but user namespace isn't enabled in the config",
+    );
+    let size = "linux.uidMappings: the size of a mapping must be at least 1 \
+                and its ids must not exceed 4294967295";
+    refused(&mapped(0, "user"), size);
+    refused(&mapped(4_294_967_295, "user"), size);
+    // It gets default mappings.
+    accepted(r#"{"linux": {"namespaces": [{"type": "user"}]}}"#);
+}
+
+#[test]
+fn mounts() {
+    let mount = |mount: &str| format!(r#"{{"mounts": [{mount}]}}"#);
+    accepted(&mount(r#"{"destination": "proc", "type": "proc"}"#));
+    accepted(&mount(r#"{"destination": "/a", "options": ["bind", "remount", "ro"]}"#));
+    refused(&mount(r#"{"type": "proc"}"#), "mount destination must not be empty");
+    refused(
+        &mount(r#"{"destination": "/a", "options": ["bind"]}"#),
+        "invalid mount /a: bind mount without a source",
+    );
+    refused(
+        &mount(r#"{"destination": "/a", "source": "/b", "options": ["rbind", "size=1"]}"#),
+        "invalid mount /a: bind mounts cannot have any filesystem-specific options applied",
+    );
+}
+
+#[test]
+fn hooks() {
+    let hook = |hook: &str| format!(r#"{{"hooks": {{"poststop": [{hook}]}}}}"#);
+    accepted(&hook(r#"{"path": "/bin/true", "timeout": 1}"#));
+    refused(&hook(r#"{"path": "true"}"#), "hooks.poststop: path \"true\" is not an absolute path");
+    refused(
+        &hook(r#"{"path": "/bin/true", "timeout": 0}"#),
+        "hooks.poststop: timeout 0 is not greater than zero",
+    );
+}
+
+#[test]
+fn devices_and_propagation() {
+    let linux = |linux: &str| format!(r#"{{"linux": {linux}}}"#);
+    accepted(&linux(r#"{"devices": [{"path": "/dev/x", "type": "p"}]}"#));
+    refused(
+        &linux(r#"{"devices": [{"path": "/dev/x", "type": "x"}]}"#),
+        "invalid device type \"x\"",
+    );
+    refused(&linux(r#"{"devices": [{"path": "", "type": "c"}]}"#), "device path must not be empty");
+    refused(
+        &linux(r#"{"devices": [{"path": "/dev/x", "type": "c", "major": -1}]}"#),
+        "device /dev/x: major and minor must be 0 to 4294967295",
+    );
+    for word in [
+        "private",
+        "rprivate",
+        "slave",
+        "rslave",
+        "shared",
+        "rshared",
+        "unbindable",
+        "runbindable",
+        "",
+    ] {
+        accepted(&linux(&format!(r#"{{"rootfsPropagation": "{word}"}}"#)));
+    }
+    refused(&linux(r#"{"rootfsPropagation": "ro"}"#), "rootfsPropagation=ro is not supported");
+}
+
+#[test]
+fn not_done_yet() {
+    for (patch, property) in [
+        (r#"{"vm": {}}"#, "vm"),
+        (r#"{"windows": {}}"#, "windows"),
+        (r#"{"process": {"scheduler": {"policy": "SCHED_FIFO"}}}"#, "process.scheduler"),
+        (r#"{"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}}}"#, "process.ioPriority"),
+        (r#"{"process": {"execCPUAffinity": {"final": "0"}}}"#, "process.execCPUAffinity"),
+        (r#"{"process": {"apparmorProfile": "x"}}"#, "process.apparmorProfile"),
+        (r#"{"process": {"selinuxLabel": "x"}}"#, "process.selinuxLabel"),
+        (
+            r#"{"mounts": [{"destination": "/a", "uidMappings": [{"containerID": 0, "hostID": 1, "size": 1}]}]}"#,
+            "mounts.uidMappings",
+        ),
+        (r#"{"mounts": [{"destination": "/a", "options": ["ridmap"]}]}"#, "mount option ridmap"),
+        (r#"{"linux": {"namespaces": [{"type": "time"}]}}"#, "linux.namespaces time"),
+        (r#"{"linux": {"timeOffsets": {"boottime": {"secs": 1}}}}"#, "linux.timeOffsets"),
+        (r#"{"linux": {"netDevices": {"eth0": {}}}}"#, "linux.netDevices"),
+        (r#"{"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}}"#, "linux.memoryPolicy"),
+        (r#"{"linux": {"personality": {"domain": "LINUX32"}}}"#, "linux.personality"),
+        (r#"{"linux": {"intelRdt": {}}}"#, "linux.intelRdt"),
+        (r#"{"linux": {"mountLabel": "x"}}"#, "linux.mountLabel"),
+    ] {
+        refused(patch, &format!("{property} is not supported yet by dayfly"));
+    }
+}
+
+#[test]
+fn absent_in_another_form() {
+    for patch in [
+        r#"{"vm": null}"#,
+        r#"{"process": {"apparmorProfile": "unconfined", "selinuxLabel": ""}}"#,
+        r#"{"process": {"scheduler": null, "capabilities": null}}"#,
+        r#"{"linux": {"netDevices": {}, "timeOffsets": {}, "mountLabel": "", "seccomp": null}}"#,
+        r#"{"mounts": null, "hooks": null}"#,
+    ] {
+        accepted(patch);
+    }
+}
+
+#[test]
+fn capabilities_of_newer_kernels_are_fine() {
+    accepted(r#"{"process": {"capabilities": {"bounding": ["CAP_NEW"]}}}"#);
+}
