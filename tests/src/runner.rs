@@ -25,19 +25,27 @@ pub struct Case {
     need: Option<fn() -> Result<(), String>>,
     alone: bool,
     unlike_runc: bool,
+    when: fn() -> bool,
 }
 
 impl Case {
     /// A case for every view; use [`case!`](crate::case).
     #[must_use]
     pub const fn new(name: &'static str, body: fn(&Bed)) -> Self {
-        Self { name, body, views: &[View::Hybrid, View::V1, View::V2], need: None, alone: false, unlike_runc: false }
+        Self { name, body, views: &[View::Hybrid, View::V1, View::V2], need: None, alone: false, unlike_runc: false, when: || true }
     }
 
     /// Only part of the run in these views.
     #[must_use]
     pub const fn on(mut self, views: &'static [View]) -> Self {
         self.views = views;
+        self
+    }
+
+    /// Only part of the run where `when` says so, like a further view.
+    #[must_use]
+    pub const fn when(mut self, when: fn() -> bool) -> Self {
+        self.when = when;
         self
     }
 
@@ -104,7 +112,7 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
         .iter()
         .flat_map(|(subject, cases)| cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case)))
         .filter(|(name, _)| filters.is_empty() || filters.iter().any(|filter| name.contains(*filter)))
-        .filter(|(_, case)| case.views.contains(&view) && !(peer && case.unlike_runc))
+        .filter(|(_, case)| case.views.contains(&view) && (case.when)() && !(peer && case.unlike_runc))
         .collect();
     if options.iter().any(|option| option == "--list") {
         cases.iter().for_each(|(name, _)| println!("{name}: test"));

@@ -1,15 +1,21 @@
 //! The integration suite: one module a subject, real containers in each.
 
+mod cgroups;
+mod crash;
 mod devices;
 mod exec;
 mod hooks;
 mod lifecycle;
+mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod output;
+mod parallel;
 mod process;
 mod run;
 mod seccomp;
+mod security;
 mod terminal;
 mod userns;
 
@@ -29,6 +35,12 @@ const SUBJECTS: &[Subject] = &[
     ("process", process::CASES),
     ("seccomp", seccomp::CASES),
     ("hooks", hooks::CASES),
+    ("cgroups", cgroups::CASES),
+    ("output", output::CASES),
+    ("logs", logs::CASES),
+    ("crash", crash::CASES),
+    ("parallel", parallel::CASES),
+    ("security", security::CASES),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,400 @@
+//! Hostile images and processes. Every case ends with the same question: is
+//! the host untouched? Whether the container ran matters less.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::console::FdSocket;
+use dayfly_tests::runner::Case;
+use dayfly_tests::wait;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+pub const CASES: &[Case] = &[
+    case!(dev_is_a_symlink_and_a_tmpfs_goes_there),
+    case!(dev_is_a_symlink_and_nothing_is_mounted),
+    case!(proc_is_a_symlink),
+    case!(sys_is_a_symlink),
+    case!(mount_target_is_a_symlink_to_the_host),
+    case!(mount_target_climbs_out),
+    case!(file_target_is_a_dangling_symlink),
+    case!(masked_path_is_a_symlink),
+    case!(null_is_a_symlink),
+    case!(console_is_a_symlink),
+    case!(ptmx_is_a_file),
+    case!(cwd_through_a_leaked_descriptor),
+    case!(exec_cwd_through_a_leaked_descriptor),
+    case!(runtime_is_not_reachable_from_exec),
+    case!(runtime_as_the_program),
+    case!(script_with_the_runtime_as_interpreter),
+    case!(created_init_shows_no_directory),
+    case!(device_link_into_the_host),
+    case!(cgroups_path_climbs_out),
+    case!(huge_config),
+    case!(environment_does_not_leak),
+    case!(rootfs_entries_of_wrong_type),
+    case!(tmp_copy_up_of_a_symlink),
+    case!(inheritable_capabilities_are_empty),
+    case!(mount_over_proc_is_refused),
+    case!(exec_of_a_replaced_shell),
+];
+
+/// A directory of the host with one file; the path from inside a rootfs that
+/// climbs to it is as long as need be.
+struct Victim {
+    dir: PathBuf,
+}
+
+impl Victim {
+    fn new(bed: &Bed) -> Self {
+        let dir = bed.dir.join("victim");
+        fs::create_dir(&dir).expect("make victim");
+        fs::write(dir.join("file"), "precious\n").expect("write");
+        Self { dir }
+    }
+
+    /// A relative path that leads here from anywhere near.
+    fn climbing(&self) -> PathBuf {
+        Path::new("../../../../../../../../../..").join(self.dir.strip_prefix("/").expect("absolute"))
+    }
+
+    #[track_caller]
+    fn assert_untouched(&self) {
+        let names: Vec<_> = fs::read_dir(&self.dir).expect("read").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["file"], "something was made in the host's directory");
+        assert_eq!(fs::read_to_string(self.dir.join("file")).expect("file"), "precious\n");
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        assert!(!mounts.contains(self.dir.to_str().expect("path")), "mounted over");
+    }
+}
+
+fn replace_by_link(bundle: &Bundle<'_>, name: &str, target: &Path) {
+    let path = bundle.rootfs().join(name);
+    let _ = fs::remove_dir(&path);
+    let _ = fs::remove_file(&path);
+    symlink(target, path).expect("link");
+}
+
+/// Drops the mounts at and below `place`.
+fn without_mounts<'a>(mut bundle: Bundle<'a>, place: &str) -> Bundle<'a> {
+    bundle.config["mounts"].as_array_mut().expect("mounts").retain(|mount| {
+        !mount["destination"].as_str().is_some_and(|destination| destination.starts_with(place))
+    });
+    bundle
+}
+
+fn dev_is_a_symlink_and_a_tmpfs_goes_there(bed: &Bed) {
+    let victim = Victim::new(bed);
+    for target in [victim.dir.clone(), victim.climbing()] {
+        let bundle = bed.bundle();
+        replace_by_link(&bundle, "dev", &target);
+        let _ = bundle.args(&["/bin/true"]).make().run();
+        victim.assert_untouched();
+    }
+}
+
+fn dev_is_a_symlink_and_nothing_is_mounted(bed: &Bed) {
+    // CVE-2026-41579: ptmx removed and links made in the host's directory.
+    let victim = Victim::new(bed);
+    for target in [victim.dir.clone(), victim.climbing()] {
+        let bundle = without_mounts(bed.bundle(), "/dev");
+        replace_by_link(&bundle, "dev", &target);
+        let _ = bundle.args(&["/bin/true"]).make().run();
+        victim.assert_untouched();
+    }
+}
+
+fn proc_is_a_symlink(bed: &Bed) {
+    // CVE-2019-19921, CVE-2023-27561.
+    let victim = Victim::new(bed);
+    for target in [victim.dir.clone(), victim.climbing(), PathBuf::from("/tmp"), PathBuf::from("tmp")] {
+        let bundle = bed.bundle();
+        replace_by_link(&bundle, "proc", &target);
+        let outcome = bundle.sh("cat /proc/self/mountinfo").make().run();
+        assert_ne!(outcome.code(), 0, "a linked /proc is refused: {outcome}");
+        victim.assert_untouched();
+    }
+}
+
+fn sys_is_a_symlink(bed: &Bed) {
+    let victim = Victim::new(bed);
+    let bundle = bed.bundle();
+    replace_by_link(&bundle, "sys", &victim.climbing());
+    let _ = bundle.args(&["/bin/true"]).make().run();
+    victim.assert_untouched();
+}
+
+fn mount_target_is_a_symlink_to_the_host(bed: &Bed) {
+    // CVE-2021-30465 without the race.
+    let victim = Victim::new(bed);
+    for target in [victim.dir.clone(), victim.climbing()] {
+        let bundle = bed.bundle();
+        replace_by_link(&bundle, "mnt", &target);
+        let c = bundle.mount("tmpfs", "tmpfs", "/mnt/new", &[]).mount("tmpfs", "tmpfs", "/mnt", &[]).sh("touch /mnt/x").make();
+        let _ = c.run();
+        victim.assert_untouched();
+    }
+}
+
+fn mount_target_climbs_out(bed: &Bed) {
+    let victim = Victim::new(bed);
+    let target = format!("/{}/new", victim.climbing().display());
+    let _ = bed.bundle().mount("tmpfs", "tmpfs", &target, &[]).args(&["/bin/true"]).make().run();
+    victim.assert_untouched();
+}
+
+fn file_target_is_a_dangling_symlink(bed: &Bed) {
+    // CVE-2024-45310: empty files made on the host.
+    let victim = Victim::new(bed);
+    for target in [victim.dir.join("made"), victim.climbing().join("made")] {
+        let bundle = bed.bundle();
+        symlink(target, bundle.rootfs().join("target")).expect("link");
+        let _ = bundle.mount("bind", "/etc/hostname", "/target", &["bind"]).args(&["/bin/true"]).make().run();
+        victim.assert_untouched();
+    }
+}
+
+fn masked_path_is_a_symlink(bed: &Bed) {
+    let victim = Victim::new(bed);
+    let bundle = bed.bundle();
+    symlink(victim.climbing(), bundle.rootfs().join("dirlink")).expect("link");
+    symlink(victim.climbing().join("file"), bundle.rootfs().join("filelink")).expect("link");
+    let _ = bundle
+        .set("/linux/maskedPaths", json!(["/dirlink", "/filelink"]))
+        .set("/linux/readonlyPaths", json!(["/dirlink", "/filelink"]))
+        .args(&["/bin/true"])
+        .make()
+        .run();
+    victim.assert_untouched();
+}
+
+fn null_is_a_symlink(bed: &Bed) {
+    // CVE-2025-31133: the masked file becomes a writable bind of something else.
+    let pattern = || fs::read_to_string("/proc/sys/kernel/core_pattern").expect("core_pattern");
+    let before = pattern();
+    let bundle = without_mounts(bed.bundle(), "/dev");
+    symlink("/proc/sys/kernel/core_pattern", bundle.rootfs().join("dev/null")).expect("link");
+    let outcome = bundle
+        .set("/linux/maskedPaths", json!(["/proc/keys", "/proc/timer_list"]))
+        .set("/linux/readonlyPaths", json!([]))
+        .sh("cat /proc/keys /proc/timer_list; readlink /proc/self/mountinfo; grep core_pattern /proc/self/mountinfo")
+        .make()
+        .run();
+    assert!(!outcome.stdout.contains("core_pattern"), "{outcome}");
+    assert!(!outcome.stdout.contains(before.trim()) || before.trim().is_empty(), "{outcome}");
+    assert_eq!(pattern(), before);
+}
+
+fn console_is_a_symlink(bed: &Bed) {
+    // CVE-2025-52565, CVE-2026-88264.
+    let victim = Victim::new(bed);
+    let bundle = without_mounts(bed.bundle(), "/dev").mount("devpts", "devpts", "/dev/pts", &["newinstance", "ptmxmode=0666"]);
+    symlink(victim.climbing().join("made"), bundle.rootfs().join("dev/console")).expect("link");
+    let c = bundle.set("/process/terminal", json!(true)).args(&["/bin/true"]).make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    let _ = c.run_with(&["-d", "--console-socket", &socket.arg()]);
+    victim.assert_untouched();
+}
+
+fn ptmx_is_a_file(bed: &Bed) {
+    let bundle = without_mounts(bed.bundle(), "/dev").mount("devpts", "devpts", "/dev/pts", &["newinstance", "ptmxmode=0666"]);
+    fs::write(bundle.rootfs().join("dev/ptmx"), "old\n").expect("write");
+    let c = bundle.sh("readlink /dev/ptmx").make();
+    assert_eq!(c.run().ok().stdout, "pts/ptmx\n");
+}
+
+/// A name that only the host's root directory has for this test.
+fn host_only(bed: &Bed) -> String {
+    bed.dir.to_string_lossy().into_owned()
+}
+
+fn cwd_through_a_leaked_descriptor(bed: &Bed) {
+    // CVE-2024-21626.
+    let marker = host_only(bed);
+    for number in 3..12 {
+        for place in [format!("/proc/self/fd/{number}"), format!("/proc/self/fd/{number}/../..")] {
+            let c = bed
+                .bundle()
+                .set("/process/cwd", json!(place))
+                .sh(&format!("ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED"))
+                .make();
+            let outcome = c.run();
+            assert!(!outcome.stdout.contains("ESCAPED"), "{place}: {outcome}");
+        }
+    }
+}
+
+fn exec_cwd_through_a_leaked_descriptor(bed: &Bed) {
+    let marker = host_only(bed);
+    let bundle = bed.bundle();
+    for number in 3..12 {
+        symlink(format!("/proc/self/fd/{number}"), bundle.rootfs().join(format!("fd{number}"))).expect("link");
+    }
+    let c = bundle.make().detached();
+    for number in 3..12 {
+        for place in [format!("/proc/self/fd/{number}"), format!("/fd{number}"), format!("/fd{number}/../..")] {
+            let script = format!("ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED");
+            let outcome = c.exec_with(&["--cwd", &place], &["sh", "-c", &script]);
+            assert!(!outcome.stdout.contains("ESCAPED"), "{place}: {outcome}");
+        }
+    }
+}
+
+/// A copy of the runtime that may be damaged by a case.
+fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
+    let copy = bed.dir.join("runtime");
+    fs::copy(bed.runtime(), &copy).expect("copy runtime");
+    let bytes = fs::read(&copy).expect("read runtime");
+    (copy, bytes)
+}
+
+fn runtime_is_not_reachable_from_exec(bed: &Bed) {
+    // CVE-2019-5736: whoever gets hold of /proc/PID/exe of the runtime while it
+    // is inside writes to it once it has ended.
+    let script = "echo ready; while :; do for p in /proc/[0-9]*; do
+        case $(readlink $p/exe) in */busybox|'') ;; *) ( exec 9<$p/exe; echo caught; usleep 20000; echo overwritten >/proc/self/fd/9 ) 2>/dev/null ;; esac
+        done; done";
+    let c = bed.bundle().sh(script).make();
+    let run = c.run_with(&["--detach"]).ok();
+    run.wait_output("ready");
+    let (copy, bytes) = copy_of_runtime(bed);
+    for _ in 0..30 {
+        let root = bed.root();
+        let args = ["--root", root.to_str().expect("path"), "exec", &c.id, "/bin/true"];
+        let _ = bed.program(copy.to_str().expect("path"), &args).run();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(fs::read(&copy).expect("read runtime") == bytes, "the runtime was overwritten");
+}
+
+fn runtime_as_the_program(bed: &Bed) {
+    // exec of /proc/self/exe runs the runtime itself inside; it must not be
+    // writable from there.
+    let (copy, bytes) = copy_of_runtime(bed);
+    let bundle = bed.bundle();
+    symlink("/proc/self/exe", bundle.rootfs().join("bin/tool")).expect("link");
+    let c = bundle.sh("while :; do for p in /proc/[0-9]*; do echo x >>$p/exe; done; done 2>/dev/null").make().detached();
+    for program in ["/proc/self/exe", "/bin/tool", "/proc/self/fd/3", "/proc/1/exe"] {
+        let root = bed.root();
+        let args = ["--root", root.to_str().expect("path"), "exec", &c.id, program, "--version"];
+        let _ = bed.program(copy.to_str().expect("path"), &args).run();
+    }
+    assert!(fs::read(&copy).expect("read runtime") == bytes, "the runtime was overwritten");
+}
+
+fn script_with_the_runtime_as_interpreter(bed: &Bed) {
+    use std::os::unix::fs::PermissionsExt;
+    let (copy, bytes) = copy_of_runtime(bed);
+    let bundle = bed.bundle();
+    let script = bundle.rootfs().join("bin/trap");
+    fs::write(&script, "#!/proc/self/exe\n").expect("write");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let c = bundle.make().detached();
+    for _ in 0..5 {
+        let root = bed.root();
+        let args = ["--root", root.to_str().expect("path"), "exec", &c.id, "/bin/trap"];
+        let _ = bed.program(copy.to_str().expect("path"), &args).run();
+    }
+    assert!(fs::read(&copy).expect("read runtime") == bytes, "the runtime was overwritten");
+}
+
+fn created_init_shows_no_directory(bed: &Bed) {
+    // Between create and start, nothing of the host hangs on init's descriptors.
+    let c = bed.bundle().make();
+    c.create().ok();
+    let marker = host_only(bed);
+    let script = format!("for f in /proc/1/fd/*; do test -d $f && ls -d $f/..{marker} $f{marker} $f/../..{marker} && echo ESCAPED; done; true");
+    let outcome = c.exec(&["sh", "-c", &script]);
+    assert!(!outcome.stdout.contains("ESCAPED"), "{outcome}");
+}
+
+fn device_link_into_the_host(bed: &Bed) {
+    let victim = Victim::new(bed);
+    let bundle = without_mounts(bed.bundle(), "/dev");
+    for name in ["zero", "full", "stdin", "fd", "core", "ptmx"] {
+        symlink(victim.climbing().join("made"), bundle.rootfs().join("dev").join(name)).expect("link");
+    }
+    let device = json!({ "path": "/dev/sub/extra", "type": "c", "major": 1, "minor": 3 });
+    symlink(victim.climbing(), bundle.rootfs().join("dev/sub")).expect("link");
+    let _ = bundle.set("/linux/devices", json!([device])).args(&["/bin/true"]).make().run();
+    victim.assert_untouched();
+}
+
+fn cgroups_path_climbs_out(bed: &Bed) {
+    let id = bed.id();
+    let c = bed.bundle().set("/linux/cgroupsPath", json!(format!("/dayfly-test/../../../../dayfly-test/{id}"))).make_as(&id);
+    let _ = c.run_with(&["--detach"]);
+    assert!(!Path::new("/sys/fs/dayfly-test").exists());
+    c.delete_force().ok();
+}
+
+fn huge_config(bed: &Bed) {
+    // Deep nesting and long text neither crash the runtime nor leave anything.
+    let c = bed.bundle().make();
+    for text in ["[".repeat(100_000), format!("{{\"a\":{}1{}}}", "[".repeat(50_000), "]".repeat(50_000)), "\"".repeat(10_000)] {
+        fs::write(c.bundle.join("config.json"), text).expect("write");
+        let outcome = c.create();
+        assert!(outcome.code() == 1 && !outcome.died_of_signal(), "{outcome}");
+    }
+}
+
+fn environment_does_not_leak(bed: &Bed) {
+    let c = bed.bundle().sh("cat /proc/self/environ; cat /proc/1/environ").make();
+    let outcome = c.bundle_call("run", &[]).env("SECRET_OF_THE_HOST", "hunter2").run().ok();
+    assert!(!outcome.stdout.contains("hunter2"), "{outcome}");
+    let c = bed.bundle().make();
+    let _ = c.bundle_call("create", &[]).env("SECRET_OF_THE_HOST", "hunter2").run().ok();
+    let outcome = c.exec(&["cat", "/proc/1/environ"]);
+    assert!(!outcome.stdout.contains("hunter2"), "{outcome}");
+}
+
+fn rootfs_entries_of_wrong_type(bed: &Bed) {
+    // Files where directories are expected, and the other way round.
+    let bundle = bed.bundle();
+    fs::remove_dir(bundle.rootfs().join("dev")).expect("remove");
+    fs::write(bundle.rootfs().join("dev"), "a file").expect("write");
+    assert_ne!(bundle.args(&["/bin/true"]).make().run().code(), 0);
+    let bundle = without_mounts(bed.bundle(), "/dev");
+    fs::create_dir_all(bundle.rootfs().join("dev/null/x")).expect("make");
+    let _ = bundle.args(&["/bin/true"]).make().run();
+}
+
+fn tmp_copy_up_of_a_symlink(bed: &Bed) {
+    let victim = Victim::new(bed);
+    let bundle = bed.bundle();
+    symlink(victim.climbing(), bundle.rootfs().join("copied")).expect("link");
+    let outcome = bundle.mount("tmpfs", "tmpfs", "/copied", &["tmpcopyup"]).sh("cat /copied/file; touch /copied/new").make().run();
+    assert!(!outcome.stdout.contains("precious"), "{outcome}");
+    victim.assert_untouched();
+}
+
+fn inheritable_capabilities_are_empty(bed: &Bed) {
+    // CVE-2022-29162 and CVE-2022-27650.
+    let c = bed.bundle().make().detached();
+    let line = |who: &str| c.exec_with(&["--cap", "CAP_NET_RAW"], &["grep", "CapInh", &format!("/proc/{who}/status")]).ok().stdout;
+    assert_eq!(line("self"), "CapInh:\t0000000000000000\n");
+    assert_eq!(line("1"), "CapInh:\t0000000000000000\n");
+}
+
+fn mount_over_proc_is_refused(bed: &Bed) {
+    // CVE-2019-16884: a volume over /proc turns label writes into nothing.
+    let dir = bed.dir.join("fake");
+    fs::create_dir(&dir).expect("make");
+    let c = bed.bundle().mount("bind", dir.to_str().expect("path"), "/proc/self", &["bind"]).args(&["/bin/true"]).make();
+    assert_ne!(c.run().code(), 0);
+    let c = bed.bundle().mount("tmpfs", "tmpfs", "/proc/sys/kernel", &[]).args(&["/bin/true"]).make();
+    assert_ne!(c.run().code(), 0);
+}
+
+fn exec_of_a_replaced_shell(bed: &Bed) {
+    // A program replaced while the container runs is what exec runs; the
+    // runtime itself reads nothing from the rootfs but the program.
+    let c = bed.bundle().make().detached();
+    fs::write(c.bundle.join("rootfs/etc/passwd"), "x".repeat(1_000_000)).expect("write");
+    fs::write(c.bundle.join("rootfs/etc/group"), "\0\0\n:::::\n").expect("write");
+    c.exec_with(&["-u", "1000:1000"], &["id", "-u"]).ok();
+    let ready = c.bundle.join("rootfs/bin/sh");
+    wait::until_true("the shell", || ready.exists());
+}
