@@ -2,10 +2,9 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::{self, Display, Write};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, openat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
 use rustix::io::{Errno, read, write};
 use sys::Context;
 
@@ -68,10 +67,11 @@ impl Directory {
         self.file(name, OFlags::WRONLY)?.write(value)
     }
 
-    /// Reads all of a file.
+    /// Reads all of a file, however long.
     pub fn read(&self, name: &str) -> Result<String, sys::Error> {
         let file = self.file(name, OFlags::RDONLY)?;
-        file.read()
+        let bytes = sys::fs::read_all(&file.fd).context("read", &file)?;
+        String::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", file)
     }
 
     /// Reads a file of at most one page, such as every file with a single value, in one call.
@@ -99,24 +99,6 @@ impl Directory {
             content: content.chars().take(120).collect(),
         }
     }
-
-    /// The names of the cgroups in this one.
-    pub fn children(&self) -> Result<Vec<String>, sys::Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(&self.fd, ".", flags, Mode::empty()).context("open", &self.path)?;
-        let mut names = Vec::new();
-        for entry in Dir::new(fd).context("read", &self.path)? {
-            let entry = entry.context("read", &self.path)?;
-            if entry.file_type() != FileType::Directory {
-                continue;
-            }
-            match entry.file_name().to_str() {
-                Ok("." | "..") | Err(_) => {}
-                Ok(name) => names.push(name.to_string()),
-            }
-        }
-        Ok(names)
-    }
 }
 
 impl File<'_> {
@@ -131,12 +113,6 @@ impl File<'_> {
             let object = format!("{:?} to {}/{}", value.to_string(), self.directory, self.name);
             sys::Error::new("write", object, errno)
         })
-    }
-
-    /// Reads all of the file.
-    pub fn read(&self) -> Result<String, sys::Error> {
-        let bytes = sys::fs::read_all(&self.fd).context("read", self)?;
-        String::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
     }
 
     /// Reads at most a page from the start of the file.

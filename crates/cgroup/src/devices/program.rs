@@ -121,7 +121,7 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
 /// The test for a device number. Beyond 31 bits the comparison, which extends the sign, never holds;
 /// nor does Linux have such devices.
 fn number(register: u8, value: Option<u32>) -> Option<(u8, i32)> {
-    value.map(|value| (register, value.cast_signed()))
+    value.map(|value| (register, value as i32))
 }
 
 const fn load(register: u8, offset: i16) -> Instruction {

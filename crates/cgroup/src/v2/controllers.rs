@@ -32,11 +32,11 @@ pub(crate) fn enable(
     if missing(all, here).next().is_none() {
         return Ok(());
     }
-    hand_down(&root, resources)?;
+    hand_down(&root)?;
     for ancestor in place.ancestors().skip(1) {
         let ancestor = Directory::open(ancestor)?;
         check_mode(&ancestor, resources)?;
-        hand_down(&ancestor, resources)?;
+        hand_down(&ancestor)?;
     }
     check_mode(directory, resources)
 }
@@ -47,7 +47,7 @@ fn missing<'a>(all: &'a str, some: &'a str) -> impl Iterator<Item = &'a str> {
 }
 
 /// Enables in the children of `directory` what it has itself.
-fn hand_down(directory: &Directory, resources: &Resources) -> Result<(), Error> {
+fn hand_down(directory: &Directory) -> Result<(), Error> {
     let mut page = [0; 256];
     let mut children_page = [0; 256];
     let here = directory.read_short("cgroup.controllers", &mut page)?;
@@ -62,14 +62,7 @@ fn hand_down(directory: &Directory, resources: &Resources) -> Result<(), Error> 
     }
     // One that is refused, such as cpu while realtime tasks run, takes the others down with it.
     for name in request.split(' ') {
-        let refused = directory.write("cgroup.subtree_control", name);
-        // Processes of the parent's own turn its children invalid for domain controllers.
-        if let Err(error) = refused
-            && error.errno == sys::Errno::OPNOTSUPP
-            && needs_domain(resources)
-        {
-            check_mode(directory, resources)?;
-        }
+        let _ = directory.write("cgroup.subtree_control", name);
     }
     Ok(())
 }

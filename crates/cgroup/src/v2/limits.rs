@@ -74,9 +74,13 @@ fn limit(directory: &Directory, name: &str, value: impl Display) -> Result<(), E
     directory.write(name, value).map_err(|error| explain(directory, name, error))
 }
 
-/// Opens a file that takes one line a device.
-fn open<'a>(directory: &'a Directory, name: &'a str) -> Result<File<'a>, Error> {
-    directory.file(name, OFlags::WRONLY).map_err(|error| explain(directory, name, error))
+/// Opens a file of some controller.
+pub(crate) fn open<'a>(
+    directory: &'a Directory,
+    name: &'a str,
+    flags: OFlags,
+) -> Result<File<'a>, Error> {
+    directory.file(name, flags).map_err(|error| explain(directory, name, error))
 }
 
 /// Turns a file that is not there into what that means: its controller is not.
@@ -158,9 +162,8 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
         limit(directory, "cpu.idle", idle)?;
     }
     // An idle group has the least weight there is, and the kernel refuses another one.
-    if cpu.idle != Some(1)
-        && let Some(weight) = cpu.shares.and_then(weight::cpu_weight)
-    {
+    let shares = cpu.shares.filter(|_| cpu.idle != Some(1));
+    if let Some(weight) = shares.and_then(weight::cpu_weight) {
         limit(directory, "cpu.weight", weight)?;
     }
     let bandwidth = bandwidth(directory, cpu)?;
@@ -216,7 +219,9 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
         // The BFQ scheduler takes v1 weights and has a file of its own.
         let (file, is_bfq) = match directory.file("io.bfq.weight", OFlags::WRONLY) {
             Ok(file) => (file, true),
-            Err(error) if error.errno == Errno::NOENT => (open(directory, "io.weight")?, false),
+            Err(error) if error.errno == Errno::NOENT => {
+                (open(directory, "io.weight", OFlags::WRONLY)?, false)
+            }
             Err(error) => return Err(error.into()),
         };
         let convert = |v1: u16| if is_bfq { v1.into() } else { weight::io_weight(v1).unwrap_or(1) };
@@ -236,7 +241,7 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
     if limits.iter().all(|(_, devices)| devices.is_empty()) {
         return Ok(());
     }
-    let file = open(directory, "io.max")?;
+    let file = open(directory, "io.max", OFlags::WRONLY)?;
     for (key, devices) in limits {
         for ThrottleDevice { major, minor, rate } in devices {
             // 0 takes a limit away on v1, and is out of range on v2.
@@ -275,7 +280,7 @@ fn rdma<'a>(
     directory: &Directory,
     devices: impl Iterator<Item = (&'a String, &'a Rdma)>,
 ) -> Result<(), Error> {
-    let file = open(directory, "rdma.max")?;
+    let file = open(directory, "rdma.max", OFlags::WRONLY)?;
     for (device, limits) in devices {
         write_rdma(&file, device, limits)?;
     }
@@ -284,14 +289,16 @@ fn rdma<'a>(
 
 /// Writes one line of rdma.max; the file is the same on v1.
 pub(crate) fn write_rdma(file: &File<'_>, device: &str, limits: &Rdma) -> Result<(), Error> {
-    Ok(match (limits.hca_handles, limits.hca_objects) {
-        (None, None) => {}
-        (Some(handles), None) => file.write(format_args!("{device} hca_handle={handles}\n"))?,
-        (None, Some(objects)) => file.write(format_args!("{device} hca_object={objects}\n"))?,
-        (Some(handles), Some(objects)) => {
-            file.write(format_args!("{device} hca_handle={handles} hca_object={objects}\n"))?;
-        }
-    })
+    let limit = |key: &str, count: Option<u32>| match count {
+        Some(count) => format!(" {key}={count}"),
+        None => String::new(),
+    };
+    let handles = limit("hca_handle", limits.hca_handles);
+    let objects = limit("hca_object", limits.hca_objects);
+    if handles.is_empty() && objects.is_empty() {
+        return Ok(());
+    }
+    Ok(file.write(format_args!("{device}{handles}{objects}\n"))?)
 }
 
 /// Writes a file by name; a value of several lines line by line, as the kernel takes one at a time.
@@ -307,7 +314,7 @@ fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> 
     if parts.len() < 2 || parts.iter().any(|part| part.is_empty() || *part == ".") {
         return Err(invalid("must be in the form CONTROLLER.PARAMETER"));
     }
-    let file = open(directory, name)?;
+    let file = open(directory, name, OFlags::WRONLY)?;
     if value.is_empty() {
         file.write("")?;
     }

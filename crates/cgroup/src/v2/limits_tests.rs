@@ -1,54 +1,15 @@
 //! Which values go to which files, seen in a plain directory that stands in for a cgroup.
 
 use super::*;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// A directory with the given empty files, and what is there after some limits are set.
-pub(crate) struct Fixture {
-    path: PathBuf,
-}
+use crate::fixture::Fixture;
 
 impl Fixture {
-    pub(crate) fn new(files: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("dayfly-test-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        let fixture = Self { path };
-        for file in files {
-            fixture.put(file, "");
-        }
-        fixture
-    }
-
-    pub(crate) fn put(&self, file: &str, content: &str) -> &Self {
-        fs::write(self.path.join(file), content).unwrap();
-        self
-    }
-
-    pub(crate) fn get(&self, file: &str) -> String {
-        fs::read_to_string(self.path.join(file)).unwrap()
-    }
-
-    pub(crate) fn directory(&self) -> Directory {
-        Directory::open(self.path.to_str().unwrap()).unwrap()
-    }
-
     fn set(&self, json: &str) -> Result<(), Error> {
         set(&self.directory(), &serde_json::from_str(json).unwrap())
     }
 
     fn fails(&self, json: &str) -> String {
         self.set(json).unwrap_err().to_string()
-    }
-}
-
-impl Drop for Fixture {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.path).unwrap();
     }
 }
 

@@ -1,0 +1,274 @@
+//! A container's cgroup: making it, and opening the one that is there.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, mkdir, rmdir};
+use rustix::io::Errno;
+use spec::resources::Resources;
+
+use crate::devices::{self, Rule, program};
+use crate::directory::Directory;
+use crate::freezer::FreezerState;
+use crate::v1::{self, Legacy};
+use crate::v2::{controllers, limits};
+use crate::{Controller, Error, Location, Place, processes, remove};
+
+/// The open cgroup of a container.
+///
+/// One that was [created](Cgroup::create) is removed when it is dropped, processes and all, unless
+/// [`Cgroup::keep`] was called.
+#[derive(Debug, Default)]
+pub struct Cgroup {
+    /// On cgroup v2: everything, or on a hybrid host the processes only.
+    pub(crate) unified: Option<Unified>,
+    /// On cgroup v1, in the order of the location.
+    pub(crate) legacy: Vec<Legacy>,
+    /// The directories this value made for itself.
+    made: Vec<String>,
+    /// The directories it made on the way to them, from the top down.
+    made_above: Vec<String>,
+}
+
+/// The open directory of a cgroup on cgroup v2.
+#[derive(Debug)]
+pub(crate) struct Unified {
+    pub place: Place,
+    pub directory: Directory,
+}
+
+impl Cgroup {
+    /// Makes the cgroup and sets its limits. No process is moved.
+    ///
+    /// On cgroup v2 `program` is a loaded device program to attach; without it one is assembled from
+    /// `resources.devices`.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`] and [`Error::Frozen`] if it is there already and in use;
+    /// [`Error::NoController`] for a limit that cannot be; [`Error::Invalid`]; failing system calls.
+    /// Whatever was made is removed again.
+    pub fn create(
+        location: &Location,
+        resources: &Resources,
+        program: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, Error> {
+        let rules = Rule::list(&resources.devices)?;
+        if !location.is_unified() && !resources.unified.is_empty() {
+            return Err(Error::UnifiedOnV1);
+        }
+        let mut cgroup = Self::default();
+        cgroup.make(location, resources)?;
+        cgroup.check_unused()?;
+        cgroup.apply(resources, &rules, program)?;
+        Ok(cgroup)
+    }
+
+    /// Opens the cgroup of an existing container, or as much as there is of it.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if there is none; failing system calls.
+    pub fn open(location: &Location) -> Result<Self, Error> {
+        let cgroup = Self::open_rest(location)?;
+        // The v2 half of a hybrid host alone could do next to nothing.
+        if cgroup.legacy.is_empty() && !(location.is_unified() && cgroup.unified.is_some()) {
+            let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+            let first = legacy.chain(&location.unified).next();
+            let directory = first.map_or("", Place::directory).to_string();
+            return Err(Error::Gone { directory });
+        }
+        Ok(cgroup)
+    }
+
+    /// Opens whatever is left of a cgroup, if anything.
+    pub(crate) fn open_rest(location: &Location) -> Result<Self, Error> {
+        let mut cgroup = Self::default();
+        if let Some(place) = &location.unified {
+            cgroup.unified =
+                open_if_there(place)?.map(|directory| Unified { place: place.clone(), directory });
+        }
+        for legacy in &location.legacy {
+            if let Some(directory) = open_if_there(&legacy.place)? {
+                cgroup.legacy.push(Legacy { controllers: legacy.controllers, directory });
+            }
+        }
+        Ok(cgroup)
+    }
+
+    /// Changes limits; what `resources` do not mention stays as it is. Device rules, if there are
+    /// any, replace all former ones.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create`]. What was written before the failure stays.
+    pub fn set(&self, resources: &Resources) -> Result<(), Error> {
+        self.apply(resources, &Rule::list(&resources.devices)?, None)
+    }
+
+    /// Keeps the cgroup when this value is dropped: the container has it now.
+    pub fn keep(&mut self) {
+        self.made.clear();
+        self.made_above.clear();
+    }
+
+    /// The directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7): on cgroup v2, also of a
+    /// hybrid host.
+    pub fn dir_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.unified.as_ref().map(|unified| unified.directory.fd())
+    }
+
+    /// The `cgroup.procs` files of all v1 hierarchies, for a process to write `0` into and so join
+    /// them. The kernel asks whoever opened a file for the permission, so that this can happen
+    /// inside of a user namespace.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn procs_fds(&self) -> Result<Vec<OwnedFd>, Error> {
+        let open =
+            |legacy: &Legacy| Ok(legacy.directory.file("cgroup.procs", OFlags::WRONLY)?.into_fd());
+        self.legacy.iter().map(open).collect()
+    }
+
+    /// As [`Cgroup::procs_fds`] for cgroup v2, where CLONE_INTO_CGROUP cannot be had.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn unified_procs_fd(&self) -> Result<Option<OwnedFd>, Error> {
+        let Some(unified) = &self.unified else { return Ok(None) };
+        Ok(Some(unified.directory.file("cgroup.procs", OFlags::WRONLY)?.into_fd()))
+    }
+
+    /// Moves the process `pid` into the cgroup in every hierarchy. Slow: a migration waits for an
+    /// RCU grace period. For processes that exist already.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn add(&self, pid: i32) -> Result<(), Error> {
+        let legacy = self.legacy.iter().map(|legacy| &legacy.directory);
+        let mut all = legacy.chain(self.unified.as_ref().map(|unified| &unified.directory));
+        all.try_for_each(|directory| processes::join(directory, pid))
+    }
+
+    /// Makes and opens the directories.
+    fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
+        if let Some(place) = &location.unified {
+            match self.make_directory(place) {
+                Ok(directory) => {
+                    self.unified = Some(Unified { place: place.clone(), directory });
+                }
+                // On a hybrid host cgroup v2 is good for nothing that v1 could not do.
+                Err(_) if !location.is_unified() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for legacy in &location.legacy {
+            let directory = match self.make_directory(&legacy.place) {
+                Ok(directory) => directory,
+                Err(_) if legacy.controllers.is_optional() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if legacy.controllers.contains(Controller::Cpuset) {
+                v1::cpuset::inherit(&directory, &legacy.place, resources.cpu.as_ref())?;
+            }
+            self.legacy.push(Legacy { controllers: legacy.controllers, directory });
+        }
+        Ok(())
+    }
+
+    /// Makes one directory, and those above it if need be, and opens it.
+    fn make_directory(&mut self, place: &Place) -> Result<Directory, sys::Error> {
+        let path = place.directory();
+        let mode = Mode::from_raw_mode(0o755);
+        let mut made = mkdir(path, mode);
+        // The end of another container may take an empty parent away before we are in it.
+        for _ in 0..10 {
+            if made != Err(Errno::NOENT) {
+                break;
+            }
+            for ancestor in place.ancestors().skip(1) {
+                match mkdir(ancestor, mode) {
+                    Ok(()) => self.made_above.push(ancestor.to_string()),
+                    Err(Errno::EXIST | Errno::NOENT) => {}
+                    Err(errno) => return Err(sys::Error::new("mkdir", ancestor, errno)),
+                }
+            }
+            made = mkdir(path, mode);
+        }
+        match made {
+            Ok(()) => self.made.push(path.to_string()),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("mkdir", path, errno)),
+        }
+        Directory::open(path)
+    }
+
+    /// Whether this value made the directory.
+    fn is_new(&self, directory: &Directory) -> bool {
+        self.made.iter().any(|path| path == directory.path())
+    }
+
+    /// Refuses a cgroup that was there before and has processes, as two containers would share
+    /// limits and the end of one would kill the other; or is frozen, as the start would hang.
+    fn check_unused(&self) -> Result<(), Error> {
+        let primary = self.primary()?;
+        if !self.is_new(primary) {
+            let directory = primary.path().to_string();
+            match processes::all(primary)?.len() {
+                0 => {}
+                processes => return Err(Error::NotEmpty { directory, processes }),
+            }
+            if self.freezer_state()? == FreezerState::Frozen {
+                return Err(Error::Frozen { directory });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets limits and device rules.
+    fn apply(
+        &self,
+        resources: &Resources,
+        rules: &[Rule],
+        program: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Error> {
+        if !self.legacy.is_empty() {
+            v1::limits::set(&self.legacy, resources)?;
+            if !rules.is_empty() {
+                let directory = v1::require(&self.legacy, Controller::Devices, "devices.allow")?;
+                devices::legacy::apply(directory, rules)?;
+            }
+            return Ok(());
+        }
+        let Some(Unified { place, directory }) = &self.unified else { return Ok(()) };
+        controllers::enable(directory, place, resources)?;
+        limits::set(directory, resources)?;
+        let is_new = self.is_new(directory);
+        if let Some(program) = program {
+            return program::attach(directory, program, is_new);
+        }
+        if rules.is_empty() || (is_new && program::allows_everything(rules)) {
+            return Ok(());
+        }
+        let program = program::load_program(&program::assemble(rules))?;
+        program::attach(directory, program.as_fd(), is_new)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if self.made.is_empty() && self.made_above.is_empty() {
+            return;
+        }
+        // There is nobody to tell of a failure; whoever dropped us has one to report already.
+        let _ = remove::remove(self, &self.made);
+        for path in self.made_above.iter().rev() {
+            let _ = rmdir(path.as_str());
+        }
+    }
+}
+
+fn open_if_there(place: &Place) -> Result<Option<Directory>, Error> {
+    match Directory::open(place.directory()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(error) if error.errno == Errno::NOENT => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

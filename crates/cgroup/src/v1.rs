@@ -1,0 +1,38 @@
+//! cgroup v1: one directory in each hierarchy.
+
+pub(crate) mod cpuset;
+pub(crate) mod limits;
+
+use alloc::string::ToString;
+
+use crate::directory::Directory;
+use crate::{Controller, Controllers, Error};
+
+/// The open directory of a cgroup in one hierarchy.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    /// What the hierarchy controls.
+    pub controllers: Controllers,
+    /// The directory in it.
+    pub directory: Directory,
+}
+
+/// The directory that `controller` has among `all`.
+pub(crate) fn find(all: &[Legacy], controller: Controller) -> Option<&Directory> {
+    let legacy = all.iter().find(|legacy| legacy.controllers.contains(controller))?;
+    Some(&legacy.directory)
+}
+
+/// As [`find`], for a limit in `file`: it is an error if the controller is not mounted.
+pub(crate) fn require<'a>(
+    all: &'a [Legacy],
+    controller: Controller,
+    file: &str,
+) -> Result<&'a Directory, Error> {
+    find(all, controller).ok_or_else(|| Error::NoController {
+        controller: controller.name().to_string(),
+        file: file.to_string(),
+        directory: crate::MOUNT_ROOT.to_string(),
+        unified: false,
+    })
+}
