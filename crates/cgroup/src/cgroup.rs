@@ -59,7 +59,8 @@ impl Cgroup {
         let mut cgroup = Self::default();
         cgroup.make(location, resources)?;
         cgroup.check_unused()?;
-        cgroup.apply(resources, &rules, program)?;
+        let is_new = cgroup.is_new(cgroup.primary()?);
+        cgroup.apply(resources, &rules, program, is_new)?;
         Ok(cgroup)
     }
 
@@ -100,7 +101,7 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::create`]. What was written before the failure stays.
     pub fn set(&self, resources: &Resources) -> Result<(), Error> {
-        self.apply(resources, &Rule::list(&resources.devices)?, None)
+        self.apply(resources, &Rule::list(&resources.devices)?, None, false)
     }
 
     /// Keeps the cgroup when this value is dropped: the container has it now.
@@ -222,12 +223,13 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Sets limits and device rules.
+    /// Sets limits and device rules; a new cgroup has no device program yet.
     fn apply(
         &self,
         resources: &Resources,
         rules: &[Rule],
         program: Option<BorrowedFd<'_>>,
+        is_new: bool,
     ) -> Result<(), Error> {
         if !self.legacy.is_empty() {
             v1::limits::set(&self.legacy, resources)?;
@@ -240,7 +242,6 @@ impl Cgroup {
         let Some(Unified { place, directory }) = &self.unified else { return Ok(()) };
         controllers::enable(directory, place, resources)?;
         limits::set(directory, resources)?;
-        let is_new = self.is_new(directory);
         if let Some(program) = program {
             return program::attach(directory, program, is_new);
         }

@@ -11,8 +11,8 @@ const BPF_OBJ_PIN: usize = 6;
 const BPF_OBJ_GET: usize = 7;
 const BPF_PROG_ATTACH: usize = 8;
 const BPF_PROG_DETACH: usize = 9;
-const BPF_PROG_GET_FD_BY_ID: usize = 14;
-const BPF_PROG_QUERY: usize = 17;
+const BPF_PROG_GET_FD_BY_ID: usize = 13;
+const BPF_PROG_QUERY: usize = 16;
 
 const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const BPF_CGROUP_DEVICE: u32 = 6;
