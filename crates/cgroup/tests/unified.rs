@@ -2,9 +2,14 @@
 
 mod common;
 
+use std::ffi::CString;
+use std::process::Command;
+
 use common::{Inmate, Scratch, View, create, directories, exists, read, resources, run};
 use dayfly_cgroup::devices::{self, program};
 use dayfly_cgroup::{Cgroup, Error, FreezerState, Host};
+use rustix::fd::AsFd;
+use sys::{Errno, bpf};
 
 const KILL: i32 = 9;
 const TERM: i32 = 15;
@@ -180,7 +185,6 @@ fn a_loaded_program_can_be_shared() {
         let rules: Vec<_> = devices::default_rules(|_| false).collect();
         let rules = devices::Rule::list(&rules).unwrap();
         let program = program::load_program(&program::assemble(&rules[..3])).unwrap();
-        use rustix::fd::AsFd;
         for name in ["x", "y"] {
             let program = Some(program.as_fd());
             let cgroup =
@@ -203,5 +207,55 @@ fn starts_at_once_share_a_new_parent() {
                 });
             }
         });
+    });
+}
+
+#[test]
+fn a_pinned_program_outlives_its_descriptor() {
+    in_view("a_pinned_program_outlives_its_descriptor", |scratch| {
+        let directory = std::env::temp_dir().join(format!("dayfly-test-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let mount = Command::new("mount").args(["-t", "bpf", "bpf"]).arg(&directory).status();
+        assert!(mount.unwrap().success());
+        let path = CString::new(format!("{}/program", directory.display())).unwrap();
+        let program = program::load_program(&program::assemble(&[])).unwrap();
+        bpf::pin(&path, program.as_fd()).unwrap();
+        assert_eq!(bpf::pin(&path, program.as_fd()), Err(Errno::EXIST));
+        drop(program);
+        let program = bpf::get_pinned(&path).unwrap();
+        let location = scratch.location("x");
+        let cgroup = Cgroup::create(&location, &resources("{}"), Some(program.as_fd())).unwrap();
+        assert_eq!(access(&cgroup), "");
+        assert_eq!(bpf::query_device_programs(cgroup.dir_fd().unwrap()).unwrap().len(), 1);
+        drop(program);
+        Command::new("umount").arg(&directory).status().unwrap();
+        std::fs::remove_dir(&directory).unwrap();
+    });
+}
+
+#[test]
+fn a_parent_with_processes_hands_nothing_down() {
+    in_view("a_parent_with_processes_hands_nothing_down", |scratch| {
+        if !read("/sys/fs/cgroup", "cgroup.controllers").contains("hugetlb") {
+            return;
+        }
+        let parent = create(&scratch.location("x"), "{}").unwrap();
+        let _inmate = Inmate::idle(&parent);
+        let location = scratch.location("x/y");
+        drop(create(&location, "{}").expect("without limits that does not matter"));
+        let json = r#"{"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}"#;
+        let error = create(&location, json).unwrap_err();
+        assert!(matches!(error, Error::NoController { .. }), "{error}");
+
+        // A threaded parent makes its children invalid, but for thread-aware limits.
+        let threaded = create(&scratch.location("t"), "{}").unwrap();
+        let directory = scratch.location("t").unified.unwrap().directory().to_string();
+        let _inmate = Inmate::idle(&threaded);
+        let child = create(&scratch.location("t/v"), "{}").unwrap();
+        std::fs::write(format!("{directory}/v/cgroup.type"), "threaded").unwrap();
+        let error = create(&scratch.location("t/w"), json).unwrap_err();
+        assert!(matches!(error, Error::Threaded { .. }), "{error}");
+        drop(create(&scratch.location("t/w"), "{}").unwrap());
+        drop(child);
     });
 }
