@@ -4,7 +4,7 @@
 //! before it and allows or refuses everything, whatever its numbers and access say (as the kernel's v1
 //! controller and runc have it); and each kind of access to a device is decided by the last rule that
 //! speaks about it. cgroup v2 gets all of that as an eBPF program ([`program`]), cgroup v1 what its
-//! files can express ([`legacy`]).
+//! files can express.
 
 pub(crate) mod legacy;
 pub mod program;

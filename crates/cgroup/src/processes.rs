@@ -51,12 +51,15 @@ impl Cgroup {
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
     pub fn kill_all(&self, signal: i32) -> Result<(), Error> {
-        if signal == SIGKILL && self.kill_unified()? && self.legacy.is_empty() {
+        let killed = signal == SIGKILL && self.kill_unified()?;
+        if killed && self.legacy.is_empty() {
             return Ok(());
         }
         let was_frozen = matches!(self.freezer_state(), Ok(FreezerState::Frozen));
-        // Without a freezer, or with a process that sleeps too deep for it, they go out all the same.
-        let _ = self.freeze_within(FREEZE_TIMEOUT);
+        if !killed {
+            // Without a freezer, or with a process in too deep a sleep, they go out all the same.
+            let _ = self.freeze_within(FREEZE_TIMEOUT);
+        }
         let result = self.all_pids().and_then(|pids| send(&pids, signal));
         // A process frozen by v1 does not even die before it is thawed.
         if !was_frozen || signal == SIGKILL {
