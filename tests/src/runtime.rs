@@ -140,7 +140,7 @@ impl Running {
 }
 
 /// The child's status, or nothing when `deadline` passes first.
-fn wait_within(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
+pub fn wait_within(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
     if let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
         let limit = deadline.try_into().ok();

@@ -1,0 +1,43 @@
+# dayfly: build, test, show.
+
+PREFIX ?= /usr/local
+CARGO ?= cargo
+CARGO_TARGET_DIR ?= target
+DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
+
+all: build
+
+build:
+	$(CARGO) build --release -p dayfly-cli
+
+# Everything within 25 minutes on two cores: lint, unit tests, the integration
+# suite in three cgroup views, engines, a selection in a virtual machine.
+test:
+	scripts/test
+
+# The same and what is heavier: containerd 2 from source, more in the guest, soaks.
+test-all:
+	scripts/test --all
+
+# A container from an image made here, its trace, a race against crun and runc.
+demo:
+	scripts/demo
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Man pages and shell completions, generated from the command definitions.
+man completions docs:
+	$(CARGO) run --release -q -p dayfly-docgen -- build/docs
+
+install: build docs
+	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
+	[ ! -d build/docs/man ] || for page in build/docs/man/*; do \
+	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/}; done
+
+clean:
+	$(CARGO) clean
+	rm -rf build
+
+.PHONY: all build test test-all demo lint man completions docs install clean

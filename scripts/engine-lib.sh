@@ -1,0 +1,98 @@
+# Shared by the engine tests: a scratch directory, the image, counted checks.
+# shellcheck shell=sh
+#
+# DAYFLY        the runtime under test, default target/release/dayfly
+# DAYFLY_TALLY  file that gets one line `passed failed skipped`
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+runtime=${DAYFLY:-$top/target/release/dayfly}
+case $runtime in /*) ;; *) runtime=$PWD/$runtime ;; esac
+passed=0
+failed=0
+skipped=0
+
+# ENGINE TOOL...: ends with one counted skip where something needed is missing.
+need() {
+    engine=$1
+    shift
+    reason=
+    [ "$(id -u)" = 0 ] || reason='needs root'
+    [ -x "$runtime" ] || reason="no runtime at $runtime: make build"
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null || reason="no $tool: scripts/install-deps test"
+    done
+    if [ -n "$reason" ]; then
+        echo "test $engine ... skipped: $reason"
+        skipped=1
+        finish
+    fi
+    scratch=$(mktemp -d /tmp/dayfly-engine.XXXXXX)
+    "$top/scripts/image" "$scratch/image" >"$scratch/image.log" 2>&1 || {
+        cat "$scratch/image.log"
+        exit 1
+    }
+    trap 'clean_up; rm -rf "$scratch"' EXIT
+    trap 'exit 130' INT TERM
+}
+
+# NAME COMMAND...: passes when the command succeeds within a minute.
+check() {
+    name=$1
+    shift
+    if timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; then
+        passed=$((passed + 1))
+        echo "test $engine::$name ... ok"
+    else
+        code=$?
+        failed=$((failed + 1))
+        echo "test $engine::$name ... FAILED"
+        echo "    exit $code: $*"
+        sed 's/^/    /' "$scratch/err" | tail -8
+    fi
+}
+
+# NAME WANTED COMMAND...: passes when the command prints exactly WANTED, or
+# exits with N where WANTED is `exit N`.
+expect() {
+    name=$1
+    wanted=$2
+    shift 2
+    code=0
+    timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    case $wanted in
+        'exit '*) got="exit $code" ;;
+        *) got=$(tr -d '\r' <"$scratch/out") ;;
+    esac
+    if [ "$got" = "$wanted" ]; then
+        passed=$((passed + 1))
+        echo "test $engine::$name ... ok"
+    else
+        failed=$((failed + 1))
+        echo "test $engine::$name ... FAILED"
+        echo "    exit $code, printed '$got' instead of '$wanted': $*"
+        sed 's/^/    /' "$scratch/err" | tail -8
+    fi
+}
+
+# Waits up to SECONDS for a command to succeed.
+wait_for() {
+    seconds=$1
+    shift
+    tries=$((seconds * 10))
+    while [ $tries -gt 0 ]; do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.1
+        tries=$((tries - 1))
+    done
+    return 1
+}
+
+# Prints and records the count; the last thing an engine test does.
+finish() {
+    echo "$engine: $passed passed, $failed failed, $skipped skipped"
+    [ -z "${DAYFLY_TALLY:-}" ] || echo "$passed $failed $skipped" >>"$DAYFLY_TALLY"
+    [ $failed = 0 ]
+    exit
+}
+
+clean_up() { :; }
