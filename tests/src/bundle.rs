@@ -36,7 +36,10 @@ impl<'a> Bundle<'a> {
         let mut bundle = Self { bed, dir, config: base() };
         if bed.view.has_v1() {
             // A device rule in v2 is an eBPF program: the cases that want one ask for it.
-            bundle = bundle.set("/linux/resources", json!({ "devices": [{ "allow": false, "access": "rwm" }] }));
+            bundle = bundle.set(
+                "/linux/resources",
+                json!({ "devices": [{ "allow": false, "access": "rwm" }] }),
+            );
         }
         bundle
     }
@@ -134,7 +137,9 @@ impl<'a> Bundle<'a> {
     /// Drops the namespace `kind` from the list.
     #[must_use]
     pub fn without_namespace(mut self, kind: &str) -> Self {
-        if let Some(list) = self.config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut) {
+        if let Some(list) =
+            self.config.pointer_mut("/linux/namespaces").and_then(Value::as_array_mut)
+        {
             list.retain(|namespace| namespace["type"] != kind);
         }
         self
@@ -143,7 +148,8 @@ impl<'a> Bundle<'a> {
     /// Joins the namespace at `path` instead of making a new one.
     #[must_use]
     pub fn join_namespace(self, kind: &str, path: &str) -> Self {
-        self.without_namespace(kind).push("/linux/namespaces", json!({ "type": kind, "path": path }))
+        self.without_namespace(kind)
+            .push("/linux/namespaces", json!({ "type": kind, "path": path }))
     }
 
     /// Writes the bundle under a fresh container id.

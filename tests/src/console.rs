@@ -44,7 +44,8 @@ impl FdSocket {
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let message =
-            recvmsg(&stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty()).expect("receive");
+            recvmsg(&stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty())
+                .expect("receive");
         let fd = control.drain().find_map(|part| match part {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,

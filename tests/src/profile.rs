@@ -14,8 +14,10 @@ pub const PATH: &str = "/usr/share/containers/seccomp.json";
 /// # Errors
 /// When the file is not there or not JSON.
 pub fn seccomp(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("read {}: {error}", path.display()))?;
-    let profile: Value = serde_json::from_str(&text).map_err(|error| format!("parse {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("read {}: {error}", path.display()))?;
+    let profile: Value = serde_json::from_str(&text)
+        .map_err(|error| format!("parse {}: {error}", path.display()))?;
     let mut out = json!({
         "defaultAction": profile["defaultAction"],
         "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],

@@ -8,14 +8,15 @@ use std::sync::OnceLock;
 /// Applets that get a link; `busybox NAME` reaches all the others.
 const APPLETS: &[&str] = &[
     "[", "awk", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "echo", "env", "false",
-    "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "mount", "nsenter",
-    "printf", "ps", "pwd", "readlink", "rm", "sed", "seq", "setpriv", "setsid", "sh", "sleep", "sort",
-    "stat", "stty", "sync", "tail", "tee", "test", "timeout", "touch", "tr", "true", "tty", "umount",
-    "uname", "unshare", "usleep", "wc", "yes",
+    "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "mount",
+    "nsenter", "printf", "ps", "pwd", "readlink", "rm", "sed", "seq", "setpriv", "setsid", "sh",
+    "sleep", "sort", "stat", "stty", "sync", "tail", "tee", "test", "timeout", "touch", "tr",
+    "true", "tty", "umount", "uname", "unshare", "usleep", "wc", "yes",
 ];
 
 /// Directories that images of real distributions have.
-const DIRS: &[&str] = &["bin", "dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var"];
+const DIRS: &[&str] =
+    &["bin", "dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var"];
 
 /// Where the busybox of Debian's busybox-static (or Alpine's) may be.
 const BUSYBOX: &[&str] = &["/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"];
@@ -59,7 +60,11 @@ pub fn make(dir: &Path, shared: &Path) {
     for name in APPLETS {
         symlink("busybox", dir.join("bin").join(name)).expect("link applet");
     }
-    fs::write(dir.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home:/bin/sh\n")
-        .expect("write passwd");
-    fs::write(dir.join("etc/group"), "root:x:0:\nuser:x:1000:\nextra:x:2000:\n").expect("write group");
+    fs::write(
+        dir.join("etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home:/bin/sh\n",
+    )
+    .expect("write passwd");
+    fs::write(dir.join("etc/group"), "root:x:0:\nuser:x:1000:\nextra:x:2000:\n")
+        .expect("write group");
 }

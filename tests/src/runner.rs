@@ -32,7 +32,15 @@ impl Case {
     /// A case for every view; use [`case!`](crate::case).
     #[must_use]
     pub const fn new(name: &'static str, body: fn(&Bed)) -> Self {
-        Self { name, body, views: &[View::Hybrid, View::V1, View::V2], need: None, alone: false, unlike_runc: false, when: || true }
+        Self {
+            name,
+            body,
+            views: &[View::Hybrid, View::V1, View::V2],
+            need: None,
+            alone: false,
+            unlike_runc: false,
+            when: || true,
+        }
     }
 
     /// Only part of the run in these views.
@@ -110,9 +118,15 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     let peer = runtime.file_name().is_some_and(|name| name == "runc");
     let cases: Vec<(String, Case)> = subjects
         .iter()
-        .flat_map(|(subject, cases)| cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case)))
-        .filter(|(name, _)| filters.is_empty() || filters.iter().any(|filter| name.contains(*filter)))
-        .filter(|(_, case)| case.views.contains(&view) && (case.when)() && !(peer && case.unlike_runc))
+        .flat_map(|(subject, cases)| {
+            cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case))
+        })
+        .filter(|(name, _)| {
+            filters.is_empty() || filters.iter().any(|filter| name.contains(*filter))
+        })
+        .filter(|(_, case)| {
+            case.views.contains(&view) && (case.when)() && !(peer && case.unlike_runc)
+        })
         .collect();
     if options.iter().any(|option| option == "--list") {
         cases.iter().for_each(|(name, _)| println!("{name}: test"));
@@ -135,7 +149,12 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     for (name, message) in &failed {
         println!("\n---- {name}\n{message}");
     }
-    println!("\n{} of {} in {:.1} s", view.name(), runtime.display(), start.elapsed().as_secs_f64());
+    println!(
+        "\n{} of {} in {:.1} s",
+        view.name(),
+        runtime.display(),
+        start.elapsed().as_secs_f64()
+    );
     report(view, passed, &failed, skipped)
 }
 

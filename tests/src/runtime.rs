@@ -126,7 +126,12 @@ impl Running {
         let Some(status) = wait_within(&mut self.child, self.call.deadline) else {
             let _ = self.child.kill();
             let _ = self.child.wait();
-            panic!("no end after {:?}: {}\nstderr: {}", self.call.deadline, self.call.line, read(&self.call.err));
+            panic!(
+                "no end after {:?}: {}\nstderr: {}",
+                self.call.deadline,
+                self.call.line,
+                read(&self.call.err)
+            );
         };
         Outcome {
             line: self.call.line,
@@ -240,6 +245,10 @@ impl Outcome {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}\n  {}\n  stdout: {:?}\n  stderr: {:?}", self.line, self.status, self.stdout, self.stderr)
+        write!(
+            f,
+            "{}\n  {}\n  stdout: {:?}\n  stderr: {:?}",
+            self.line, self.status, self.stdout, self.stderr
+        )
     }
 }

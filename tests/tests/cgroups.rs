@@ -67,7 +67,9 @@ pub const CASES: &[Case] = &[
 /// Whether the view's cgroup2 has the controllers that containers want.
 fn all_controllers() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
-    ["cpuset", "cpu", "io", "memory", "pids"].iter().all(|name| have.split_whitespace().any(|one| one == *name))
+    ["cpuset", "cpu", "io", "memory", "pids"]
+        .iter()
+        .all(|name| have.split_whitespace().any(|one| one == *name))
 }
 
 fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
@@ -88,7 +90,8 @@ fn path_is_the_configs(bed: &Bed) {
     let text = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
     let wanted = cgroups::path_of(&c.id);
     for line in text.lines() {
-        let (hierarchy, path) = line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).expect("line");
+        let (hierarchy, path) =
+            line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).expect("line");
         let unified = hierarchy.is_empty();
         // Where v1 holds the controllers, the hierarchies beside it are optional.
         if unified != bed.view.has_v1() {
@@ -109,7 +112,11 @@ fn gone_after_delete(bed: &Bed) {
     assert!(c.cgroup_file(any_controller(bed), "cgroup.procs").exists());
     c.delete_force().ok();
     for hierarchy in cgroups::hierarchies(bed.view) {
-        assert!(!hierarchy.join(format!("dayfly-test/{}", c.id)).exists(), "{}", hierarchy.display());
+        assert!(
+            !hierarchy.join(format!("dayfly-test/{}", c.id)).exists(),
+            "{}",
+            hierarchy.display()
+        );
     }
 }
 
@@ -191,7 +198,9 @@ fn kill_all(bed: &Bed) {
     c.id_call("kill", &["-a"], &["KILL"]).run().ok();
     c.wait_status("stopped");
     wait::until_true("every process to be gone", || {
-        fs::read_to_string(c.cgroup_file(any_controller(bed), "cgroup.procs")).unwrap_or_default().is_empty()
+        fs::read_to_string(c.cgroup_file(any_controller(bed), "cgroup.procs"))
+            .unwrap_or_default()
+            .is_empty()
     });
 }
 
@@ -222,13 +231,22 @@ fn events_stats(bed: &Bed) {
     let event = stats(&c);
     assert_eq!(event["type"], "stats");
     assert_eq!(event["id"], c.id.as_str());
-    assert!(event["data"]["cpu"]["usage"]["total"].as_u64().is_some_and(|total| total > 0), "{event}");
+    assert!(
+        event["data"]["cpu"]["usage"]["total"].as_u64().is_some_and(|total| total > 0),
+        "{event}"
+    );
     for key in ["cpu", "memory", "pids", "blkio", "hugetlb"] {
         assert!(event["data"][key].is_object(), "{key}: {event}");
     }
     if bed.view.has_v1() {
-        assert!(event["data"]["memory"]["usage"]["usage"].as_u64().is_some_and(|usage| usage > 0), "{event}");
-        assert!(event["data"]["pids"]["current"].as_u64().is_some_and(|count| count >= 1), "{event}");
+        assert!(
+            event["data"]["memory"]["usage"]["usage"].as_u64().is_some_and(|usage| usage > 0),
+            "{event}"
+        );
+        assert!(
+            event["data"]["pids"]["current"].as_u64().is_some_and(|count| count >= 1),
+            "{event}"
+        );
         assert!(event["data"]["memory"]["raw"]["total_rss"].is_u64(), "{event}");
     }
 }
@@ -238,7 +256,9 @@ fn events_of_a_stopped_container(bed: &Bed) {
     c.create().ok();
     c.start().ok();
     c.wait_status("stopped");
-    c.id_call("events", &["--stats"], &[]).run().fails(&format!("container with id {} is not running", c.id));
+    c.id_call("events", &["--stats"], &[])
+        .run()
+        .fails(&format!("container with id {} is not running", c.id));
 }
 
 fn events_interval(bed: &Bed) {
@@ -257,16 +277,21 @@ fn events_interval(bed: &Bed) {
 
 fn update_nothing(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    c.id_call("update", &["--resources", "/no/such/file"], &[]).run().fails("no such file or directory");
+    c.id_call("update", &["--resources", "/no/such/file"], &[])
+        .run()
+        .fails("no such file or directory");
     c.id_call("update", &["--memory", "lots"], &[]).run().fails("invalid value for memory");
 }
 
 fn v1_limits_are_written(bed: &Bed) {
-    let c = limited(bed, json!({
-        "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
-        "pids": { "limit": 50 },
-        "cpu": { "shares": 512, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
-    }))
+    let c = limited(
+        bed,
+        json!({
+            "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
+            "pids": { "limit": 50 },
+            "cpu": { "shares": 512, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
+        }),
+    )
     .make()
     .detached();
     let expected = [
@@ -289,7 +314,9 @@ fn v1_limits_are_written(bed: &Bed) {
 const HUNGRY: &str = "head -c 40000000 /dev/zero | tail -c 40000000 | wc -c";
 
 fn v1_memory_limit_is_felt(bed: &Bed) {
-    let memory = |limit: u64| limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run();
+    let memory = |limit: u64| {
+        limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run()
+    };
     assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
 }
@@ -299,7 +326,10 @@ const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the e
 
 fn v1_pids_limit_is_felt(bed: &Bed) {
     let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
-    assert!(outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
+        "{outcome}"
+    );
     let _ = limited(bed, json!({ "pids": { "limit": 100 } })).sh(CROWD).make().run().ok();
 }
 
@@ -315,15 +345,21 @@ fn v1_pids_limit_zero(bed: &Bed) {
 }
 
 fn v1_cpuset_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "cpus": "1" } })).sh("grep Cpus_allowed_list /proc/self/status; busybox nproc").make();
+    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
+        .sh("grep Cpus_allowed_list /proc/self/status; busybox nproc")
+        .make();
     assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n1\n");
 }
 
 fn v1_cpu_quota_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } })).sh("while :; do :; done").make().detached();
+    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
+        .sh("while :; do :; done")
+        .make()
+        .detached();
     wait::until_true("throttling", || {
         let stat = c.cgroup_read("cpu", "cpu.stat");
-        stat.lines().any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+        stat.lines()
+            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
     });
 }
 
@@ -339,8 +375,22 @@ fn v1_blkio_throttle(bed: &Bed) {
 fn v1_update_flags(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let flags = [
-        "--memory", "64000000", "--memory-swap", "128000000", "--memory-reservation", "32000000", "--pids-limit", "20",
-        "--cpu-share", "300", "--cpu-quota", "20000", "--cpu-period", "50000", "--cpuset-cpus", "0",
+        "--memory",
+        "64000000",
+        "--memory-swap",
+        "128000000",
+        "--memory-reservation",
+        "32000000",
+        "--pids-limit",
+        "20",
+        "--cpu-share",
+        "300",
+        "--cpu-quota",
+        "20000",
+        "--cpu-period",
+        "50000",
+        "--cpuset-cpus",
+        "0",
     ];
     c.id_call("update", &flags, &[]).run().ok();
     let page = |bytes: u64| (bytes / 4096 * 4096).to_string();
@@ -390,7 +440,9 @@ fn v1_invalid_limit(bed: &Bed) {
 }
 
 fn v1_oom_event(bed: &Bed) {
-    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } })).make().detached();
+    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } }))
+        .make()
+        .detached();
     let running = c.id_call("events", &["--interval", "30s"], &[]).spawn();
     std::thread::sleep(std::time::Duration::from_millis(100));
     c.sh(HUNGRY);
@@ -401,7 +453,12 @@ fn v1_oom_event(bed: &Bed) {
 }
 
 fn v1_swappiness_and_oom_control(bed: &Bed) {
-    let c = limited(bed, json!({ "memory": { "limit": 50_000_000, "swappiness": 10, "disableOOMKiller": true } })).make().detached();
+    let c = limited(
+        bed,
+        json!({ "memory": { "limit": 50_000_000, "swappiness": 10, "disableOOMKiller": true } }),
+    )
+    .make()
+    .detached();
     assert_eq!(c.cgroup_read("memory", "memory.swappiness"), "10");
     assert!(c.cgroup_read("memory", "memory.oom_control").starts_with("oom_kill_disable 1"));
 }
@@ -409,7 +466,10 @@ fn v1_swappiness_and_oom_control(bed: &Bed) {
 fn v2_devices_by_program(bed: &Bed) {
     let caps = ["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"];
     let c = limited(bed, json!({ "devices": [{ "allow": false, "access": "rwm" }] }))
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .make()
         .detached();
     // /dev/null is allowed, the kernel log is not, in init and in exec.
@@ -434,11 +494,14 @@ fn v2_unified_missing_controller(bed: &Bed) {
 }
 
 fn v2_limits_are_written(bed: &Bed) {
-    let c = limited(bed, json!({
-        "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
-        "pids": { "limit": 50 },
-        "cpu": { "shares": 1024, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
-    }))
+    let c = limited(
+        bed,
+        json!({
+            "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
+            "pids": { "limit": 50 },
+            "cpu": { "shares": 1024, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
+        }),
+    )
     .make()
     .detached();
     assert_eq!(c.cgroup_read("", "memory.max"), "33554432");
@@ -452,31 +515,44 @@ fn v2_limits_are_written(bed: &Bed) {
 }
 
 fn v2_memory_limit_is_felt(bed: &Bed) {
-    let memory = |limit: u64| limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run();
+    let memory = |limit: u64| {
+        limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run()
+    };
     assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
 }
 
 fn v2_pids_limit_is_felt(bed: &Bed) {
     let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
-    assert!(outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
+        "{outcome}"
+    );
 }
 
 fn v2_cpuset_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "cpus": "1" } })).sh("grep Cpus_allowed_list /proc/self/status").make();
+    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
+        .sh("grep Cpus_allowed_list /proc/self/status")
+        .make();
     assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n");
 }
 
 fn v2_cpu_quota_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } })).sh("while :; do :; done").make().detached();
+    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
+        .sh("while :; do :; done")
+        .make()
+        .detached();
     wait::until_true("throttling", || {
         let stat = c.cgroup_read("", "cpu.stat");
-        stat.lines().any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+        stat.lines()
+            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
     });
 }
 
 fn v2_io_max(bed: &Bed) {
-    let Some(device) = fs::read_dir("/sys/block").ok().and_then(|mut dirs| dirs.next()).and_then(Result::ok) else {
+    let Some(device) =
+        fs::read_dir("/sys/block").ok().and_then(|mut dirs| dirs.next()).and_then(Result::ok)
+    else {
         // A guest without disks has nothing to throttle.
         return;
     };
@@ -489,7 +565,12 @@ fn v2_io_max(bed: &Bed) {
 }
 
 fn v2_unified_map(bed: &Bed) {
-    let c = limited(bed, json!({ "unified": { "memory.high": "30000000", "pids.max": "33", "cpu.weight": "77" } })).make().detached();
+    let c = limited(
+        bed,
+        json!({ "unified": { "memory.high": "30000000", "pids.max": "33", "cpu.weight": "77" } }),
+    )
+    .make()
+    .detached();
     assert_eq!(c.cgroup_read("", "memory.high"), (30_000_000 / 4096 * 4096).to_string());
     assert_eq!(c.cgroup_read("", "pids.max"), "33");
     assert_eq!(c.cgroup_read("", "cpu.weight"), "77");
@@ -497,7 +578,18 @@ fn v2_unified_map(bed: &Bed) {
 
 fn v2_update(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    let flags = ["--memory", "67108864", "--pids-limit", "20", "--cpu-quota", "20000", "--cpu-period", "50000", "--cpuset-cpus", "0"];
+    let flags = [
+        "--memory",
+        "67108864",
+        "--pids-limit",
+        "20",
+        "--cpu-quota",
+        "20000",
+        "--cpu-period",
+        "50000",
+        "--cpuset-cpus",
+        "0",
+    ];
     c.id_call("update", &flags, &[]).run().ok();
     assert_eq!(c.cgroup_read("", "memory.max"), "67108864");
     assert_eq!(c.cgroup_read("", "pids.max"), "20");
@@ -506,7 +598,9 @@ fn v2_update(bed: &Bed) {
 }
 
 fn v2_oom_event(bed: &Bed) {
-    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } })).make().detached();
+    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } }))
+        .make()
+        .detached();
     let running = c.id_call("events", &["--interval", "30s"], &[]).spawn();
     std::thread::sleep(std::time::Duration::from_millis(500));
     c.sh(HUNGRY);
@@ -518,7 +612,10 @@ fn v2_oom_event(bed: &Bed) {
 
 fn v2_stats(bed: &Bed) {
     let event = stats(&counting(bed));
-    assert!(event["data"]["memory"]["usage"]["usage"].as_u64().is_some_and(|usage| usage > 0), "{event}");
+    assert!(
+        event["data"]["memory"]["usage"]["usage"].as_u64().is_some_and(|usage| usage > 0),
+        "{event}"
+    );
     assert!(event["data"]["pids"]["current"].as_u64().is_some_and(|count| count >= 1), "{event}");
     assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
 }

@@ -165,7 +165,10 @@ fn killed_delete(bed: &Bed) {
 fn killed_kill_and_list(bed: &Bed) {
     let c = bed.bundle().make().detached();
     for round in 0..ROUNDS {
-        kill_after(c.id_call("kill", &[], &["0"]).spawn(), Duration::from_micros(u64::from(round) * 50));
+        kill_after(
+            c.id_call("kill", &[], &["0"]).spawn(),
+            Duration::from_micros(u64::from(round) * 50),
+        );
         kill_after(bed.call(&["list"]).spawn(), Duration::from_micros(u64::from(round) * 50));
         assert_eq!(assert_truth(&c), "running");
     }
@@ -196,7 +199,10 @@ fn list_with_half_made_records(bed: &Bed) {
     let whole = bed.bundle().make().detached();
     let c = bed.bundle().make();
     for round in 0..20_u32 {
-        kill_after(c.bundle_call("create", &[]).spawn(), Duration::from_micros(u64::from(round) * 200));
+        kill_after(
+            c.bundle_call("create", &[]).spawn(),
+            Duration::from_micros(u64::from(round) * 200),
+        );
         let listed = bed.call(&["list", "-q"]).run();
         assert!(listed.code() == 0 && listed.lines().contains(&whole.id.as_str()), "{listed}");
         assert_deletes(&c);

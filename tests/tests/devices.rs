@@ -27,26 +27,36 @@ pub const CASES: &[Case] = &[
 fn default_nodes(bed: &Bed) {
     let script = "for n in null zero full random urandom tty; do stat -c '%n %F %t:%T %a %u:%g' /dev/$n; done";
     let outcome = bed.bundle().sh(script).make().run().ok();
-    assert_eq!(outcome.lines(), [
-        "/dev/null character special file 1:3 666 0:0",
-        "/dev/zero character special file 1:5 666 0:0",
-        "/dev/full character special file 1:7 666 0:0",
-        "/dev/random character special file 1:8 666 0:0",
-        "/dev/urandom character special file 1:9 666 0:0",
-        "/dev/tty character special file 5:0 666 0:0",
-    ]);
+    assert_eq!(
+        outcome.lines(),
+        [
+            "/dev/null character special file 1:3 666 0:0",
+            "/dev/zero character special file 1:5 666 0:0",
+            "/dev/full character special file 1:7 666 0:0",
+            "/dev/random character special file 1:8 666 0:0",
+            "/dev/urandom character special file 1:9 666 0:0",
+            "/dev/tty character special file 5:0 666 0:0",
+        ]
+    );
 }
 
 fn default_links(bed: &Bed) {
     let script = "for n in fd stdin stdout stderr ptmx core; do readlink /dev/$n; done; ls /dev";
     let outcome = bed.bundle().sh(script).make().run().exits(0);
     let lines = outcome.lines();
-    assert_eq!(lines[..5], ["/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2", "pts/ptmx"]);
+    assert_eq!(
+        lines[..5],
+        ["/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2", "pts/ptmx"]
+    );
     let mut names: Vec<&str> = lines.iter().copied().filter(|line| !line.contains('/')).collect();
     names.retain(|name| *name != "core");
-    assert_eq!(names, [
-        "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero",
-    ]);
+    assert_eq!(
+        names,
+        [
+            "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
+            "stdout", "tty", "urandom", "zero",
+        ]
+    );
 }
 
 fn default_nodes_work(bed: &Bed) {
@@ -63,7 +73,10 @@ fn allow_all(bundle: dayfly_tests::bundle::Bundle<'_>) -> dayfly_tests::bundle::
 fn listed_device(bed: &Bed) {
     let c = bed
         .bundle()
-        .set("/linux/devices", json!([{ "path": "/dev/extra", "type": "c", "major": 1, "minor": 5 }]))
+        .set(
+            "/linux/devices",
+            json!([{ "path": "/dev/extra", "type": "c", "major": 1, "minor": 5 }]),
+        )
         .sh("stat -c '%F %t:%T' /dev/extra")
         .make();
     assert_eq!(c.run().ok().stdout, "character special file 1:5\n");
@@ -80,14 +93,21 @@ fn listed_fifo(bed: &Bed) {
 
 fn listed_device_mode_and_owner(bed: &Bed) {
     let device = json!({ "path": "/dev/extra", "type": "c", "major": 1, "minor": 3, "fileMode": 0o640, "uid": 7, "gid": 8 });
-    let c = bed.bundle().set("/linux/devices", json!([device])).sh("stat -c '%a %u:%g' /dev/extra").make();
+    let c = bed
+        .bundle()
+        .set("/linux/devices", json!([device]))
+        .sh("stat -c '%a %u:%g' /dev/extra")
+        .make();
     assert_eq!(c.run().ok().stdout, "640 7:8\n");
 }
 
 fn listed_device_in_a_new_directory(bed: &Bed) {
     let c = bed
         .bundle()
-        .set("/linux/devices", json!([{ "path": "/dev/sub/dir/extra", "type": "b", "major": 7, "minor": 200 }]))
+        .set(
+            "/linux/devices",
+            json!([{ "path": "/dev/sub/dir/extra", "type": "b", "major": 7, "minor": 200 }]),
+        )
         .sh("stat -c '%F %t:%T' /dev/sub/dir/extra")
         .make();
     assert_eq!(c.run().ok().stdout, "block special file 7:c8\n");
@@ -103,7 +123,10 @@ fn default_device_listed_again(bed: &Bed) {
 
 fn invalid_type(bed: &Bed) {
     bed.bundle()
-        .set("/linux/devices", json!([{ "path": "/dev/extra", "type": "x", "major": 1, "minor": 3 }]))
+        .set(
+            "/linux/devices",
+            json!([{ "path": "/dev/extra", "type": "x", "major": 1, "minor": 3 }]),
+        )
         .make()
         .run()
         .fails("invalid device type");
@@ -117,7 +140,11 @@ fn bound_dev_is_left_alone(bed: &Bed) {
     bundle.config["mounts"].as_array_mut().expect("mounts").retain(|mount| {
         !mount["destination"].as_str().is_some_and(|destination| destination.starts_with("/dev"))
     });
-    let c = bundle.unset("/linux/maskedPaths").mount("bind", dev.to_str().expect("path"), "/dev", &["rbind", "rw"]).sh("ls /dev").make();
+    let c = bundle
+        .unset("/linux/maskedPaths")
+        .mount("bind", dev.to_str().expect("path"), "/dev", &["rbind", "rw"])
+        .sh("ls /dev")
+        .make();
     assert_eq!(c.run().ok().stdout, "mine\n");
 }
 
@@ -129,9 +156,18 @@ fn rules_deny(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/linux/resources", rules)
-        .set("/process/capabilities/effective", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
-        .set("/process/capabilities/permitted", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
-        .set("/process/capabilities/bounding", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
+        .set(
+            "/process/capabilities/effective",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
+        .set(
+            "/process/capabilities/permitted",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
+        .set(
+            "/process/capabilities/bounding",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
         .sh(TRY_KMSG)
         .make();
     let outcome = c.run().exits(1);
@@ -146,9 +182,18 @@ fn rules_allow_one(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/linux/resources", rules)
-        .set("/process/capabilities/effective", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
-        .set("/process/capabilities/permitted", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
-        .set("/process/capabilities/bounding", json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]))
+        .set(
+            "/process/capabilities/effective",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
+        .set(
+            "/process/capabilities/permitted",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
+        .set(
+            "/process/capabilities/bounding",
+            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
+        )
         .sh(&format!("{TRY_KMSG}; echo x >/tmp/kmsg"))
         .make();
     let outcome = c.run().exits(1);
@@ -162,7 +207,10 @@ fn rules_for_exec(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/linux/resources", rules)
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .make()
         .detached();
     c.sh(TRY_KMSG).exits(1);
@@ -174,7 +222,10 @@ fn rules_for_exec(bed: &Bed) {
 fn mknod_allowed_by_default(bed: &Bed) {
     let caps = ["CAP_MKNOD"];
     let c = allow_all(bed.bundle())
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .sh("mknod /tmp/null c 1 3 && echo x >/tmp/null && echo fine")
         .make();
     assert_eq!(c.run().ok().stdout, "fine\n");

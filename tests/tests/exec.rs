@@ -126,7 +126,8 @@ fn in_a_stopped_container(bed: &Bed) {
 fn in_a_paused_container(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
-    c.exec(&["true"]).fails_as(255, "cannot exec in a paused container (use --ignore-paused to override)");
+    c.exec(&["true"])
+        .fails_as(255, "cannot exec in a paused container (use --ignore-paused to override)");
     c.id_call("resume", &[], &[]).run().ok();
     c.exec(&["true"]).ok();
 }
@@ -154,7 +155,8 @@ fn env(bed: &Bed) {
 fn env_later_wins(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let outcome = c.exec_with(&["-e", "TERM=dumb"], &["env"]).ok();
-    let terms: Vec<_> = outcome.lines().into_iter().filter(|line| line.starts_with("TERM=")).collect();
+    let terms: Vec<_> =
+        outcome.lines().into_iter().filter(|line| line.starts_with("TERM=")).collect();
     assert_eq!(terms, ["TERM=dumb"]);
 }
 
@@ -170,14 +172,21 @@ fn user(bed: &Bed) {
 
 fn user_malformed(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    for (user, text) in [("one", "bad uid"), ("1:x", "bad gid"), ("1 ", "bad uid"), ("0x1", "bad uid")] {
+    for (user, text) in
+        [("one", "bad uid"), ("1:x", "bad gid"), ("1 ", "bad uid"), ("0x1", "bad uid")]
+    {
         c.exec_with(&["--user", user], &["id"]).fails_as(255, text);
     }
 }
 
 fn additional_gids(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    let outcome = c.exec_with(&["-u", "1000:1000", "--additional-gids", "2000", "--additional-gids", "3000"], &["id", "-G"]).ok();
+    let outcome = c
+        .exec_with(
+            &["-u", "1000:1000", "--additional-gids", "2000", "--additional-gids", "3000"],
+            &["id", "-G"],
+        )
+        .ok();
     assert_eq!(outcome.stdout, "1000 2000 3000\n");
 }
 
@@ -197,11 +206,20 @@ fn cap_added(bed: &Bed) {
     let outcome = c.exec_with(&["--cap", "CAP_SYS_TIME"], &["sh", "-c", SETS]).ok();
     // Bit 25, in the permitted, effective and bounding sets alone.
     let bit = |name: &str| {
-        let line = outcome.lines().into_iter().find(|line| line.starts_with(name)).expect("set").to_owned();
-        let value = u64::from_str_radix(line.split('\t').next_back().expect("value"), 16).expect("hex");
+        let line = outcome
+            .lines()
+            .into_iter()
+            .find(|line| line.starts_with(name))
+            .expect("set")
+            .to_owned();
+        let value =
+            u64::from_str_radix(line.split('\t').next_back().expect("value"), 16).expect("hex");
         value >> 25 & 1
     };
-    assert_eq!([bit("CapInh"), bit("CapPrm"), bit("CapEff"), bit("CapBnd"), bit("CapAmb")], [0, 1, 1, 1, 0]);
+    assert_eq!(
+        [bit("CapInh"), bit("CapPrm"), bit("CapEff"), bit("CapBnd"), bit("CapAmb")],
+        [0, 1, 1, 1, 0]
+    );
 }
 
 fn no_new_privs(bed: &Bed) {
@@ -219,13 +237,16 @@ fn write_process(bed: &Bed, process: &serde_json::Value) -> String {
 
 fn process_file(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    let path = write_process(bed, &json!({
-        "user": { "uid": 1000, "gid": 1000, "additionalGids": [2000] },
-        "args": ["/bin/sh", "-c", "id -u; id -G; pwd; echo $COLOUR; umask; ulimit -n"],
-        "env": ["PATH=/bin", "COLOUR=green"],
-        "cwd": "/tmp",
-        "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 512, "soft": 256 }],
-    }));
+    let path = write_process(
+        bed,
+        &json!({
+            "user": { "uid": 1000, "gid": 1000, "additionalGids": [2000] },
+            "args": ["/bin/sh", "-c", "id -u; id -G; pwd; echo $COLOUR; umask; ulimit -n"],
+            "env": ["PATH=/bin", "COLOUR=green"],
+            "cwd": "/tmp",
+            "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 512, "soft": 256 }],
+        }),
+    );
     let outcome = c.id_call("exec", &["--process", &path], &[]).run().ok();
     let lines = outcome.lines();
     assert_eq!(lines[..4], ["1000", "1000 2000", "/tmp", "green"]);
@@ -241,15 +262,20 @@ fn process_file_broken(bed: &Bed) {
     exec(&json!({ "args": ["true"] })).fails_as(255, "Cwd property must not be empty");
     exec(&json!({ "args": [], "cwd": "/" })).fails_as(255, "args must not be empty");
     exec(&json!({ "args": ["true"], "cwd": "tmp" })).fails_as(255, "Cwd must be an absolute path");
-    c.id_call("exec", &["--process", "/no/such/file"], &[]).run().fails_as(255, "no such file or directory");
+    c.id_call("exec", &["--process", "/no/such/file"], &[])
+        .run()
+        .fails_as(255, "no such file or directory");
 }
 
 fn process_file_has_its_own_defaults(bed: &Bed) {
     // Capabilities left out of process.json are those of the container.
     let c = bed.bundle().make().detached();
-    let path = write_process(bed, &json!({
-        "user": { "uid": 0, "gid": 0 }, "args": ["/bin/sh", "-c", SETS], "env": ["PATH=/bin"], "cwd": "/",
-    }));
+    let path = write_process(
+        bed,
+        &json!({
+            "user": { "uid": 0, "gid": 0 }, "args": ["/bin/sh", "-c", SETS], "env": ["PATH=/bin"], "cwd": "/",
+        }),
+    );
     let outcome = c.id_call("exec", &["--process", &path], &[]).run().ok();
     assert_eq!(outcome.stdout, c.sh(SETS).ok().stdout);
 }
@@ -263,14 +289,15 @@ fn detach_and_pid_file(bed: &Bed) {
     assert_eq!(outcome.stdout, "");
     let pid = fs::read_to_string(&file).expect("pid file");
     let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("the process runs");
-    assert_eq!(command, "sleep\01001\0");
+    assert_eq!(command, "sleep\x001001\0");
 }
 
 fn stdin(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let path = bed.dir.join("input");
     fs::write(&path, "typed\n").expect("write");
-    let outcome = c.id_call("exec", &[], &["cat"]).stdin(fs::File::open(path).expect("open")).run().ok();
+    let outcome =
+        c.id_call("exec", &[], &["cat"]).stdin(fs::File::open(path).expect("open")).run().ok();
     assert_eq!(outcome.stdout, "typed\n");
 }
 
@@ -287,10 +314,24 @@ fn preserve_fds(bed: &Bed) {
     fs::write(&path, "third\n").expect("write");
     let script = format!("exec 3<{}; exec \"$@\"", path.display());
     let outcome = bed
-        .program("/bin/sh", &[
-            "-c", &script, "sh", &bed.runtime().to_string_lossy(), "--root", &bed.root().to_string_lossy(),
-            "exec", "--preserve-fds", "1", &c.id, "sh", "-c", "cat <&3",
-        ])
+        .program(
+            "/bin/sh",
+            &[
+                "-c",
+                &script,
+                "sh",
+                &bed.runtime().to_string_lossy(),
+                "--root",
+                &bed.root().to_string_lossy(),
+                "exec",
+                "--preserve-fds",
+                "1",
+                &c.id,
+                "sh",
+                "-c",
+                "cat <&3",
+            ],
+        )
         .run()
         .ok();
     assert_eq!(outcome.stdout, "third\n");
@@ -306,7 +347,11 @@ fn leaks_no_descriptors(bed: &Bed) {
 fn tty_by_console_socket(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let socket = FdSocket::new(&bed.dir, "tty.sock");
-    c.exec_with(&["--tty", "--detach", "--console-socket", &socket.arg()], &["sh", "-c", "tty; exit 3"]).ok();
+    c.exec_with(
+        &["--tty", "--detach", "--console-socket", &socket.arg()],
+        &["sh", "-c", "tty; exit 3"],
+    )
+    .ok();
     let (master, name) = socket.receive();
     assert!(!name.is_empty(), "the terminal's name comes with it");
     assert_eq!(read_all(master), "/dev/pts/0\r\n");
@@ -325,10 +370,14 @@ fn pidfd_socket(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let socket = FdSocket::new(&bed.dir, "pidfd.sock");
     let file = bed.dir.join("pid");
-    let flags = ["--detach", "--pidfd-socket", &socket.arg(), "--pid-file", file.to_str().expect("path")];
+    let flags =
+        ["--detach", "--pidfd-socket", &socket.arg(), "--pid-file", file.to_str().expect("path")];
     c.exec_with(&flags, &["sleep", "1000"]).ok();
     let (pidfd, _) = socket.receive();
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&pidfd)));
+    let info = fs::read_to_string(format!(
+        "/proc/self/fdinfo/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&pidfd)
+    ));
     let pid = fs::read_to_string(file).expect("pid file");
     assert!(info.expect("fdinfo").lines().any(|line| line == format!("Pid:\t{pid}")));
 }
@@ -343,8 +392,9 @@ fn many_in_a_row(bed: &Bed) {
 
 fn at_the_same_time(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    let running: Vec<_> =
-        (0..10).map(|n| (n, c.id_call("exec", &[], &["sh", "-c", &format!("exit {n}")]).spawn())).collect();
+    let running: Vec<_> = (0..10)
+        .map(|n| (n, c.id_call("exec", &[], &["sh", "-c", &format!("exit {n}")]).spawn()))
+        .collect();
     for (n, running) in running {
         let _ = running.wait().exits(n);
     }
@@ -364,7 +414,10 @@ fn sub_cgroup_v1(bed: &Bed) {
     fs::create_dir(c.cgroup_file("memory", "inner")).expect("make sub-cgroup");
     let outcome = c.exec_with(&["--cgroup", "memory:inner"], &["cat", "/proc/self/cgroup"]).ok();
     assert!(outcome.stdout.lines().any(|line| line.ends_with(":memory:/inner")), "{outcome}");
-    assert!(outcome.stdout.lines().any(|line| line.ends_with(":pids:/")), "the others stay: {outcome}");
+    assert!(
+        outcome.stdout.lines().any(|line| line.ends_with(":pids:/")),
+        "the others stay: {outcome}"
+    );
     c.exec_with(&["--cgroup", "inner", "--cgroup", "memory:inner"], &["true"])
         .fails_as(255, "(missing <controller>: prefix)");
     c.exec_with(&["--cgroup", ":inner"], &["true"]).fails_as(255, "(empty <controller> prefix)");

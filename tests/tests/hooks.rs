@@ -26,7 +26,8 @@ pub const CASES: &[Case] = &[
     case!(large_state_is_read_by_nobody),
 ];
 
-const KINDS: &[&str] = &["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
+const KINDS: &[&str] =
+    &["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
 /// A hook that runs `script`; startContainer hooks run inside the container,
 /// where `/bin/sh` is busybox's.
@@ -46,7 +47,10 @@ fn all_kinds<'a>(bed: &Bed, bundle: Bundle<'a>) -> (Bundle<'a>, std::path::PathB
     let (mut bundle, dir) = journal(bed, bundle);
     let path = dir.display();
     for kind in KINDS {
-        bundle = bundle.push(&format!("/hooks/{kind}"), hook(&format!("cat >{path}/{kind}.json; echo {kind} >>{path}/order")));
+        bundle = bundle.push(
+            &format!("/hooks/{kind}"),
+            hook(&format!("cat >{path}/{kind}.json; echo {kind} >>{path}/order")),
+        );
     }
     (bundle.sh(&format!("echo program >>{path}/order")), dir)
 }
@@ -69,7 +73,13 @@ fn order(bed: &Bed) {
 fn order_across_create_start_delete(bed: &Bed) {
     let (bundle, dir) = all_kinds(bed, bed.bundle());
     let c = bundle.make();
-    let lines = || read(&dir, "order").lines().map(str::to_owned).filter(|line| line != "program").collect::<Vec<_>>();
+    let lines = || {
+        read(&dir, "order")
+            .lines()
+            .map(str::to_owned)
+            .filter(|line| line != "program")
+            .collect::<Vec<_>>()
+    };
     c.create().ok();
     assert_eq!(lines(), KINDS[..3]);
     c.start().ok();
@@ -85,7 +95,8 @@ fn state_on_stdin(bed: &Bed) {
     c.run().ok();
     let expected = ["creating", "creating", "creating", "created", "running", "stopped"];
     for (kind, status) in KINDS.iter().zip(expected) {
-        let state: Value = serde_json::from_str(&read(&dir, &format!("{kind}.json"))).expect("state");
+        let state: Value =
+            serde_json::from_str(&read(&dir, &format!("{kind}.json"))).expect("state");
         assert_eq!(state["id"], c.id.as_str(), "{kind}");
         assert_eq!(state["status"], status, "{kind}");
         assert_eq!(state["bundle"], c.bundle.to_str().expect("path"), "{kind}");
@@ -101,16 +112,24 @@ fn namespaces_they_run_in(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     let path = dir.display();
     for kind in KINDS {
-        bundle = bundle.push(&format!("/hooks/{kind}"), hook(&format!("readlink /proc/self/ns/mnt >{path}/{kind}; exit 0")));
+        bundle = bundle.push(
+            &format!("/hooks/{kind}"),
+            hook(&format!("readlink /proc/self/ns/mnt >{path}/{kind}; exit 0")),
+        );
     }
     let c = bundle.make();
     c.create().ok();
     c.start().ok();
-    let inside = fs::read_link(format!("/proc/{}/ns/mnt", c.pid())).expect("namespace").to_string_lossy().into_owned();
-    let outside = fs::read_link("/proc/self/ns/mnt").expect("namespace").to_string_lossy().into_owned();
+    let inside = fs::read_link(format!("/proc/{}/ns/mnt", c.pid()))
+        .expect("namespace")
+        .to_string_lossy()
+        .into_owned();
+    let outside =
+        fs::read_link("/proc/self/ns/mnt").expect("namespace").to_string_lossy().into_owned();
     c.delete_force().ok();
     for kind in KINDS {
-        let expected = if matches!(*kind, "createContainer" | "startContainer") { &inside } else { &outside };
+        let expected =
+            if matches!(*kind, "createContainer" | "startContainer") { &inside } else { &outside };
         assert_eq!(read(&dir, kind).trim(), expected, "{kind}");
     }
 }
@@ -130,7 +149,8 @@ fn arguments_and_environment(bed: &Bed) {
 fn several_of_a_kind_in_order(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for number in 0..5 {
-        bundle = bundle.push("/hooks/prestart", hook(&format!("echo {number} >>{}/order", dir.display())));
+        bundle = bundle
+            .push("/hooks/prestart", hook(&format!("echo {number} >>{}/order", dir.display())));
     }
     bundle.args(&["/bin/true"]).make().run().ok();
     assert_eq!(read(&dir, "order"), "0\n1\n2\n3\n4\n");
@@ -194,7 +214,11 @@ fn timeout(bed: &Bed) {
 }
 
 fn program_output_is_not_the_containers(bed: &Bed) {
-    let c = bed.bundle().push("/hooks/prestart", hook("echo from the hook")).sh("echo from the program").make();
+    let c = bed
+        .bundle()
+        .push("/hooks/prestart", hook("echo from the hook"))
+        .sh("echo from the program")
+        .make();
     let outcome = c.run().ok();
     assert_eq!(outcome.stdout, "from the program\n");
 }

@@ -74,7 +74,17 @@ fn state_fields(bed: &Bed) {
     c.create().ok();
     let state = c.state();
     let keys: Vec<&String> = state.as_object().expect("object").keys().collect();
-    let mut expected = ["ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations", "owner"];
+    let mut expected = [
+        "ociVersion",
+        "id",
+        "pid",
+        "status",
+        "bundle",
+        "rootfs",
+        "created",
+        "annotations",
+        "owner",
+    ];
     expected.sort_unstable();
     let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
     keys.sort_unstable();
@@ -115,7 +125,9 @@ fn unknown_id(bed: &Bed) {
     }
     bed.call(&["kill", "nobody", "KILL"]).run().fails("container does not exist");
     bed.call(&["events", "--stats", "nobody"]).run().fails("container does not exist");
-    bed.call(&["exec", "nobody", "true"]).run().fails_as(255, "exec failed: container does not exist");
+    bed.call(&["exec", "nobody", "true"])
+        .run()
+        .fails_as(255, "exec failed: container does not exist");
 }
 
 fn empty_id(bed: &Bed) {
@@ -233,7 +245,10 @@ fn kill_signal_names(bed: &Bed) {
 }
 
 fn kill_default_is_term(bed: &Bed) {
-    let c = bed.bundle().sh("trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.02; done").make();
+    let c = bed
+        .bundle()
+        .sh("trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+        .make();
     let run = c.run_with(&["--detach"]).ok();
     run.wait_output("ready");
     c.id_call("kill", &[], &[]).run().ok();
@@ -242,7 +257,11 @@ fn kill_default_is_term(bed: &Bed) {
 }
 
 fn kill_all_of_host_pid(bed: &Bed) {
-    let c = bed.bundle().without_namespace("pid").sh("sleep 1001 & sleep 1002 & echo ready; wait").make();
+    let c = bed
+        .bundle()
+        .without_namespace("pid")
+        .sh("sleep 1001 & sleep 1002 & echo ready; wait")
+        .make();
     let run = c.run_with(&["--detach"]).ok();
     run.wait_output("ready");
     c.id_call("kill", &["--all"], &["KILL"]).run().ok();
@@ -254,7 +273,9 @@ fn missing_config(bed: &Bed) {
     let c = bed.bundle().make();
     fs::remove_file(c.bundle.join("config.json")).expect("remove config");
     c.create().fails("JSON specification file config.json not found");
-    bed.call(&["create", "--bundle", "/no/such/bundle", &c.id]).run().fails("no such file or directory");
+    bed.call(&["create", "--bundle", "/no/such/bundle", &c.id])
+        .run()
+        .fails("no such file or directory");
 }
 
 fn broken_config(bed: &Bed) {

@@ -28,8 +28,19 @@ fn json_error(bed: &Bed) {
     let log = bed.dir.join("log");
     let path = log.to_str().expect("path");
     let root = bed.root();
-    let outcome =
-        bed.call_bare(&["--root", root.to_str().expect("path"), "--log", path, "--log-format", "json", "state", "nobody"]).run().exits(1);
+    let outcome = bed
+        .call_bare(&[
+            "--root",
+            root.to_str().expect("path"),
+            "--log",
+            path,
+            "--log-format",
+            "json",
+            "state",
+            "nobody",
+        ])
+        .run()
+        .exits(1);
     assert!(outcome.stderr.contains("container does not exist"), "{outcome}");
     let entries = lines(&log);
     assert_eq!(entries.len(), 1);
@@ -52,16 +63,30 @@ fn log_is_appended(bed: &Bed) {
     let log = bed.dir.join("log");
     fs::write(&log, "").expect("write");
     for _ in 0..3 {
-        let _ = bed.call_bare(&["--log", log.to_str().expect("path"), "--log-format", "json", "state", "nobody"]).run().exits(1);
+        let _ = bed
+            .call_bare(&[
+                "--log",
+                log.to_str().expect("path"),
+                "--log-format",
+                "json",
+                "state",
+                "nobody",
+            ])
+            .run()
+            .exits(1);
     }
     assert_eq!(lines(&log).len(), 3);
 }
 
 fn text_error(bed: &Bed) {
     let log = bed.dir.join("log");
-    let _ = bed.call_bare(&["--log", log.to_str().expect("path"), "state", "nobody"]).run().exits(1);
+    let _ =
+        bed.call_bare(&["--log", log.to_str().expect("path"), "state", "nobody"]).run().exits(1);
     let text = fs::read_to_string(&log).expect("log");
-    assert!(text.contains("level=error") && text.contains("msg=\"container does not exist\""), "{text}");
+    assert!(
+        text.contains("level=error") && text.contains("msg=\"container does not exist\""),
+        "{text}"
+    );
     assert!(text.starts_with("time=\""), "{text}");
 }
 
@@ -71,7 +96,18 @@ fn no_log_without_error(bed: &Bed) {
     let bundle = c.bundle.to_string_lossy();
     let root = bed.root();
     let _ = bed
-        .call_bare(&["--root", root.to_str().expect("path"), "--log", log.to_str().expect("path"), "--log-format", "json", "run", "-b", &bundle, &c.id])
+        .call_bare(&[
+            "--root",
+            root.to_str().expect("path"),
+            "--log",
+            log.to_str().expect("path"),
+            "--log-format",
+            "json",
+            "run",
+            "-b",
+            &bundle,
+            &c.id,
+        ])
         .run()
         .ok();
     assert_eq!(fs::read_to_string(&log).unwrap_or_default(), "");

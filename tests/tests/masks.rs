@@ -64,7 +64,11 @@ fn readonly_path(bed: &Bed) {
         .make();
     let outcome = c.run().ok();
     assert_eq!(outcome.stdout, "still\nfine\n");
-    assert_eq!(outcome.stderr.to_lowercase().matches("read-only file system").count(), 2, "{outcome}");
+    assert_eq!(
+        outcome.stderr.to_lowercase().matches("read-only file system").count(),
+        2,
+        "{outcome}"
+    );
 }
 
 fn readonly_path_is_recursive(bed: &Bed) {
@@ -83,7 +87,11 @@ fn defaults_of_engines(bed: &Bed) {
     let script = "cat /proc/keys; ls /sys/firmware /proc/acpi | grep -v : | tr -d '\\n'; echo x >/proc/sys/kernel/core_pattern; echo 1 >/proc/sys/kernel/panic";
     let outcome = bed.bundle().sh(script).make().run().exits(1);
     assert_eq!(outcome.stdout, "", "{outcome}");
-    assert_eq!(outcome.stderr.to_lowercase().matches("read-only file system").count(), 2, "{outcome}");
+    assert_eq!(
+        outcome.stderr.to_lowercase().matches("read-only file system").count(),
+        2,
+        "{outcome}"
+    );
 }
 
 fn masks_hold_in_exec(bed: &Bed) {
@@ -93,10 +101,15 @@ fn masks_hold_in_exec(bed: &Bed) {
 }
 
 fn masks_can_not_be_unmounted_without_the_right(bed: &Bed) {
-    let outcome = bed.bundle().sh("umount /proc/keys; umount -l /proc; cat /proc/keys").make().run().ok();
+    let outcome =
+        bed.bundle().sh("umount /proc/keys; umount -l /proc; cat /proc/keys").make().run().ok();
     assert_eq!(outcome.stdout, "");
 }
 
 fn fresh_proc_is_refused_to_root_without_sys_admin(bed: &Bed) {
-    bed.bundle().sh("mkdir -p /mnt/p && mount -t proc proc /mnt/p && cat /mnt/p/keys").make().run().exits(1);
+    bed.bundle()
+        .sh("mkdir -p /mnt/p && mount -t proc proc /mnt/p && cat /mnt/p/keys")
+        .make()
+        .run()
+        .exits(1);
 }

@@ -66,14 +66,22 @@ fn text(path: &std::path::Path) -> &str {
 
 fn bind_directory(bed: &Bed) {
     let dir = host_dir(bed, "shared");
-    let c = bed.bundle().mount("bind", text(&dir), "/mnt", &["bind"]).sh("cat /mnt/inside; echo back >/mnt/answer").make();
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind"])
+        .sh("cat /mnt/inside; echo back >/mnt/answer")
+        .make();
     assert_eq!(c.run().ok().stdout, "shared\n");
     assert_eq!(fs::read_to_string(dir.join("answer")).expect("answer"), "back\n");
 }
 
 fn bind_read_only(bed: &Bed) {
     let dir = host_dir(bed, "shared");
-    let c = bed.bundle().mount("bind", text(&dir), "/mnt", &["bind", "ro"]).sh("echo x >/mnt/inside").make();
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "ro"])
+        .sh("echo x >/mnt/inside")
+        .make();
     let outcome = c.run().exits(1);
     assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
 }
@@ -141,13 +149,18 @@ impl Drop for Nested {
 
 fn bind_is_not_recursive(bed: &Bed) {
     let nested = Nested::new(bed, "outer");
-    let c = bed.bundle().mount("bind", text(&nested.dir), "/mnt", &["bind"]).sh("ls /mnt/sub").make();
+    let c =
+        bed.bundle().mount("bind", text(&nested.dir), "/mnt", &["bind"]).sh("ls /mnt/sub").make();
     assert_eq!(c.run().ok().stdout, "");
 }
 
 fn rbind_is_recursive(bed: &Bed) {
     let nested = Nested::new(bed, "outer");
-    let c = bed.bundle().mount("bind", text(&nested.dir), "/mnt", &["rbind"]).sh("cat /mnt/sub/deep").make();
+    let c = bed
+        .bundle()
+        .mount("bind", text(&nested.dir), "/mnt", &["rbind"])
+        .sh("cat /mnt/sub/deep")
+        .make();
     assert_eq!(c.run().ok().stdout, "deep\n");
 }
 
@@ -155,7 +168,11 @@ fn rbind_ro_is_shallow_and_rro_is_deep(bed: &Bed) {
     let nested = Nested::new(bed, "outer");
     let script = "echo x >/mnt/new || echo top refused; echo x >/mnt/sub/new || echo sub refused";
     let run = |option: &str| {
-        let c = bed.bundle().mount("bind", text(&nested.dir), "/mnt", &["rbind", option]).sh(script).make();
+        let c = bed
+            .bundle()
+            .mount("bind", text(&nested.dir), "/mnt", &["rbind", option])
+            .sh(script)
+            .make();
         c.run().ok().stdout
     };
     assert_eq!(run("ro"), "top refused\n");
@@ -171,13 +188,21 @@ fn bind_of_a_relative_source(bed: &Bed) {
 }
 
 fn bind_source_missing(bed: &Bed) {
-    bed.bundle().mount("bind", "/no/such", "/mnt", &["bind"]).make().run().fails("no such file or directory");
+    bed.bundle()
+        .mount("bind", "/no/such", "/mnt", &["bind"])
+        .make()
+        .run()
+        .fails("no such file or directory");
 }
 
 fn bind_by_type(bed: &Bed) {
     // Neither "bind" nor "rbind" among the options: the type alone says it.
     let dir = host_dir(bed, "shared");
-    let c = bed.bundle().mount("bind", text(&dir), "/mnt", &["rbind", "rprivate"]).sh("cat /mnt/inside").make();
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["rbind", "rprivate"])
+        .sh("cat /mnt/inside")
+        .make();
     assert_eq!(c.run().ok().stdout, "shared\n");
     let c = bed.bundle().mount("none", text(&dir), "/mnt", &["bind"]).sh("cat /mnt/inside").make();
     assert_eq!(c.run().ok().stdout, "shared\n");
@@ -185,7 +210,8 @@ fn bind_by_type(bed: &Bed) {
 
 fn bind_propagation(bed: &Bed) {
     let dir = host_dir(bed, "shared");
-    for (option, field) in [("shared", "shared:"), ("unbindable", "unbindable"), ("private", " - ")] {
+    for (option, field) in [("shared", "shared:"), ("unbindable", "unbindable"), ("private", " - ")]
+    {
         let c = bed
             .bundle()
             .mount("bind", text(&dir), "/mnt", &["bind", option])
@@ -218,17 +244,28 @@ fn rslave_sees_what_the_host_mounts(bed: &Bed) {
 fn private_by_default(bed: &Bed) {
     let c = bed.bundle().sh("cat /proc/self/mountinfo").make();
     let outcome = c.run().ok();
-    assert!(!outcome.stdout.contains("shared:") && !outcome.stdout.contains("master:"), "{outcome}");
+    assert!(
+        !outcome.stdout.contains("shared:") && !outcome.stdout.contains("master:"),
+        "{outcome}"
+    );
 }
 
 fn tmpfs_options(bed: &Bed) {
     let c = bed
         .bundle()
-        .mount("tmpfs", "tmpfs", "/mnt", &["nosuid", "nodev", "mode=1770", "size=1m", "uid=5", "gid=6"])
+        .mount(
+            "tmpfs",
+            "tmpfs",
+            "/mnt",
+            &["nosuid", "nodev", "mode=1770", "size=1m", "uid=5", "gid=6"],
+        )
         .sh("grep ' /mnt ' /proc/self/mountinfo; stat -c '%a %u %g' /mnt")
         .make();
     let outcome = c.run().ok();
-    assert!(outcome.stdout.contains("size=1024k") && outcome.stdout.contains("rw,nosuid,nodev"), "{outcome}");
+    assert!(
+        outcome.stdout.contains("size=1024k") && outcome.stdout.contains("rw,nosuid,nodev"),
+        "{outcome}"
+    );
     assert!(outcome.stdout.ends_with("1770 5 6\n"), "{outcome}");
 }
 
@@ -298,7 +335,11 @@ fn unknown_type(bed: &Bed) {
 }
 
 fn invalid_option(bed: &Bed) {
-    bed.bundle().mount("tmpfs", "tmpfs", "/mnt", &["nosuchoption=1"]).make().run().fails("invalid argument");
+    bed.bundle()
+        .mount("tmpfs", "tmpfs", "/mnt", &["nosuchoption=1"])
+        .make()
+        .run()
+        .fails("invalid argument");
 }
 
 fn mount_without_source(bed: &Bed) {
@@ -328,10 +369,16 @@ fn devpts_newinstance(bed: &Bed) {
 }
 
 fn mqueue_and_shm(bed: &Bed) {
-    let c = bed.bundle().sh("grep -E '/dev/(mqueue|shm) ' /proc/self/mounts; stat -c %a /dev/shm").make();
+    let c = bed
+        .bundle()
+        .sh("grep -E '/dev/(mqueue|shm) ' /proc/self/mounts; stat -c %a /dev/shm")
+        .make();
     let outcome = c.run().ok();
     assert!(outcome.stdout.contains("/dev/mqueue mqueue rw,nosuid,nodev,noexec"), "{outcome}");
-    assert!(outcome.stdout.contains("/dev/shm tmpfs rw,nosuid,nodev,noexec,relatime,size=64000k"), "{outcome}");
+    assert!(
+        outcome.stdout.contains("/dev/shm tmpfs rw,nosuid,nodev,noexec,relatime,size=64000k"),
+        "{outcome}"
+    );
     assert!(outcome.stdout.ends_with("1777\n"), "{outcome}");
 }
 
@@ -341,7 +388,12 @@ fn cgroup_mount_v2(bed: &Bed) {
     let outcome = c.run().exits(1);
     let lines = outcome.lines();
     assert!(lines.contains(&"0::/"), "{outcome}");
-    assert!(outcome.stdout.contains("/ /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup"), "{outcome}");
+    assert!(
+        outcome
+            .stdout
+            .contains("/ /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup"),
+        "{outcome}"
+    );
     assert!(lines.contains(&"1"), "its own init is what it sees: {outcome}");
     assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
 }
@@ -371,7 +423,11 @@ fn cgroup_without_cgroup_namespace(bed: &Bed) {
 }
 
 fn rootfs_read_only(bed: &Bed) {
-    let c = bed.bundle().set("/root/readonly", json!(true)).sh("echo x >/file; echo y >/dev/shm/file && echo shm").make();
+    let c = bed
+        .bundle()
+        .set("/root/readonly", json!(true))
+        .sh("echo x >/file; echo y >/dev/shm/file && echo shm")
+        .make();
     let outcome = c.run().ok();
     assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
     assert_eq!(outcome.stdout, "shm\n");
@@ -390,12 +446,22 @@ fn rootfs_read_only_with_missing_target(bed: &Bed) {
 }
 
 fn rootfs_propagation(bed: &Bed) {
-    for (name, field) in [("shared", "shared:"), ("private", "relatime - "), ("rprivate", "relatime - ")] {
-        let c = bed.bundle().set("/linux/rootfsPropagation", json!(name)).sh("grep ' / / \\|rootfs / ' /proc/self/mountinfo").make();
+    for (name, field) in
+        [("shared", "shared:"), ("private", "relatime - "), ("rprivate", "relatime - ")]
+    {
+        let c = bed
+            .bundle()
+            .set("/linux/rootfsPropagation", json!(name))
+            .sh("grep ' / / \\|rootfs / ' /proc/self/mountinfo")
+            .make();
         let outcome = c.run().ok();
         assert!(outcome.stdout.contains(field), "{name}: {outcome}");
     }
-    bed.bundle().set("/linux/rootfsPropagation", json!("sideways")).make().run().fails("rootfsPropagation=sideways is not supported");
+    bed.bundle()
+        .set("/linux/rootfsPropagation", json!("sideways"))
+        .make()
+        .run()
+        .fails("rootfsPropagation=sideways is not supported");
 }
 
 fn host_mount_table_unchanged(bed: &Bed) {
@@ -438,7 +504,12 @@ fn remount_bind_keeps_locked_flags(bed: &Bed) {
 }
 
 fn relatime_and_friends(bed: &Bed) {
-    for (option, expected) in [("noatime", "noatime"), ("strictatime", "rw -"), ("nodiratime", "nodiratime,"), ("nosymfollow", "nosymfollow")] {
+    for (option, expected) in [
+        ("noatime", "noatime"),
+        ("strictatime", "rw -"),
+        ("nodiratime", "nodiratime,"),
+        ("nosymfollow", "nosymfollow"),
+    ] {
         let c = bed
             .bundle()
             .mount("tmpfs", "tmpfs", "/mnt", &[option])
@@ -450,12 +521,20 @@ fn relatime_and_friends(bed: &Bed) {
 }
 
 fn bind_a_device_node(bed: &Bed) {
-    let c = bed.bundle().mount("bind", "/dev/null", "/dev/also-null", &["bind"]).sh("stat -c '%F %t:%T' /dev/also-null").make();
+    let c = bed
+        .bundle()
+        .mount("bind", "/dev/null", "/dev/also-null", &["bind"])
+        .sh("stat -c '%F %t:%T' /dev/also-null")
+        .make();
     assert_eq!(c.run().ok().stdout, "character special file 1:3\n");
 }
 
 fn destination_is_relative(bed: &Bed) {
-    let c = bed.bundle().mount("tmpfs", "tmpfs", "mnt", &[]).sh("grep -c ' /mnt ' /proc/self/mounts").make();
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "mnt", &[])
+        .sh("grep -c ' /mnt ' /proc/self/mounts")
+        .make();
     assert_eq!(c.run().ok().stdout, "1\n");
 }
 
@@ -470,7 +549,8 @@ fn many_mounts(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     let mut bundle = bed.bundle();
     for number in 0..60 {
-        bundle = bundle.mount("bind", text(&dir), &format!("/mnt/{number}"), &["rbind", "ro", "nosuid"]);
+        bundle =
+            bundle.mount("bind", text(&dir), &format!("/mnt/{number}"), &["rbind", "ro", "nosuid"]);
     }
     let c = bundle.sh("cat /mnt/*/inside | wc -l").make();
     assert_eq!(c.run().ok().stdout, "60\n");

@@ -28,11 +28,20 @@ pub const CASES: &[Case] = &[
     case!(joined_mount_survives_the_first),
 ];
 
-const NAMESPACES: &[(&str, &str)] =
-    &[("pid", "pid"), ("network", "net"), ("ipc", "ipc"), ("uts", "uts"), ("mount", "mnt"), ("cgroup", "cgroup")];
+const NAMESPACES: &[(&str, &str)] = &[
+    ("pid", "pid"),
+    ("network", "net"),
+    ("ipc", "ipc"),
+    ("uts", "uts"),
+    ("mount", "mnt"),
+    ("cgroup", "cgroup"),
+];
 
 fn namespace(pid: &str, file: &str) -> String {
-    fs::read_link(format!("/proc/{pid}/ns/{file}")).expect("namespace").to_string_lossy().into_owned()
+    fs::read_link(format!("/proc/{pid}/ns/{file}"))
+        .expect("namespace")
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn new_ones(bed: &Bed) {
@@ -99,7 +108,11 @@ fn pod_of_two(bed: &Bed) {
 
 fn shared_pid_namespace(bed: &Bed) {
     let first = bed.bundle().make().detached();
-    let second = bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", first.pid())).make().detached();
+    let second = bed
+        .bundle()
+        .join_namespace("pid", &format!("/proc/{}/ns/pid", first.pid()))
+        .make()
+        .detached();
     let seen = second.exec(&["sh", "-c", "cat /proc/1/cmdline | tr '\\0' ' '; echo $$"]).ok();
     assert!(seen.stdout.starts_with("/bin/sleep 1000 "), "{seen}");
     second.kill("KILL").ok();
@@ -129,11 +142,20 @@ fn duplicate(bed: &Bed) {
 }
 
 fn unknown_type(bed: &Bed) {
-    bed.bundle().push("/linux/namespaces", json!({ "type": "dreams" })).make().create().fails("does not exist");
+    bed.bundle()
+        .push("/linux/namespaces", json!({ "type": "dreams" }))
+        .make()
+        .create()
+        .fails("does not exist");
 }
 
 fn loopback_is_up(bed: &Bed) {
-    let outcome = bed.bundle().sh("cat /sys/class/net/lo/flags; ls /sys/class/net; ip addr show lo").make().run().ok();
+    let outcome = bed
+        .bundle()
+        .sh("cat /sys/class/net/lo/flags; ls /sys/class/net; ip addr show lo")
+        .make()
+        .run()
+        .ok();
     assert!(outcome.stdout.contains("127.0.0.1/8"), "{outcome}");
     assert!(outcome.stdout.contains("LOOPBACK,UP"), "{outcome}");
     assert_eq!(outcome.lines()[..2], ["0x9", "lo"]);
@@ -150,7 +172,11 @@ fn network_of_the_host(bed: &Bed) {
 }
 
 fn hostname_needs_uts(bed: &Bed) {
-    bed.bundle().without_namespace("uts").make().create().fails("unable to set hostname without a private UTS namespace");
+    bed.bundle()
+        .without_namespace("uts")
+        .make()
+        .create()
+        .fails("unable to set hostname without a private UTS namespace");
     bed.bundle()
         .without_namespace("uts")
         .unset("/hostname")
@@ -171,13 +197,18 @@ fn hostname_and_domainname(bed: &Bed) {
 }
 
 fn ipc_is_private(bed: &Bed) {
-    let outcome = bed.bundle().sh("cat /proc/sysvipc/shm | wc -l; ls /dev/mqueue | wc -l").make().run().ok();
+    let outcome =
+        bed.bundle().sh("cat /proc/sysvipc/shm | wc -l; ls /dev/mqueue | wc -l").make().run().ok();
     assert_eq!(outcome.stdout, "1\n0\n");
 }
 
 fn host_pid_sees_the_host(bed: &Bed) {
     let me = std::process::id();
-    let c = bed.bundle().without_namespace("pid").sh(&format!("test -d /proc/{me} && echo seen")).make();
+    let c = bed
+        .bundle()
+        .without_namespace("pid")
+        .sh(&format!("test -d /proc/{me} && echo seen"))
+        .make();
     assert_eq!(c.run().ok().stdout, "seen\n");
 }
 
@@ -210,7 +241,11 @@ fn cgroup_namespace_root(bed: &Bed) {
 
 fn joined_mount_survives_the_first(bed: &Bed) {
     let first = bed.bundle().make().detached();
-    let second = bed.bundle().join_namespace("ipc", &format!("/proc/{}/ns/ipc", first.pid())).make().detached();
+    let second = bed
+        .bundle()
+        .join_namespace("ipc", &format!("/proc/{}/ns/ipc", first.pid()))
+        .make()
+        .detached();
     first.delete_force().ok();
     second.exec(&["true"]).ok();
 }

@@ -30,14 +30,20 @@ fn list_table(bed: &Bed) {
     let outcome = bed.call(&["list"]).run().ok();
     let lines = outcome.lines();
     assert_eq!(lines.len(), 2);
-    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]);
+    assert_eq!(
+        lines[0].split_whitespace().collect::<Vec<_>>(),
+        ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
+    );
     let row: Vec<&str> = lines[1].split_whitespace().collect();
     let created = c.state()["created"].as_str().expect("created").to_owned();
     let (pid, bundle) = (c.pid().to_string(), c.bundle.to_string_lossy().into_owned());
     assert_eq!(row, [c.id.as_str(), &pid, "running", &bundle, &created, "root"]);
     // The columns line up: at least 12 wide, three blanks apart.
     for (title, value) in [("PID", pid.as_str()), ("STATUS", "running"), ("OWNER", "root")] {
-        assert_eq!(lines[0].find(title), lines[1].find(&format!(" {value} ")).map(|at| at + 1).or(lines[1].rfind(value)));
+        assert_eq!(
+            lines[0].find(title),
+            lines[1].find(&format!(" {value} ")).map(|at| at + 1).or(lines[1].rfind(value))
+        );
     }
     assert_eq!(lines[0].find("PID").map(|at| at >= 12), Some(true));
 }
@@ -49,14 +55,34 @@ fn list_json(bed: &Bed) {
     let list: Vec<Value> = serde_json::from_str(&outcome.stdout).expect("array");
     assert_eq!(list.len(), 1);
     let keys: Vec<&str> = list[0].as_object().expect("object").keys().map(String::as_str).collect();
-    let mut expected = ["ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations", "owner"];
+    let mut expected = [
+        "ociVersion",
+        "id",
+        "pid",
+        "status",
+        "bundle",
+        "rootfs",
+        "created",
+        "annotations",
+        "owner",
+    ];
     expected.sort_unstable();
     assert_eq!(keys, expected);
     assert_eq!(list[0]["id"], c.id.as_str());
     assert_eq!(list[0]["owner"], "root");
     assert_eq!(list[0]["pid"], c.pid());
     // In this order, as tools that cut text rely on.
-    let order = ["ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations", "owner"];
+    let order = [
+        "ociVersion",
+        "id",
+        "pid",
+        "status",
+        "bundle",
+        "rootfs",
+        "created",
+        "annotations",
+        "owner",
+    ];
     let at: Vec<_> = order.iter().map(|key| outcome.stdout.find(&format!("\"{key}\":"))).collect();
     assert!(at.is_sorted() && at.iter().all(Option::is_some), "{outcome}");
 }
@@ -111,7 +137,10 @@ fn state_layout(bed: &Bed) {
     // Two blanks of indentation, one key a line, no annotations when there are none.
     let lines = outcome.lines();
     assert_eq!((lines[0], lines[lines.len() - 1]), ("{", "}"));
-    let keys: Vec<&str> = lines[1..lines.len() - 1].iter().filter_map(|line| line.trim_start().split('"').nth(1)).collect();
+    let keys: Vec<&str> = lines[1..lines.len() - 1]
+        .iter()
+        .filter_map(|line| line.trim_start().split('"').nth(1))
+        .collect();
     assert_eq!(keys, ["ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "owner"]);
     assert!(lines[1].starts_with("  \"ociVersion\": \""));
 }
@@ -125,7 +154,10 @@ fn version(bed: &Bed) {
 
 fn help(bed: &Bed) {
     let outcome = bed.call_bare(&["--help"]).run().ok();
-    for verb in ["create", "delete", "exec", "kill", "list", "pause", "ps", "resume", "run", "spec", "start", "state", "update", "events", "features"] {
+    for verb in [
+        "create", "delete", "exec", "kill", "list", "pause", "ps", "resume", "run", "spec",
+        "start", "state", "update", "events", "features",
+    ] {
         assert!(outcome.stdout.contains(verb), "{verb}: {outcome}");
         assert!(bed.call_bare(&[verb, "--help"]).run().ok().stdout.contains(verb));
     }
@@ -137,10 +169,17 @@ fn features(bed: &Bed) {
     assert_eq!(features["ociVersionMin"], "1.0.0");
     assert!(features["ociVersionMax"].as_str().is_some_and(|version| version.starts_with("1.")));
     let has = |pointer: &str, name: &str| {
-        features.pointer(pointer).and_then(Value::as_array).is_some_and(|list| list.iter().any(|item| item == name))
+        features
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .is_some_and(|list| list.iter().any(|item| item == name))
     };
     assert!(has("/hooks", "createRuntime") && has("/hooks", "poststop"), "{features}");
-    assert!(has("/mountOptions", "rbind") && has("/mountOptions", "ro") && has("/mountOptions", "tmpcopyup"));
+    assert!(
+        has("/mountOptions", "rbind")
+            && has("/mountOptions", "ro")
+            && has("/mountOptions", "tmpcopyup")
+    );
     assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "time"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
     assert_eq!(features["linux"]["cgroup"]["v1"], true);
@@ -156,7 +195,8 @@ fn spec_makes_a_config_that_runs(bed: &Bed) {
     let bundle = bed.bundle();
     bed.call(&["spec", "--bundle", bundle.dir.to_str().expect("path")]).run().ok();
     let path = bundle.dir.join("config.json");
-    let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).expect("read")).expect("JSON");
+    let mut config: Value =
+        serde_json::from_str(&fs::read_to_string(&path).expect("read")).expect("JSON");
     assert_eq!(config["process"]["terminal"], true);
     assert_eq!(config["process"]["args"], serde_json::json!(["sh"]));
     assert_eq!(config["root"], serde_json::json!({ "path": "rootfs", "readonly": true }));
@@ -172,8 +212,16 @@ fn spec_makes_a_config_that_runs(bed: &Bed) {
 
 fn spec_rootless(bed: &Bed) {
     bed.call(&["spec", "--rootless"]).dir(&bed.dir).run().ok();
-    let config: Value = serde_json::from_str(&fs::read_to_string(bed.dir.join("config.json")).expect("read")).expect("JSON");
-    assert!(config["linux"]["namespaces"].as_array().expect("list").iter().any(|namespace| namespace["type"] == "user"));
+    let config: Value =
+        serde_json::from_str(&fs::read_to_string(bed.dir.join("config.json")).expect("read"))
+            .expect("JSON");
+    assert!(
+        config["linux"]["namespaces"]
+            .as_array()
+            .expect("list")
+            .iter()
+            .any(|namespace| namespace["type"] == "user")
+    );
     assert_eq!(config["linux"]["uidMappings"][0]["size"], 1);
 }
 

@@ -39,7 +39,9 @@ fn crowd(count: usize, work: impl Fn(usize) + Sync) {
 
 /// `count` containers of one bundle.
 fn containers<'a>(bed: &'a Bed, count: usize, script: &str) -> Vec<Container<'a>> {
-    (0..count).map(|number| bed.bundle().sh(&script.replace("NUMBER", &number.to_string())).make()).collect()
+    (0..count)
+        .map(|number| bed.bundle().sh(&script.replace("NUMBER", &number.to_string())).make())
+        .collect()
 }
 
 fn hundred_created_then_started(bed: &Bed) {

@@ -47,11 +47,18 @@ pub const CASES: &[Case] = &[
 
 fn arguments_are_passed_as_they_are(bed: &Bed) {
     let arguments = ["/bin/printf", "[%s]", "", "a b", "$HOME", "\"q\"", "tab\there", "ü", "-n"];
-    assert_eq!(bed.bundle().args(&arguments).make().run().ok().stdout, "[][a b][$HOME][\"q\"][tab\there][ü][-n]");
+    assert_eq!(
+        bed.bundle().args(&arguments).make().run().ok().stdout,
+        "[][a b][$HOME][\"q\"][tab\there][ü][-n]"
+    );
 }
 
 fn environment_is_exactly_the_configs(bed: &Bed) {
-    let c = bed.bundle().set("/process/env", json!(["PATH=/bin", "HOME=/root", "EMPTY=", "X=a=b"])).args(&["/bin/env"]).make();
+    let c = bed
+        .bundle()
+        .set("/process/env", json!(["PATH=/bin", "HOME=/root", "EMPTY=", "X=a=b"]))
+        .args(&["/bin/env"])
+        .make();
     let outcome = c.run().ok();
     let mut lines = outcome.lines();
     lines.sort_unstable();
@@ -60,7 +67,12 @@ fn environment_is_exactly_the_configs(bed: &Bed) {
 
 fn home_is_added(bed: &Bed) {
     let home = |user: serde_json::Value| {
-        let c = bed.bundle().set("/process/env", json!(["PATH=/bin"])).set("/process/user", user).sh("echo $HOME").make();
+        let c = bed
+            .bundle()
+            .set("/process/env", json!(["PATH=/bin"]))
+            .set("/process/user", user)
+            .sh("echo $HOME")
+            .make();
         c.run().ok().stdout
     };
     assert_eq!(home(json!({ "uid": 0, "gid": 0 })), "/root\n");
@@ -71,14 +83,29 @@ fn home_is_added(bed: &Bed) {
 fn path_lookup_uses_the_containers_path(bed: &Bed) {
     let bundle = bed.bundle();
     fs::create_dir(bundle.rootfs().join("own")).expect("make");
-    fs::hard_link(bundle.rootfs().join("bin/busybox"), bundle.rootfs().join("own/pwd")).expect("link");
+    fs::hard_link(bundle.rootfs().join("bin/busybox"), bundle.rootfs().join("own/pwd"))
+        .expect("link");
     let c = bundle.set("/process/env", json!(["PATH=/nowhere:/own"])).args(&["pwd"]).make();
     assert_eq!(c.run().ok().stdout, "/\n");
-    bed.bundle().set("/process/env", json!(["PATH=/nowhere"])).args(&["pwd"]).make().run().fails("executable file not found in $PATH");
+    bed.bundle()
+        .set("/process/env", json!(["PATH=/nowhere"]))
+        .args(&["pwd"])
+        .make()
+        .run()
+        .fails("executable file not found in $PATH");
 }
 
 fn cwd(bed: &Bed) {
-    assert_eq!(bed.bundle().set("/process/cwd", json!("/tmp")).args(&["/bin/pwd"]).make().run().ok().stdout, "/tmp\n");
+    assert_eq!(
+        bed.bundle()
+            .set("/process/cwd", json!("/tmp"))
+            .args(&["/bin/pwd"])
+            .make()
+            .run()
+            .ok()
+            .stdout,
+        "/tmp\n"
+    );
 }
 
 fn cwd_is_made(bed: &Bed) {
@@ -87,8 +114,16 @@ fn cwd_is_made(bed: &Bed) {
 }
 
 fn cwd_relative(bed: &Bed) {
-    bed.bundle().set("/process/cwd", json!("tmp")).make().create().fails("Cwd must be an absolute path");
-    bed.bundle().set("/process/cwd", json!("")).make().create().fails("Cwd property must not be empty");
+    bed.bundle()
+        .set("/process/cwd", json!("tmp"))
+        .make()
+        .create()
+        .fails("Cwd must be an absolute path");
+    bed.bundle()
+        .set("/process/cwd", json!(""))
+        .make()
+        .create()
+        .fails("Cwd property must not be empty");
 }
 
 fn no_arguments(bed: &Bed) {
@@ -97,19 +132,31 @@ fn no_arguments(bed: &Bed) {
 }
 
 fn user_and_groups(bed: &Bed) {
-    let c = bed.bundle().set("/process/user", json!({ "uid": 1000, "gid": 1001 })).sh("id -u; id -g; id -G").make();
+    let c = bed
+        .bundle()
+        .set("/process/user", json!({ "uid": 1000, "gid": 1001 }))
+        .sh("id -u; id -g; id -G")
+        .make();
     assert_eq!(c.run().ok().stdout, "1000\n1001\n1001\n");
 }
 
 fn additional_gids(bed: &Bed) {
     let user = json!({ "uid": 1000, "gid": 1000, "additionalGids": [3000, 10, 2000] });
-    let c = bed.bundle().set("/process/user", user).sh("id -G; grep Groups /proc/self/status").make();
+    let c =
+        bed.bundle().set("/process/user", user).sh("id -G; grep Groups /proc/self/status").make();
     let outcome = c.run().ok();
-    assert_eq!(outcome.lines()[1].split_whitespace().collect::<Vec<_>>(), ["Groups:", "10", "2000", "3000"]);
+    assert_eq!(
+        outcome.lines()[1].split_whitespace().collect::<Vec<_>>(),
+        ["Groups:", "10", "2000", "3000"]
+    );
 }
 
 fn umask(bed: &Bed) {
-    let c = bed.bundle().set("/process/user/umask", json!(0o27)).sh("umask; touch /tmp/f; stat -c %a /tmp/f").make();
+    let c = bed
+        .bundle()
+        .set("/process/user/umask", json!(0o27))
+        .sh("umask; touch /tmp/f; stat -c %a /tmp/f")
+        .make();
     assert_eq!(c.run().ok().stdout, "0027\n640\n");
 }
 
@@ -128,7 +175,12 @@ fn rlimits(bed: &Bed) {
     let c = bed.bundle().set("/process/rlimits", limits).sh("cat /proc/self/limits").make();
     let outcome = c.run().ok();
     let limit = |name: &str| {
-        let line = outcome.lines().into_iter().find(|line| line.starts_with(name)).expect("limit").to_owned();
+        let line = outcome
+            .lines()
+            .into_iter()
+            .find(|line| line.starts_with(name))
+            .expect("limit")
+            .to_owned();
         line[26..].split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(limit("Max open files"), ["100", "200"]);
@@ -147,7 +199,8 @@ fn rlimit_unknown(bed: &Bed) {
 
 fn rlimit_duplicate(bed: &Bed) {
     let limit = json!({ "type": "RLIMIT_NOFILE", "hard": 64, "soft": 64 });
-    let outcome = bed.bundle().set("/process/rlimits", json!([limit, limit])).sh("ulimit -n").make().run();
+    let outcome =
+        bed.bundle().set("/process/rlimits", json!([limit, limit])).sh("ulimit -n").make().run();
     assert!(outcome.code() == 1 || outcome.stdout == "64\n", "{outcome}");
 }
 
@@ -165,7 +218,11 @@ const NET_RAW: u64 = 1 << 13;
 
 fn five_capability_sets(bed: &Bed) {
     let sets_of = |capabilities: serde_json::Value| {
-        let c = bed.bundle().set("/process/capabilities", capabilities).args(&["/bin/cat", "/proc/self/status"]).make();
+        let c = bed
+            .bundle()
+            .set("/process/capabilities", capabilities)
+            .args(&["/bin/cat", "/proc/self/status"])
+            .make();
         sets(&c.run().ok().stdout)
     };
     // For uid 0 without securebits an exec raises permitted to inheritable | bounding.
@@ -181,7 +238,11 @@ fn five_capability_sets(bed: &Bed) {
 }
 
 fn no_capabilities(bed: &Bed) {
-    let c = bed.bundle().set("/process/capabilities", json!({})).args(&["/bin/cat", "/proc/self/status"]).make();
+    let c = bed
+        .bundle()
+        .set("/process/capabilities", json!({}))
+        .args(&["/bin/cat", "/proc/self/status"])
+        .make();
     assert_eq!(sets(&c.run().ok().stdout), [0; 5]);
 }
 
@@ -208,13 +269,21 @@ fn ambient_capabilities_survive_exec(bed: &Bed) {
 }
 
 fn unknown_capability_is_ignored(bed: &Bed) {
-    let c = bed.bundle().push("/process/capabilities/bounding", json!("CAP_TIME_TRAVEL")).args(&["/bin/true"]).make();
+    let c = bed
+        .bundle()
+        .push("/process/capabilities/bounding", json!("CAP_TIME_TRAVEL"))
+        .args(&["/bin/true"])
+        .make();
     c.run().ok();
 }
 
 fn no_new_privileges(bed: &Bed) {
     for (flag, expected) in [(true, "1"), (false, "0")] {
-        let c = bed.bundle().set("/process/noNewPrivileges", json!(flag)).sh("grep NoNewPrivs /proc/self/status | cut -f2").make();
+        let c = bed
+            .bundle()
+            .set("/process/noNewPrivileges", json!(flag))
+            .sh("grep NoNewPrivs /proc/self/status | cut -f2")
+            .make();
         assert_eq!(c.run().ok().stdout.trim(), expected);
     }
 }
@@ -243,7 +312,11 @@ fn setuid_with_no_new_privileges(bed: &Bed) {
 
 fn oom_score_adj(bed: &Bed) {
     for value in [0, 77, 1000] {
-        let c = bed.bundle().set("/process/oomScoreAdj", json!(value)).sh("cat /proc/self/oom_score_adj").make();
+        let c = bed
+            .bundle()
+            .set("/process/oomScoreAdj", json!(value))
+            .sh("cat /proc/self/oom_score_adj")
+            .make();
         assert_eq!(c.run().ok().stdout.trim(), value.to_string());
     }
 }
@@ -268,7 +341,10 @@ fn sysctl_of_the_host_refused(bed: &Bed) {
     };
     refused("kernel.panic", "sysctl \"kernel.panic\" is not in a separate kernel namespace");
     refused("vm.swappiness", "is not in a separate kernel namespace");
-    refused("kernel.hostname", "sysctl \"kernel.hostname\" is not allowed as it conflicts with the OCI \"hostname\" field");
+    refused(
+        "kernel.hostname",
+        "sysctl \"kernel.hostname\" is not allowed as it conflicts with the OCI \"hostname\" field",
+    );
     bed.bundle()
         .without_namespace("ipc")
         .set("/linux/sysctl", json!({ "kernel.shmmax": "1" }))
@@ -285,7 +361,10 @@ fn session_keyring(bed: &Bed) {
 
 fn no_descriptors_leak(bed: &Bed) {
     // 3 is ls's own.
-    assert_eq!(bed.bundle().args(&["/bin/ls", "/proc/self/fd"]).make().run().ok().stdout, "0\n1\n2\n3\n");
+    assert_eq!(
+        bed.bundle().args(&["/bin/ls", "/proc/self/fd"]).make().run().ok().stdout,
+        "0\n1\n2\n3\n"
+    );
 }
 
 fn init_has_no_parent(bed: &Bed) {
@@ -294,7 +373,8 @@ fn init_has_no_parent(bed: &Bed) {
 }
 
 fn session_and_group(bed: &Bed) {
-    let outcome = bed.bundle().args(&["/bin/cut", "-d", " ", "-f5,6", "/proc/self/stat"]).make().run().ok();
+    let outcome =
+        bed.bundle().args(&["/bin/cut", "-d", " ", "-f5,6", "/proc/self/stat"]).make().run().ok();
     assert_eq!(outcome.stdout, "1 1\n", "leader of its session and group");
 }
 
@@ -317,7 +397,11 @@ fn io_priority(bed: &Bed) {
 }
 
 fn personality(bed: &Bed) {
-    let c = bed.bundle().set("/linux/personality", json!({ "domain": "LINUX32" })).args(&["/bin/uname", "-m"]).make();
+    let c = bed
+        .bundle()
+        .set("/linux/personality", json!({ "domain": "LINUX32" }))
+        .args(&["/bin/uname", "-m"])
+        .make();
     assert_eq!(c.run().ok().stdout, "i686\n");
 }
 
@@ -331,7 +415,12 @@ fn annotations_do_not_matter(bed: &Bed) {
 }
 
 fn signal_dispositions_are_default(bed: &Bed) {
-    let outcome = bed.bundle().args(&["/bin/grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"]).make().run().ok();
+    let outcome = bed
+        .bundle()
+        .args(&["/bin/grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"])
+        .make()
+        .run()
+        .ok();
     assert!(outcome.stdout.starts_with("SigBlk:\t0000000000000000\n"), "{outcome}");
     assert!(outcome.stdout.ends_with("SigCgt:\t0000000000000000\n"), "{outcome}");
     // What the caller ignores stays ignored; SIGPIPE and the like are not added.
@@ -342,5 +431,8 @@ fn signal_dispositions_are_default(bed: &Bed) {
 
 fn terminal_false_means_pipes(bed: &Bed) {
     let outcome = bed.bundle().sh("tty; test -t 1 || echo no terminal").make().run();
-    assert!(outcome.stdout.contains("not a tty") && outcome.stdout.contains("no terminal"), "{outcome}");
+    assert!(
+        outcome.stdout.contains("not a tty") && outcome.stdout.contains("no terminal"),
+        "{outcome}"
+    );
 }

@@ -41,7 +41,8 @@ fn exit_codes(bed: &Bed) {
 fn killed_by_signal_is_128_and_n(bed: &Bed) {
     // Pid 1 of a pid namespace can't signal itself: the host's pid namespace.
     for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("USR1", 10)] {
-        let c = bed.bundle().without_namespace("pid").sh(&format!("kill -{name} $$; sleep 5")).make();
+        let c =
+            bed.bundle().without_namespace("pid").sh(&format!("kill -{name} $$; sleep 5")).make();
         c.run().exits(128 + number);
     }
 }
@@ -115,7 +116,10 @@ fn pid_file_of_run(bed: &Bed) {
 }
 
 fn signals_are_forwarded(bed: &Bed) {
-    let c = bed.bundle().sh("trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.02; done").make();
+    let c = bed
+        .bundle()
+        .sh("trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.02; done")
+        .make();
     let running = c.bundle_call("run", &[]).spawn();
     wait::until_true("the program to be ready", || running.stdout().contains("ready"));
     running.signal(Signal::TERM);
@@ -144,7 +148,11 @@ fn missing_program(bed: &Bed) {
 }
 
 fn orphans_do_not_keep_run_waiting(bed: &Bed) {
-    let c = bed.bundle().without_namespace("pid").sh("sleep 1000 </dev/null >/dev/null 2>&1 & exit 6").make();
+    let c = bed
+        .bundle()
+        .without_namespace("pid")
+        .sh("sleep 1000 </dev/null >/dev/null 2>&1 & exit 6")
+        .make();
     c.run().exits(6);
 }
 
@@ -156,20 +164,23 @@ fn preserve_fds(bed: &Bed) {
     let root = bed.root();
     let bundle = c.bundle.to_string_lossy();
     let outcome = bed
-        .program("/bin/sh", &[
-            "-c",
-            &script,
-            "sh",
-            &bed.runtime().to_string_lossy(),
-            "--root",
-            &root.to_string_lossy(),
-            "run",
-            "--preserve-fds",
-            "1",
-            "--bundle",
-            &bundle,
-            &c.id,
-        ])
+        .program(
+            "/bin/sh",
+            &[
+                "-c",
+                &script,
+                "sh",
+                &bed.runtime().to_string_lossy(),
+                "--root",
+                &root.to_string_lossy(),
+                "run",
+                "--preserve-fds",
+                "1",
+                "--bundle",
+                &bundle,
+                &c.id,
+            ],
+        )
         .run()
         .ok();
     let lines = outcome.lines();
@@ -188,14 +199,27 @@ fn listen_fds(bed: &Bed) {
     let c = bed.bundle().sh("echo $LISTEN_FDS $LISTEN_PID; cat <&3").make();
     let path = bed.dir.join("socket");
     fs::write(&path, "activated\n").expect("write");
-    let script = format!("exec 3<{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"", path.display());
+    let script =
+        format!("exec 3<{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"", path.display());
     let root = bed.root();
     let bundle = c.bundle.to_string_lossy();
     let runtime = bed.runtime().to_string_lossy();
     let outcome = bed
-        .program("/bin/sh", &[
-            "-c", &script, "sh", &runtime, "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id,
-        ])
+        .program(
+            "/bin/sh",
+            &[
+                "-c",
+                &script,
+                "sh",
+                &runtime,
+                "--root",
+                &root.to_string_lossy(),
+                "run",
+                "--bundle",
+                &bundle,
+                &c.id,
+            ],
+        )
         .run()
         .ok();
     assert_eq!(outcome.stdout, "1 1\nactivated\n");

@@ -35,14 +35,23 @@ fn deny(rules: Value) -> Value {
 
 fn errno_default(bed: &Bed) {
     let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }]));
-    let outcome = bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d; touch /tmp/f && echo fine").make().run().ok();
+    let outcome = bed
+        .bundle()
+        .set("/linux/seccomp", filter)
+        .sh("mkdir /tmp/d; touch /tmp/f && echo fine")
+        .make()
+        .run()
+        .ok();
     assert_eq!(outcome.stdout, "fine\n");
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
 fn errno_chosen(bed: &Bed) {
-    let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28 }]));
-    let outcome = bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d").make().run().exits(1);
+    let filter = deny(
+        json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 28 }]),
+    );
+    let outcome =
+        bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d").make().run().exits(1);
     assert!(outcome.stderr.contains("No space left on device"), "{outcome}");
 }
 
@@ -50,28 +59,121 @@ fn kill_process(bed: &Bed) {
     for action in ["SCMP_ACT_KILL", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL_THREAD"] {
         let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": action }]));
         // 31 is SIGSYS; the shell reports its child.
-        let outcome = bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d; echo $?").make().run().ok();
+        let outcome = bed
+            .bundle()
+            .set("/linux/seccomp", filter)
+            .sh("mkdir /tmp/d; echo $?")
+            .make()
+            .run()
+            .ok();
         assert_eq!(outcome.stdout, "159\n", "{action}");
     }
 }
 
 fn default_action_with_allow_list(bed: &Bed) {
     let names = [
-        "access", "arch_prctl", "brk", "clone", "close", "dup", "dup2", "execve", "exit", "exit_group", "fcntl", "fork",
-        "fstat", "fstatfs", "futex", "getcwd", "getdents64", "getegid", "geteuid", "getgid", "getpid", "getppid",
-        "getrandom", "gettid", "getuid", "ioctl", "lseek", "madvise", "mmap", "mprotect", "mremap", "munmap",
-        "newfstatat", "open", "openat", "openat2", "poll", "prctl", "pread64", "prlimit64", "read", "readlink",
-        "readlinkat", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "set_robust_list", "set_tid_address",
-        "setuid", "setgid", "sigaltstack", "stat", "lstat", "statfs", "statx", "sysinfo", "uname", "vfork", "wait4",
-        "write", "writev", "capget", "capset", "setgroups", "chdir", "fchdir", "close_range", "execveat", "sched_yield",
-        "nanosleep", "clock_nanosleep", "epoll_pwait", "epoll_ctl", "epoll_create1", "eventfd2", "pipe2", "tgkill",
-        "sched_getaffinity", "faccessat2", "fchown", "fchmod", "umask", "setsid", "rt_sigtimedwait", "getsockopt", "recvmsg", "sendmsg", "sendto", "recvfrom",
+        "access",
+        "arch_prctl",
+        "brk",
+        "clone",
+        "close",
+        "dup",
+        "dup2",
+        "execve",
+        "exit",
+        "exit_group",
+        "fcntl",
+        "fork",
+        "fstat",
+        "fstatfs",
+        "futex",
+        "getcwd",
+        "getdents64",
+        "getegid",
+        "geteuid",
+        "getgid",
+        "getpid",
+        "getppid",
+        "getrandom",
+        "gettid",
+        "getuid",
+        "ioctl",
+        "lseek",
+        "madvise",
+        "mmap",
+        "mprotect",
+        "mremap",
+        "munmap",
+        "newfstatat",
+        "open",
+        "openat",
+        "openat2",
+        "poll",
+        "prctl",
+        "pread64",
+        "prlimit64",
+        "read",
+        "readlink",
+        "readlinkat",
+        "rseq",
+        "rt_sigaction",
+        "rt_sigprocmask",
+        "rt_sigreturn",
+        "set_robust_list",
+        "set_tid_address",
+        "setuid",
+        "setgid",
+        "sigaltstack",
+        "stat",
+        "lstat",
+        "statfs",
+        "statx",
+        "sysinfo",
+        "uname",
+        "vfork",
+        "wait4",
+        "write",
+        "writev",
+        "capget",
+        "capset",
+        "setgroups",
+        "chdir",
+        "fchdir",
+        "close_range",
+        "execveat",
+        "sched_yield",
+        "nanosleep",
+        "clock_nanosleep",
+        "epoll_pwait",
+        "epoll_ctl",
+        "epoll_create1",
+        "eventfd2",
+        "pipe2",
+        "tgkill",
+        "sched_getaffinity",
+        "faccessat2",
+        "fchown",
+        "fchmod",
+        "umask",
+        "setsid",
+        "rt_sigtimedwait",
+        "getsockopt",
+        "recvmsg",
+        "sendmsg",
+        "sendto",
+        "recvfrom",
     ];
     let filter = json!({
         "defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86_64"],
         "syscalls": [{ "names": &names[..], "action": "SCMP_ACT_ALLOW" }],
     });
-    let outcome = bed.bundle().set("/linux/seccomp", filter).sh("echo alive; mkdir /tmp/d").make().run().exits(1);
+    let outcome = bed
+        .bundle()
+        .set("/linux/seccomp", filter)
+        .sh("echo alive; mkdir /tmp/d")
+        .make()
+        .run()
+        .exits(1);
     assert_eq!(outcome.stdout, "alive\n");
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
@@ -122,7 +224,9 @@ fn exec_is_filtered_too(bed: &Bed) {
 }
 
 fn unknown_call_names_are_skipped(bed: &Bed) {
-    let filter = deny(json!([{ "names": ["call_of_tomorrow", "mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }]));
+    let filter = deny(
+        json!([{ "names": ["call_of_tomorrow", "mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }]),
+    );
     bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d").make().run().exits(1);
 }
 
@@ -135,7 +239,13 @@ fn unknown_action(bed: &Bed) {
 
 fn mode_is_filter(bed: &Bed) {
     let filter = deny(json!([{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }]));
-    let outcome = bed.bundle().set("/linux/seccomp", filter).sh("grep -E '^Seccomp' /proc/self/status").make().run().ok();
+    let outcome = bed
+        .bundle()
+        .set("/linux/seccomp", filter)
+        .sh("grep -E '^Seccomp' /proc/self/status")
+        .make()
+        .run()
+        .ok();
     assert_eq!(outcome.stdout, "Seccomp:\t2\nSeccomp_filters:\t1\n");
 }
 
@@ -154,19 +264,30 @@ fn with_no_new_privileges_off(bed: &Bed) {
 }
 
 fn engines_profile_is_there() -> Result<(), String> {
-    if Path::new(profile::PATH).exists() { Ok(()) } else { Err(format!("no {}: apt-get install podman", profile::PATH)) }
+    if Path::new(profile::PATH).exists() {
+        Ok(())
+    } else {
+        Err(format!("no {}: apt-get install podman", profile::PATH))
+    }
 }
 
 fn engines_profile(bed: &Bed) {
-    let filter = profile::seccomp(Path::new(profile::PATH), dayfly_tests::bundle::CAPABILITIES).expect("profile");
+    let filter = profile::seccomp(Path::new(profile::PATH), dayfly_tests::bundle::CAPABILITIES)
+        .expect("profile");
     let script = "echo alive; mkdir /tmp/d && ls /tmp; unshare -m true; mount -t tmpfs none /mnt; busybox swapoff /x; (sleep 0.01 & wait); date >/dev/null";
     let outcome = bed.bundle().set("/linux/seccomp", filter).sh(script).make().run().ok();
     assert_eq!(outcome.stdout, "alive\nd\n");
-    assert_eq!(outcome.stderr.to_lowercase().matches("operation not permitted").count() + outcome.stderr.matches("permission denied").count(), 3, "{outcome}");
+    assert_eq!(
+        outcome.stderr.to_lowercase().matches("operation not permitted").count()
+            + outcome.stderr.matches("permission denied").count(),
+        3,
+        "{outcome}"
+    );
 }
 
 fn engines_profile_for_another_user(bed: &Bed) {
-    let filter = profile::seccomp(Path::new(profile::PATH), dayfly_tests::bundle::CAPABILITIES).expect("profile");
+    let filter = profile::seccomp(Path::new(profile::PATH), dayfly_tests::bundle::CAPABILITIES)
+        .expect("profile");
     let c = bed
         .bundle()
         .set("/linux/seccomp", filter)
@@ -184,12 +305,15 @@ fn default_errno(bed: &Bed) {
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38 }],
     });
-    let outcome = bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d").make().run().exits(1);
+    let outcome =
+        bed.bundle().set("/linux/seccomp", filter).sh("mkdir /tmp/d").make().run().exits(1);
     assert!(outcome.stderr.contains("Function not implemented"), "{outcome}");
 }
 
 fn log_flag(bed: &Bed) {
-    for flag in ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_SPEC_ALLOW"] {
+    for flag in
+        ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_SPEC_ALLOW"]
+    {
         let mut filter = deny(json!([{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }]));
         filter["flags"] = json!([flag]);
         bed.bundle().set("/linux/seccomp", filter).args(&["/bin/true"]).make().run().ok();
@@ -198,10 +322,20 @@ fn log_flag(bed: &Bed) {
 
 fn same_profile_twice(bed: &Bed) {
     // The second container finds whatever the first one cached.
-    let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 }]));
+    let filter =
+        deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 }]));
     for _ in 0..3 {
-        let outcome = bed.bundle().set("/linux/seccomp", filter.clone()).sh("mkdir /tmp/d").make().run().exits(1);
-        assert!(outcome.stderr.contains("I/O error") || outcome.stderr.contains("Input/output error"), "{outcome}");
+        let outcome = bed
+            .bundle()
+            .set("/linux/seccomp", filter.clone())
+            .sh("mkdir /tmp/d")
+            .make()
+            .run()
+            .exits(1);
+        assert!(
+            outcome.stderr.contains("I/O error") || outcome.stderr.contains("Input/output error"),
+            "{outcome}"
+        );
     }
 }
 

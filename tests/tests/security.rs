@@ -57,12 +57,17 @@ impl Victim {
 
     /// A relative path that leads here from anywhere near.
     fn climbing(&self) -> PathBuf {
-        Path::new("../../../../../../../../../..").join(self.dir.strip_prefix("/").expect("absolute"))
+        Path::new("../../../../../../../../../..")
+            .join(self.dir.strip_prefix("/").expect("absolute"))
     }
 
     #[track_caller]
     fn assert_untouched(&self) {
-        let names: Vec<_> = fs::read_dir(&self.dir).expect("read").flatten().map(|entry| entry.file_name()).collect();
+        let names: Vec<_> = fs::read_dir(&self.dir)
+            .expect("read")
+            .flatten()
+            .map(|entry| entry.file_name())
+            .collect();
         assert_eq!(names, ["file"], "something was made in the host's directory");
         assert_eq!(fs::read_to_string(self.dir.join("file")).expect("file"), "precious\n");
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
@@ -109,7 +114,9 @@ fn dev_is_a_symlink_and_nothing_is_mounted(bed: &Bed) {
 fn proc_is_a_symlink(bed: &Bed) {
     // CVE-2019-19921, CVE-2023-27561.
     let victim = Victim::new(bed);
-    for target in [victim.dir.clone(), victim.climbing(), PathBuf::from("/tmp"), PathBuf::from("tmp")] {
+    for target in
+        [victim.dir.clone(), victim.climbing(), PathBuf::from("/tmp"), PathBuf::from("tmp")]
+    {
         let bundle = bed.bundle();
         replace_by_link(&bundle, "proc", &target);
         let outcome = bundle.sh("cat /proc/self/mountinfo").make().run();
@@ -132,7 +139,11 @@ fn mount_target_is_a_symlink_to_the_host(bed: &Bed) {
     for target in [victim.dir.clone(), victim.climbing()] {
         let bundle = bed.bundle();
         replace_by_link(&bundle, "mnt", &target);
-        let c = bundle.mount("tmpfs", "tmpfs", "/mnt/new", &[]).mount("tmpfs", "tmpfs", "/mnt", &[]).sh("touch /mnt/x").make();
+        let c = bundle
+            .mount("tmpfs", "tmpfs", "/mnt/new", &[])
+            .mount("tmpfs", "tmpfs", "/mnt", &[])
+            .sh("touch /mnt/x")
+            .make();
         let _ = c.run();
         victim.assert_untouched();
     }
@@ -151,7 +162,11 @@ fn file_target_is_a_dangling_symlink(bed: &Bed) {
     for target in [victim.dir.join("made"), victim.climbing().join("made")] {
         let bundle = bed.bundle();
         symlink(target, bundle.rootfs().join("target")).expect("link");
-        let _ = bundle.mount("bind", "/etc/hostname", "/target", &["bind"]).args(&["/bin/true"]).make().run();
+        let _ = bundle
+            .mount("bind", "/etc/hostname", "/target", &["bind"])
+            .args(&["/bin/true"])
+            .make()
+            .run();
         victim.assert_untouched();
     }
 }
@@ -190,7 +205,12 @@ fn null_is_a_symlink(bed: &Bed) {
 fn console_is_a_symlink(bed: &Bed) {
     // CVE-2025-52565, CVE-2026-88264.
     let victim = Victim::new(bed);
-    let bundle = without_mounts(bed.bundle(), "/dev").mount("devpts", "devpts", "/dev/pts", &["newinstance", "ptmxmode=0666"]);
+    let bundle = without_mounts(bed.bundle(), "/dev").mount(
+        "devpts",
+        "devpts",
+        "/dev/pts",
+        &["newinstance", "ptmxmode=0666"],
+    );
     symlink(victim.climbing().join("made"), bundle.rootfs().join("dev/console")).expect("link");
     let c = bundle.set("/process/terminal", json!(true)).args(&["/bin/true"]).make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
@@ -199,7 +219,12 @@ fn console_is_a_symlink(bed: &Bed) {
 }
 
 fn ptmx_is_a_file(bed: &Bed) {
-    let bundle = without_mounts(bed.bundle(), "/dev").mount("devpts", "devpts", "/dev/pts", &["newinstance", "ptmxmode=0666"]);
+    let bundle = without_mounts(bed.bundle(), "/dev").mount(
+        "devpts",
+        "devpts",
+        "/dev/pts",
+        &["newinstance", "ptmxmode=0666"],
+    );
     fs::write(bundle.rootfs().join("dev/ptmx"), "old\n").expect("write");
     let c = bundle.sh("readlink /dev/ptmx").make();
     assert_eq!(c.run().ok().stdout, "pts/ptmx\n");
@@ -218,7 +243,9 @@ fn cwd_through_a_leaked_descriptor(bed: &Bed) {
             let c = bed
                 .bundle()
                 .set("/process/cwd", json!(place))
-                .sh(&format!("ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED"))
+                .sh(&format!(
+                    "ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED"
+                ))
                 .make();
             let outcome = c.run();
             assert!(!outcome.stdout.contains("ESCAPED"), "{place}: {outcome}");
@@ -230,12 +257,19 @@ fn exec_cwd_through_a_leaked_descriptor(bed: &Bed) {
     let marker = host_only(bed);
     let bundle = bed.bundle();
     for number in 3..12 {
-        symlink(format!("/proc/self/fd/{number}"), bundle.rootfs().join(format!("fd{number}"))).expect("link");
+        symlink(format!("/proc/self/fd/{number}"), bundle.rootfs().join(format!("fd{number}")))
+            .expect("link");
     }
     let c = bundle.make().detached();
     for number in 3..12 {
-        for place in [format!("/proc/self/fd/{number}"), format!("/fd{number}"), format!("/fd{number}/../..")] {
-            let script = format!("ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED");
+        for place in [
+            format!("/proc/self/fd/{number}"),
+            format!("/fd{number}"),
+            format!("/fd{number}/../.."),
+        ] {
+            let script = format!(
+                "ls -d ../../../../../../../../..{marker} ..{marker} .{marker} && echo ESCAPED"
+            );
             let outcome = c.exec_with(&["--cwd", &place], &["sh", "-c", &script]);
             assert!(!outcome.stdout.contains("ESCAPED"), "{place}: {outcome}");
         }
@@ -275,7 +309,10 @@ fn runtime_as_the_program(bed: &Bed) {
     let (copy, bytes) = copy_of_runtime(bed);
     let bundle = bed.bundle();
     symlink("/proc/self/exe", bundle.rootfs().join("bin/tool")).expect("link");
-    let c = bundle.sh("while :; do for p in /proc/[0-9]*; do echo x >>$p/exe; done; done 2>/dev/null").make().detached();
+    let c = bundle
+        .sh("while :; do for p in /proc/[0-9]*; do echo x >>$p/exe; done; done 2>/dev/null")
+        .make()
+        .detached();
     for program in ["/proc/self/exe", "/bin/tool", "/proc/self/fd/3", "/proc/1/exe"] {
         let root = bed.root();
         let args = ["--root", root.to_str().expect("path"), "exec", &c.id, program, "--version"];
@@ -305,7 +342,9 @@ fn created_init_shows_no_directory(bed: &Bed) {
     let c = bed.bundle().make();
     c.create().ok();
     let marker = host_only(bed);
-    let script = format!("for f in /proc/1/fd/*; do test -d $f && ls -d $f/..{marker} $f{marker} $f/../..{marker} && echo ESCAPED; done; true");
+    let script = format!(
+        "for f in /proc/1/fd/*; do test -d $f && ls -d $f/..{marker} $f{marker} $f/../..{marker} && echo ESCAPED; done; true"
+    );
     let outcome = c.exec(&["sh", "-c", &script]);
     assert!(!outcome.stdout.contains("ESCAPED"), "{outcome}");
 }
@@ -314,7 +353,8 @@ fn device_link_into_the_host(bed: &Bed) {
     let victim = Victim::new(bed);
     let bundle = without_mounts(bed.bundle(), "/dev");
     for name in ["zero", "full", "stdin", "fd", "core", "ptmx"] {
-        symlink(victim.climbing().join("made"), bundle.rootfs().join("dev").join(name)).expect("link");
+        symlink(victim.climbing().join("made"), bundle.rootfs().join("dev").join(name))
+            .expect("link");
     }
     let device = json!({ "path": "/dev/sub/extra", "type": "c", "major": 1, "minor": 3 });
     symlink(victim.climbing(), bundle.rootfs().join("dev/sub")).expect("link");
@@ -324,7 +364,10 @@ fn device_link_into_the_host(bed: &Bed) {
 
 fn cgroups_path_climbs_out(bed: &Bed) {
     let id = bed.id();
-    let c = bed.bundle().set("/linux/cgroupsPath", json!(format!("/dayfly-test/../../../../dayfly-test/{id}"))).make_as(&id);
+    let c = bed
+        .bundle()
+        .set("/linux/cgroupsPath", json!(format!("/dayfly-test/../../../../dayfly-test/{id}")))
+        .make_as(&id);
     let _ = c.run_with(&["--detach"]);
     assert!(!Path::new("/sys/fs/dayfly-test").exists());
     c.delete_force().ok();
@@ -333,7 +376,11 @@ fn cgroups_path_climbs_out(bed: &Bed) {
 fn huge_config(bed: &Bed) {
     // Deep nesting and long text neither crash the runtime nor leave anything.
     let c = bed.bundle().make();
-    for text in ["[".repeat(100_000), format!("{{\"a\":{}1{}}}", "[".repeat(50_000), "]".repeat(50_000)), "\"".repeat(10_000)] {
+    for text in [
+        "[".repeat(100_000),
+        format!("{{\"a\":{}1{}}}", "[".repeat(50_000), "]".repeat(50_000)),
+        "\"".repeat(10_000),
+    ] {
         fs::write(c.bundle.join("config.json"), text).expect("write");
         let outcome = c.create();
         assert!(outcome.code() == 1 && !outcome.died_of_signal(), "{outcome}");
@@ -365,7 +412,11 @@ fn tmp_copy_up_of_a_symlink(bed: &Bed) {
     let victim = Victim::new(bed);
     let bundle = bed.bundle();
     symlink(victim.climbing(), bundle.rootfs().join("copied")).expect("link");
-    let outcome = bundle.mount("tmpfs", "tmpfs", "/copied", &["tmpcopyup"]).sh("cat /copied/file; touch /copied/new").make().run();
+    let outcome = bundle
+        .mount("tmpfs", "tmpfs", "/copied", &["tmpcopyup"])
+        .sh("cat /copied/file; touch /copied/new")
+        .make()
+        .run();
     assert!(!outcome.stdout.contains("precious"), "{outcome}");
     victim.assert_untouched();
 }
@@ -373,7 +424,11 @@ fn tmp_copy_up_of_a_symlink(bed: &Bed) {
 fn inheritable_capabilities_are_empty(bed: &Bed) {
     // CVE-2022-29162 and CVE-2022-27650.
     let c = bed.bundle().make().detached();
-    let line = |who: &str| c.exec_with(&["--cap", "CAP_NET_RAW"], &["grep", "CapInh", &format!("/proc/{who}/status")]).ok().stdout;
+    let line = |who: &str| {
+        c.exec_with(&["--cap", "CAP_NET_RAW"], &["grep", "CapInh", &format!("/proc/{who}/status")])
+            .ok()
+            .stdout
+    };
     assert_eq!(line("self"), "CapInh:\t0000000000000000\n");
     assert_eq!(line("1"), "CapInh:\t0000000000000000\n");
 }
@@ -382,9 +437,14 @@ fn mount_over_proc_is_refused(bed: &Bed) {
     // CVE-2019-16884: a volume over /proc turns label writes into nothing.
     let dir = bed.dir.join("fake");
     fs::create_dir(&dir).expect("make");
-    let c = bed.bundle().mount("bind", dir.to_str().expect("path"), "/proc/self", &["bind"]).args(&["/bin/true"]).make();
+    let c = bed
+        .bundle()
+        .mount("bind", dir.to_str().expect("path"), "/proc/self", &["bind"])
+        .args(&["/bin/true"])
+        .make();
     assert_ne!(c.run().code(), 0);
-    let c = bed.bundle().mount("tmpfs", "tmpfs", "/proc/sys/kernel", &[]).args(&["/bin/true"]).make();
+    let c =
+        bed.bundle().mount("tmpfs", "tmpfs", "/proc/sys/kernel", &[]).args(&["/bin/true"]).make();
     assert_ne!(c.run().code(), 0);
 }
 

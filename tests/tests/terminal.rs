@@ -27,7 +27,11 @@ pub const CASES: &[Case] = &[
 ];
 
 fn create_sends_the_master(bed: &Bed) {
-    let c = bed.bundle().set("/process/terminal", json!(true)).sh("tty; test -t 0 && test -t 1 && test -t 2").make();
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("tty; test -t 0 && test -t 1 && test -t 2")
+        .make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
     c.create_with(&["--console-socket", &socket.arg()]).ok();
     let (master, name) = socket.receive();
@@ -44,7 +48,11 @@ fn run_detached_sends_the_master(bed: &Bed) {
 }
 
 fn input_reaches_the_program(bed: &Bed) {
-    let c = bed.bundle().set("/process/terminal", json!(true)).sh("stty -echo; echo ready; read x; echo got $x").make();
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("stty -echo; echo ready; read x; echo got $x")
+        .make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
     c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
     let (master, _) = socket.receive();
@@ -55,7 +63,11 @@ fn input_reaches_the_program(bed: &Bed) {
 }
 
 fn controlling_terminal(bed: &Bed) {
-    let c = bed.bundle().set("/process/terminal", json!(true)).sh("echo to the terminal >/dev/tty; cut -d' ' -f6-8 /proc/self/stat").make();
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("echo to the terminal >/dev/tty; cut -d' ' -f6-8 /proc/self/stat")
+        .make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
     c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
     let text = read_all(socket.receive().0);
@@ -97,7 +109,8 @@ fn size_set_from_outside(bed: &Bed) {
 fn create_without_socket(bed: &Bed) {
     let c = bed.bundle().set("/process/terminal", json!(true)).make();
     c.create().fails("cannot allocate tty if runc will detach without setting console socket");
-    c.run_with(&["-d"]).fails("cannot allocate tty if runc will detach without setting console socket");
+    c.run_with(&["-d"])
+        .fails("cannot allocate tty if runc will detach without setting console socket");
     assert!(!c.exists());
 }
 
@@ -116,16 +129,35 @@ fn socket_missing(bed: &Bed) {
 }
 
 fn foreground_in_the_callers_terminal(bed: &Bed) {
-    let c = bed.bundle().set("/process/terminal", json!(true)).sh("test -t 1 && echo a terminal; stty size").make();
-    let master = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).expect("openpt");
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("test -t 1 && echo a terminal; stty size")
+        .make();
+    let master =
+        rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
+            .expect("openpt");
     rustix::pty::unlockpt(&master).expect("unlock");
     let size = rustix::termios::Winsize { ws_row: 30, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&master, size).expect("set size");
     let name = rustix::pty::ptsname(&master, Vec::new()).expect("name");
-    let terminal =
-        File::options().read(true).write(true).open(name.to_str().expect("path")).expect("open terminal");
+    let terminal = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().expect("path"))
+        .expect("open terminal");
     let (root, bundle) = (bed.root(), c.bundle.to_string_lossy());
-    let args = ["--ctty", "--wait", &bed.runtime().to_string_lossy(), "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id];
+    let args = [
+        "--ctty",
+        "--wait",
+        &bed.runtime().to_string_lossy(),
+        "--root",
+        &root.to_string_lossy(),
+        "run",
+        "--bundle",
+        &bundle,
+        &c.id,
+    ];
     let outcome = bed.program("setsid", &args).stdin(terminal).run().ok();
     assert!(outcome.stdout.starts_with("a terminal"), "{outcome}");
 }
@@ -133,7 +165,16 @@ fn foreground_in_the_callers_terminal(bed: &Bed) {
 fn foreground_without_a_terminal_of_the_caller(bed: &Bed) {
     let c = bed.bundle().set("/process/terminal", json!(true)).make();
     let (root, bundle) = (bed.root(), c.bundle.to_string_lossy());
-    let args = ["--wait", &bed.runtime().to_string_lossy(), "--root", &root.to_string_lossy(), "run", "--bundle", &bundle, &c.id];
+    let args = [
+        "--wait",
+        &bed.runtime().to_string_lossy(),
+        "--root",
+        &root.to_string_lossy(),
+        "run",
+        "--bundle",
+        &bundle,
+        &c.id,
+    ];
     let outcome = bed.program("setsid", &args).run().exits(1);
     assert!(outcome.stderr.contains("no such device or address"), "{outcome}");
     assert!(!c.exists());
@@ -160,7 +201,8 @@ fn exec_tty_size(bed: &Bed) {
         "user": { "uid": 0, "gid": 0 }, "args": ["/bin/stty", "size"], "env": ["PATH=/bin"], "cwd": "/",
     });
     std::fs::write(&process, text.to_string()).expect("write");
-    let flags = ["-d", "--console-socket", &socket.arg(), "--process", process.to_str().expect("path")];
+    let flags =
+        ["-d", "--console-socket", &socket.arg(), "--process", process.to_str().expect("path")];
     c.id_call("exec", &flags, &[]).run().ok();
     assert_eq!(read_all(socket.receive().0), "11 22\r\n");
 }

@@ -48,9 +48,14 @@ fn chown_tree(dir: &std::path::Path) {
 }
 
 fn maps_are_written(bed: &Bed) {
-    let outcome = mapped(bed).sh("cat /proc/self/uid_map /proc/self/gid_map; id -u; id -g").make().run().ok();
-    let words: Vec<Vec<&str>> = outcome.lines().iter().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words, [vec!["0", "100000", "65536"], vec!["0", "200000", "65536"], vec!["0"], vec!["0"]]);
+    let outcome =
+        mapped(bed).sh("cat /proc/self/uid_map /proc/self/gid_map; id -u; id -g").make().run().ok();
+    let words: Vec<Vec<&str>> =
+        outcome.lines().iter().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        words,
+        [vec!["0", "100000", "65536"], vec!["0", "200000", "65536"], vec!["0"], vec!["0"]]
+    );
 }
 
 fn root_inside_is_nobody_outside(bed: &Bed) {
@@ -69,13 +74,24 @@ fn files_made_inside_belong_to_the_mapped_user(bed: &Bed) {
 fn devices_are_bound(bed: &Bed) {
     let script = "for n in null zero full random urandom tty; do stat -c '%n %t:%T' /dev/$n; done; grep -c ' /dev/null ' /proc/self/mounts; echo x >/dev/null && echo works";
     let outcome = mapped(bed).sh(script).make().run().ok();
-    assert_eq!(outcome.lines(), [
-        "/dev/null 1:3", "/dev/zero 1:5", "/dev/full 1:7", "/dev/random 1:8", "/dev/urandom 1:9", "/dev/tty 5:0", "1", "works",
-    ]);
+    assert_eq!(
+        outcome.lines(),
+        [
+            "/dev/null 1:3",
+            "/dev/zero 1:5",
+            "/dev/full 1:7",
+            "/dev/random 1:8",
+            "/dev/urandom 1:9",
+            "/dev/tty 5:0",
+            "1",
+            "works",
+        ]
+    );
 }
 
 fn terminal_files_and_pts(bed: &Bed) {
-    let outcome = mapped(bed).sh("ls /dev/pts; readlink /dev/ptmx; ls -ln /dev/fd").make().run().ok();
+    let outcome =
+        mapped(bed).sh("ls /dev/pts; readlink /dev/ptmx; ls -ln /dev/fd").make().run().ok();
     assert_eq!(outcome.lines()[..2], ["ptmx", "pts/ptmx"]);
 }
 
@@ -83,7 +99,10 @@ fn namespaces_belong_to_it(bed: &Bed) {
     // Root of the user namespace may configure the network it owns.
     let caps = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"];
     let c = mapped(bed)
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .sh("ip link set lo down && ip link set lo up && hostname other && hostname")
         .make();
     assert_eq!(c.run().ok().stdout, "other\n");
@@ -91,7 +110,9 @@ fn namespaces_belong_to_it(bed: &Bed) {
 
 fn exec_enters_it(bed: &Bed) {
     let c = mapped(bed).make().detached();
-    let outcome = c.sh("readlink /proc/self/ns/user; readlink /proc/1/ns/user; cat /proc/self/uid_map; id -u").ok();
+    let outcome = c
+        .sh("readlink /proc/self/ns/user; readlink /proc/1/ns/user; cat /proc/self/uid_map; id -u")
+        .ok();
     let lines = outcome.lines();
     assert_eq!(lines[0], lines[1]);
     assert!(lines[2].contains("100000"));
@@ -103,13 +124,26 @@ fn kernel_file_systems(bed: &Bed) {
     let outcome = mapped(bed).sh("grep -E ' /(proc|sys|dev|dev/shm|dev/pts|dev/mqueue) ' /proc/self/mounts | cut -d' ' -f2,3").make().run().ok();
     let mut lines = outcome.lines();
     lines.sort_unstable();
-    assert_eq!(lines, ["/dev tmpfs", "/dev/mqueue mqueue", "/dev/pts devpts", "/dev/shm tmpfs", "/proc proc", "/sys sysfs"]);
+    assert_eq!(
+        lines,
+        [
+            "/dev tmpfs",
+            "/dev/mqueue mqueue",
+            "/dev/pts devpts",
+            "/dev/shm tmpfs",
+            "/proc proc",
+            "/sys sysfs"
+        ]
+    );
 }
 
 fn capabilities_end_at_the_namespace(bed: &Bed) {
     let caps = ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYS_TIME"];
     let c = mapped(bed)
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .sh("mknod /tmp/sda b 8 0; date -s 2020-01-01")
         .make();
     let outcome = c.run();
@@ -132,7 +166,10 @@ fn join_by_path(bed: &Bed) {
     let second = bed.bundle();
     chown_tree(&second.rootfs());
     let second = second
-        .push("/linux/namespaces", json!({ "type": "user", "path": format!("/proc/{pid}/ns/user") }))
+        .push(
+            "/linux/namespaces",
+            json!({ "type": "user", "path": format!("/proc/{pid}/ns/user") }),
+        )
         .make()
         .detached();
     assert_eq!(
@@ -143,7 +180,11 @@ fn join_by_path(bed: &Bed) {
 
 fn namespace_without_mappings(bed: &Bed) {
     // DESIGN §12: real callers rely on a default; runc refuses.
-    let c = bed.bundle().push("/linux/namespaces", json!({ "type": "user" })).sh("id -u; wc -l </proc/self/uid_map").make();
+    let c = bed
+        .bundle()
+        .push("/linux/namespaces", json!({ "type": "user" }))
+        .sh("id -u; wc -l </proc/self/uid_map")
+        .make();
     assert_eq!(c.run().ok().stdout, "0\n1\n");
 }
 
@@ -168,7 +209,10 @@ fn no_way_around_the_masks(bed: &Bed) {
     let caps = ["CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"];
     let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; umount -l /; cat /proc/keys; ls /";
     let c = mapped(bed)
-        .set("/process/capabilities", json!({ "effective": caps, "permitted": caps, "bounding": caps }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
         .sh(script)
         .make();
     let outcome = c.run();

@@ -44,8 +44,14 @@ fn race(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
             }
             "--plain" => plain = true,
             _ => {
-                let (name, path) = argument.split_once('=').ok_or("usage: [--rounds N] [--plain] NAME=PATH…")?;
-                entrants.push(Entrant { name: name.to_owned(), program: path.into(), times: Vec::new(), failure: None });
+                let (name, path) =
+                    argument.split_once('=').ok_or("usage: [--rounds N] [--plain] NAME=PATH…")?;
+                entrants.push(Entrant {
+                    name: name.to_owned(),
+                    program: path.into(),
+                    times: Vec::new(),
+                    failure: None,
+                });
             }
         }
     }
@@ -71,9 +77,11 @@ fn prepare(dir: &Path, plain: bool) -> Result<(), String> {
     config["process"]["args"] = json!(["/bin/true"]);
     config["linux"]["cgroupsPath"] = json!(format!("/dayfly-race-{}", std::process::id()));
     if !plain {
-        config["linux"]["seccomp"] = profile::seccomp(Path::new(profile::PATH), bundle::CAPABILITIES)?;
+        config["linux"]["seccomp"] =
+            profile::seccomp(Path::new(profile::PATH), bundle::CAPABILITIES)?;
     }
-    fs::write(dir.join("bundle/config.json"), config.to_string()).map_err(|error| format!("write config.json: {error}"))
+    fs::write(dir.join("bundle/config.json"), config.to_string())
+        .map_err(|error| format!("write config.json: {error}"))
 }
 
 fn run_rounds(dir: &Path, rounds: usize, entrants: &mut [Entrant]) {
@@ -135,7 +143,9 @@ fn percentile(times: &mut [Duration], percent: usize) -> f64 {
 
 fn print(entrants: &[Entrant], rounds: usize, plain: bool) {
     let profile = if plain { "no seccomp" } else { "default seccomp profile" };
-    println!("run of busybox true to its end, {profile}, {rounds} interleaved rounds, milliseconds:\n");
+    println!(
+        "run of busybox true to its end, {profile}, {rounds} interleaved rounds, milliseconds:\n"
+    );
     println!("{:<16} {:>8} {:>8} {:>8} {:>8}", "runtime", "median", "p10", "p90", "ratio");
     let mut first = None;
     for entrant in entrants {
