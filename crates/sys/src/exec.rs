@@ -2,48 +2,73 @@
 
 use alloc_crate::ffi::CString;
 use alloc_crate::vec::Vec;
+use core::cell::Cell;
 use core::ffi::{CStr, c_char};
 use core::ptr;
+use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 
-/// A NULL-terminated array of C strings as execve(2) wants it, with its strings.
+use crate::start::Args;
+
+/// A NULL-terminated array of C strings as execve(2) wants it, with its strings and room for one
+/// more that is only known in init.
 #[derive(Debug)]
 pub struct StringArray {
     /// Owns what `pointers` point to; a CString's buffer stays where it is when the vector grows.
     strings: Vec<CString>,
-    pointers: Vec<*const c_char>,
+    /// One pointer a string, then the spare one, then NULL.
+    pointers: Vec<Cell<*const c_char>>,
 }
 
 impl StringArray {
     /// Lays out `strings`.
     pub fn new(strings: Vec<CString>) -> Self {
-        let mut pointers = Vec::with_capacity(strings.len() + 1);
-        pointers.extend(strings.iter().map(|s| s.as_ptr()));
-        pointers.push(ptr::null());
+        let mut pointers = Vec::with_capacity(strings.len() + 2);
+        pointers.extend(strings.iter().map(|s| Cell::new(s.as_ptr())));
+        pointers.extend([Cell::new(ptr::null()), Cell::new(ptr::null())]);
         Self { strings, pointers }
     }
 
-    /// Appends one string.
-    pub fn push(&mut self, string: CString) {
-        self.pointers.pop();
-        self.pointers.push(string.as_ptr());
-        self.pointers.push(ptr::null());
-        self.strings.push(string);
-    }
-
-    /// The strings.
+    /// The strings, without the spare one.
     pub fn iter(&self) -> impl Iterator<Item = &CStr> {
         self.strings.iter().map(CString::as_c_str)
     }
+
+    fn as_ptr(&self) -> *const Cell<*const c_char> {
+        self.pointers.as_ptr()
+    }
 }
 
-/// Replaces the process by `path`. Returns only if that failed.
-pub fn execve(path: &CStr, argv: &StringArray, envp: &StringArray) -> Errno {
-    // SAFETY: the arrays are NULL-terminated and own their NUL-terminated strings.
+/// Replaces the process by `path`, with `spare`, if any, as one more entry of the environment.
+/// Returns only if that failed.
+pub fn execve(path: &CStr, argv: &StringArray, envp: &StringArray, spare: Option<&CStr>) -> Errno {
+    if let Some(place) = envp.pointers.get(envp.strings.len()) {
+        place.set(spare.map_or(ptr::null(), CStr::as_ptr));
+    }
+    // SAFETY: the arrays are NULL-terminated and own their NUL-terminated strings; `spare` outlives
+    // the call, and the place it was put in is overwritten by the next one.
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
-            [path.as_ptr().addr(), argv.pointers.as_ptr().addr(), envp.pointers.as_ptr().addr()],
+            [path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+        )
+    };
+    match ret {
+        Err(errno) => errno,
+        Ok(_) => Errno::NOEXEC,
+    }
+}
+
+/// Executes the program behind `fd` with the arguments and environment that this process was started
+/// with (execveat(2), AT_EMPTY_PATH). Returns only if that failed.
+pub fn execve_fd(fd: BorrowedFd<'_>, args: Args) -> Errno {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    let (argv, envp) = args.pointers();
+    // SAFETY: the arrays are those of the initial stack: NULL-terminated, and valid for good.
+    let ret = unsafe {
+        crate::raw::call(
+            crate::raw::nr::EXECVEAT,
+            [fd.as_raw_fd() as usize, c"".as_ptr().addr(), argv.addr(), envp.addr(), AT_EMPTY_PATH],
         )
     };
     match ret {

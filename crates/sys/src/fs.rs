@@ -65,3 +65,21 @@ pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errn
 pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
+
+/// Whether the working directory lies inside the current root. getcwd(2) marks one that does not
+/// with "(unreachable)", and has no name for one that was removed.
+///
+/// # Errors
+/// ERANGE for a path over 4096 bytes.
+pub fn working_directory_is_reachable() -> Result<bool, Errno> {
+    let mut buffer = [0u8; 4096];
+    // SAFETY: the buffer is writable for the length given.
+    let result = unsafe {
+        crate::raw::call(crate::raw::nr::GETCWD, [buffer.as_mut_ptr().addr(), buffer.len()])
+    };
+    match result {
+        Ok(_) => Ok(buffer.first() == Some(&b'/')),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}

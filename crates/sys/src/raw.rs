@@ -10,6 +10,8 @@ use rustix::io::Errno;
 pub mod nr {
     /// execve(2)
     pub const EXECVE: usize = 59;
+    /// execveat(2)
+    pub const EXECVEAT: usize = 322;
     /// rt_sigprocmask(2)
     pub const RT_SIGPROCMASK: usize = 14;
     /// signalfd4(2)
@@ -26,6 +28,8 @@ pub mod nr {
     pub const MMAP: usize = 9;
     /// ioctl(2)
     pub const IOCTL: usize = 16;
+    /// getcwd(2)
+    pub const GETCWD: usize = 79;
 }
 
 /// System call numbers that rustix gives no function for.
@@ -33,6 +37,8 @@ pub mod nr {
 pub mod nr {
     /// execve(2)
     pub const EXECVE: usize = 221;
+    /// execveat(2)
+    pub const EXECVEAT: usize = 281;
     /// rt_sigprocmask(2)
     pub const RT_SIGPROCMASK: usize = 135;
     /// signalfd4(2)
@@ -49,6 +55,8 @@ pub mod nr {
     pub const MMAP: usize = 222;
     /// ioctl(2)
     pub const IOCTL: usize = 29;
+    /// getcwd(2)
+    pub const GETCWD: usize = 17;
 }
 
 /// clone3(2), Linux 5.3; the same number on every architecture.

@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_char};
 use core::slice;
 
 /// What the kernel laid on the initial stack (execve(2), "Process memory"): arguments and environment.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Args {
     argv: &'static [*const c_char],
     envp: &'static [*const c_char],
@@ -42,6 +42,11 @@ impl Args {
     /// No arguments and no environment, for tests and embedders.
     pub const fn empty() -> Self {
         Self { argv: &[], envp: &[] }
+    }
+
+    /// The arrays as the kernel laid them out, for execve(2).
+    pub(crate) fn pointers(&self) -> (*const *const c_char, *const *const c_char) {
+        (self.argv.as_ptr(), self.envp.as_ptr())
     }
 
     /// The arguments, the program's name first.

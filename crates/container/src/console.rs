@@ -1,0 +1,141 @@
+//! Terminals of the foreground: a socket pair for init to send the master through, and raw mode for
+//! ours meanwhile.
+
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use sys::Context;
+
+use crate::Error;
+
+/// How a process's terminal leaves the container.
+#[derive(Debug)]
+pub(crate) enum Console<'a> {
+    /// There is none.
+    None,
+    /// Sent to a socket of the caller's.
+    Socket(&'a str),
+    /// Sent to ourselves: the end for init, and ours until it is taken.
+    Own(OwnedFd, Option<OwnedFd>),
+}
+
+impl<'a> Console<'a> {
+    /// Decides by runc's rules: a detached command hands its terminal to a console socket, one in the
+    /// foreground keeps it.
+    ///
+    /// # Errors
+    /// In runc's words if socket and terminal do not go together.
+    pub fn prepare(terminal: bool, socket: Option<&'a str>, detach: bool) -> Result<Self, Error> {
+        match (terminal, detach, socket) {
+            (true, true, Some(socket)) => Ok(Self::Socket(socket)),
+            (true, true, None) => Err(Error::text(
+                "cannot allocate tty if runc will detach without setting console socket",
+            )),
+            (_, _, Some(_)) => Err(Error::text(
+                "cannot use console socket if runc will not detach or allocate tty",
+            )),
+            (true, false, None) => {
+                let (theirs, ours) =
+                    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                        .context("socketpair", "console")?;
+                Ok(Self::Own(theirs, Some(ours)))
+            }
+            (false, _, None) => Ok(Self::None),
+        }
+    }
+
+    /// What the plan is told.
+    pub fn source(&self) -> Option<plan::Console<'a>> {
+        match self {
+            Self::None => None,
+            Self::Socket(path) => Some(plan::Console::Socket(path)),
+            Self::Own(..) => Some(plan::Console::Given),
+        }
+    }
+
+    /// Our end of [`Console::Own`].
+    pub fn take_receiver(&mut self) -> Option<OwnedFd> {
+        match self {
+            Self::Own(_, ours) => ours.take(),
+            _ => None,
+        }
+    }
+
+    /// Init's end of [`Console::Own`].
+    pub fn into_sender(self) -> Option<OwnedFd> {
+        match self {
+            Self::Own(theirs, _) => Some(theirs),
+            _ => None,
+        }
+    }
+}
+
+/// The container's terminal in our hands, with ours in raw mode until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    master: OwnedFd,
+    saved: Option<Termios>,
+}
+
+impl Terminal {
+    /// Receives the master that init sent.
+    ///
+    /// # Errors
+    /// If init sent none.
+    pub fn receive(socket: OwnedFd) -> Result<Self, Error> {
+        let mut byte = [0u8; 64];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        recvmsg(&socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)
+            .context("recvmsg", "console")?;
+        let master = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        let master = master.ok_or(Errno::PROTO).context("recvmsg", "console")?;
+        rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)
+            .context("fcntl", "console")?;
+        let terminal = Self { master, saved: make_raw() };
+        terminal.copy_size();
+        Ok(terminal)
+    }
+
+    /// The container's terminal; non-blocking.
+    pub fn master(&self) -> BorrowedFd<'_> {
+        self.master.as_fd()
+    }
+
+    /// Gives the container's terminal the size of ours.
+    pub fn copy_size(&self) {
+        if let Ok(size) = tcgetwinsize(sys::stdio::stdin()) {
+            let _ = tcsetwinsize(&self.master, size);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(saved) = &self.saved {
+            let _ = tcsetattr(sys::stdio::stdin(), OptionalActions::Now, saved);
+        }
+    }
+}
+
+/// Our own terminal in raw mode: what is typed is the container's business. Returns what it was.
+fn make_raw() -> Option<Termios> {
+    let saved = tcgetattr(sys::stdio::stdin()).ok()?;
+    let mut raw = saved.clone();
+    raw.make_raw();
+    // Output processing stays, as in runc: the newline of a message of ours begins a line.
+    raw.output_modes = saved.output_modes;
+    tcsetattr(sys::stdio::stdin(), OptionalActions::Now, &raw).ok()?;
+    Some(saved)
+}

@@ -1,0 +1,255 @@
+//! An existing container and what can be done with it, `exec` aside.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use cgroup::{Cgroup, FreezerState};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::process::Pid;
+use spec::resources::Resources;
+use sys::Errno;
+use sys::clone::CloneFlags;
+
+use crate::record::{Header, Record};
+use crate::state::{State, Status};
+use crate::store::{self, START, path_in};
+use crate::time::Rfc3339;
+use crate::{Error, hooks, identity, owner};
+
+/// How long `delete` waits for a killed init, in seconds. A process in uninterruptible sleep may take
+/// longer; the container is then still there and can be deleted again.
+const PATIENCE: i64 = 10;
+const SIGKILL: i32 = 9;
+
+/// An existing container.
+#[derive(Debug)]
+pub struct Container {
+    pub(crate) root: OwnedFd,
+    pub(crate) directory: OwnedFd,
+    pub(crate) header: Header,
+    pub(crate) record: Record,
+}
+
+impl Container {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// Where its cgroup is, if it has one of its own.
+    pub fn cgroup_location(&self) -> Option<&cgroup::Location> {
+        self.record.cgroup.as_ref()
+    }
+
+    /// Init, if it lives.
+    pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
+        let (pid, identity) = self.header.process?;
+        Some((pid, identity::open_alive(pid, identity)?))
+    }
+
+    /// Where the container is in its life. What the record says is checked against the kernel each
+    /// time, so that it holds whatever was killed meanwhile.
+    ///
+    /// # Errors
+    /// If its freezer cannot be read.
+    pub fn status(&self) -> Result<Status, Error> {
+        if self.init().is_none() {
+            let at_work = self.header.process.is_none() && store::is_locked(self.directory.as_fd());
+            return Ok(if at_work { Status::Creating } else { Status::Stopped });
+        }
+        if launch::waits_for_start(&path_in(self.directory.as_fd(), START)) {
+            return Ok(Status::Created);
+        }
+        Ok(if self.is_frozen()? { Status::Paused } else { Status::Running })
+    }
+
+    fn is_frozen(&self) -> Result<bool, Error> {
+        let Some(location) = &self.record.cgroup else { return Ok(false) };
+        match Cgroup::open(location) {
+            Ok(cgroup) => Ok(cgroup.freezer_state()? == FreezerState::Frozen),
+            Err(error) if error.is_gone() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Its state, as `state` and `list` print it.
+    ///
+    /// # Errors
+    /// As [`Container::status`].
+    pub fn state(&self) -> Result<State, Error> {
+        let status = self.status()?;
+        let record = &self.record;
+        let pid = match (status, self.header.process) {
+            (Status::Stopped, _) | (_, None) => 0,
+            (_, Some((pid, _))) => pid.as_raw_nonzero().get(),
+        };
+        Ok(State {
+            oci_version: record.oci_version.clone(),
+            id: record.id.clone(),
+            pid,
+            status,
+            bundle: record.bundle.clone(),
+            rootfs: record.rootfs.clone(),
+            created: Rfc3339(record.created).to_string(),
+            annotations: record.annotations.iter().cloned().collect(),
+            owner: owner::name(record.owner),
+        })
+    }
+
+    /// Runs the program of a created container.
+    ///
+    /// # Errors
+    /// In runc's words if it is not in that state; what made exec fail.
+    pub fn start(&self) -> Result<(), Error> {
+        match self.status()? {
+            Status::Created => {}
+            Status::Stopped => {
+                return Err(Error::text("cannot start a container that has stopped"));
+            }
+            Status::Creating => {
+                return Err(Error::text("cannot start a container that is being created"));
+            }
+            Status::Running | Status::Paused => {
+                return Err(Error::text("cannot start an already running container"));
+            }
+        }
+        launch::start(&path_in(self.directory.as_fd(), START))?;
+        match unlinkat(&self.directory, START, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", START, errno).into()),
+        }
+        hooks::after_start(self)
+    }
+
+    /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a
+    /// PID namespace of its own goes to every process, since no init takes them along.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`]; a signal that is none.
+    pub fn kill(&self, signal: i32, all: bool) -> Result<(), Error> {
+        if all || (signal == SIGKILL && !self.owns(CloneFlags::NEWPID)) {
+            let Some(location) = &self.record.cgroup else {
+                return Err(Error::text("the container has no cgroup to find its processes by"));
+            };
+            return match Cgroup::open(location) {
+                Ok(cgroup) => Ok(cgroup.kill_all(signal)?),
+                Err(error) if error.is_gone() => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let (pid, pidfd) = self.init().ok_or(Error::NotRunning)?;
+        match sys::signal::send(pidfd.as_fd(), signal) {
+            Err(Errno::SRCH) => return Err(Error::NotRunning),
+            Err(errno) => {
+                let object = format!("signal {signal} to {}", pid.as_raw_nonzero());
+                return Err(sys::Error::new("kill", object, errno).into());
+            }
+            Ok(()) => {}
+        }
+        // A frozen v1 cgroup holds even SIGKILL back.
+        if signal == SIGKILL && self.is_frozen()? {
+            self.resume_quietly();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn owns(&self, kind: CloneFlags) -> bool {
+        CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
+    }
+
+    /// Removes the container: a stopped one, a created one, with `force` any.
+    ///
+    /// # Errors
+    /// If it runs and `force` is not set; if processes or cgroup do not go away.
+    pub fn delete(self, force: bool) -> Result<(), Error> {
+        let status = self.status()?;
+        match status {
+            Status::Stopped | Status::Created => {}
+            _ if force => {}
+            _ => {
+                return Err(Error::Text(format!(
+                    "cannot delete container {} that is not stopped: {status}",
+                    self.id()
+                )));
+            }
+        }
+        self.destroy()
+    }
+
+    /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is
+    /// interrupted: the record goes last.
+    pub(crate) fn destroy(self) -> Result<(), Error> {
+        if let Some((_, pidfd)) = self.init() {
+            let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
+            self.resume_quietly();
+            if !identity::wait_for_exit(&pidfd, PATIENCE) {
+                return Err(Error::text("container init still running"));
+            }
+        }
+        if let Some(location) = &self.record.cgroup {
+            Cgroup::delete(location)?;
+        }
+        store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)?;
+        hooks::after_stop(&self);
+        Ok(())
+    }
+
+    fn resume_quietly(&self) {
+        if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
+            let _ = cgroup.thaw();
+        }
+    }
+
+    /// The container's cgroup, open.
+    pub(crate) fn cgroup(&self) -> Result<Cgroup, Error> {
+        match &self.record.cgroup {
+            Some(location) => Ok(Cgroup::open(location)?),
+            None => Err(Error::text("the container has no cgroup of its own")),
+        }
+    }
+
+    /// Freezes all processes.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn pause(&self) -> Result<(), Error> {
+        match self.status()? {
+            Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
+            Status::Paused => Err(Error::text("container already paused")),
+            _ => Err(Error::NotRunning),
+        }
+    }
+
+    /// Thaws a paused container.
+    ///
+    /// # Errors
+    /// If it is not paused.
+    pub fn resume(&self) -> Result<(), Error> {
+        match self.status()? {
+            Status::Paused => Ok(self.cgroup()?.thaw()?),
+            _ => Err(Error::text("container not paused")),
+        }
+    }
+
+    /// Changes limits; what is not mentioned stays.
+    ///
+    /// # Errors
+    /// If there is no process; a value that cannot be.
+    pub fn update(&self, resources: &Resources) -> Result<(), Error> {
+        if self.status()? == Status::Stopped {
+            return Err(Error::NotRunning);
+        }
+        Ok(self.cgroup()?.set(resources)?)
+    }
+
+    /// All processes, as this PID namespace numbers them.
+    ///
+    /// # Errors
+    /// If there is no cgroup to find them by.
+    pub fn pids(&self) -> Result<Vec<i32>, Error> {
+        let pids = self.cgroup()?.all_pids()?;
+        Ok(pids.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
+    }
+}

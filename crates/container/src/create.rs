@@ -1,0 +1,364 @@
+//! `create` and `run`: from a bundle to a container.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use launch::Given;
+use plan::{Kernel, Plan, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::CWD;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use spec::Spec;
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use trace::Recorder;
+
+use crate::console::{Console, Terminal};
+use crate::identity::Identity;
+use crate::record::{self, Header, Record};
+use crate::store::{FILTER, START, TryClone, path_in};
+use crate::{Container, Error, Store, foreground, hooks, pid_file, time, tracing};
+
+/// Who manages cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CgroupDriver {
+    /// dayfly, through the cgroup filesystems.
+    #[default]
+    Cgroupfs,
+    /// systemd, over D-Bus.
+    Systemd,
+    /// Nobody: the container stays in the caller's cgroup.
+    Disabled,
+}
+
+/// What `create` is given.
+#[derive(Debug, Clone)]
+pub struct CreateOptions<'a> {
+    /// The container.
+    pub id: &'a str,
+    /// The bundle's directory; empty for the working directory.
+    pub bundle: &'a str,
+    /// Another file than the bundle's config.json.
+    pub config: Option<&'a str>,
+    /// Where to write init's pid.
+    pub pid_file: Option<&'a str>,
+    /// The socket that receives the terminal.
+    pub console_socket: Option<&'a str>,
+    /// The socket that receives init's pidfd.
+    pub pidfd_socket: Option<&'a str>,
+    /// Do without pivot_root(2).
+    pub no_pivot: bool,
+    /// Keep the caller's session keyring.
+    pub no_new_keyring: bool,
+    /// Descriptors after 2 that go on to the process.
+    pub preserve_fds: u32,
+    /// Who manages cgroups.
+    pub cgroup_driver: CgroupDriver,
+    /// Where to write the trace: a file, or `-` for stderr.
+    pub trace: Option<&'a str>,
+    /// The environment of the command, for LISTEN_FDS.
+    pub env: sys::Args,
+}
+
+/// What `run` is given.
+#[derive(Debug, Clone)]
+pub struct RunOptions<'a> {
+    /// As for `create`.
+    pub create: CreateOptions<'a>,
+    /// Return once the program runs.
+    pub detach: bool,
+    /// Leave the container when it has ended.
+    pub keep: bool,
+    /// Do not become the reaper of orphaned descendants.
+    pub no_subreaper: bool,
+}
+
+/// Makes a container that waits for `start`.
+///
+/// # Errors
+/// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
+pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let bundle = Bundle::read(options)?;
+    let spec = bundle.spec()?;
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let console = Console::prepare(terminal, options.console_socket, true)?;
+    let request = request(options, &bundle, &spec, true, console.source())?;
+    let made = make(store, options, &bundle, &spec, &request, console)?;
+    tracing::write(options.trace, made.recorder.as_ref(), &made.plan)
+}
+
+/// Makes a container and runs its program: to its end, or with `detach` only up to its start.
+/// Returns the exit status.
+///
+/// # Errors
+/// As [`create`].
+pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
+    let create = &options.create;
+    let bundle = Bundle::read(create)?;
+    let spec = bundle.spec()?;
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
+    let ours = console.take_receiver();
+    let signals = match options.detach {
+        true => None,
+        false => Some(foreground::Signals::block(!options.no_subreaper)?),
+    };
+    let request = request(create, &bundle, &spec, false, console.source())?;
+    let made = make(store, create, &bundle, &spec, &request, console)?;
+    let started = hooks::after_start(&made.container);
+    let status = match (signals, started) {
+        (_, Err(error)) => Err(error),
+        (None, Ok(())) => Ok(0),
+        (Some(signals), Ok(())) => {
+            let terminal = ours.map(Terminal::receive).transpose()?;
+            signals.wait(&made.child, terminal.as_ref())
+        }
+    };
+    tracing::write(create.trace, made.recorder.as_ref(), &made.plan)?;
+    if (!options.detach && !options.keep) || status.is_err() {
+        made.container.destroy()?;
+    }
+    status
+}
+
+/// Compiles a bundle's configuration without running it: `dayfly plan`.
+///
+/// # Errors
+/// As [`create`].
+pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
+    let bundle = Bundle::read(options)?;
+    let spec = bundle.spec()?;
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let console = terminal.then_some(plan::Console::Given);
+    Ok(plan::compile(&spec, &request(options, &bundle, &spec, true, console)?)?)
+}
+
+/// A bundle's directory and the text of its configuration.
+pub(crate) struct Bundle {
+    path: String,
+    config: String,
+    text: Vec<u8>,
+}
+
+impl Bundle {
+    fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
+        spec::validate_id(options.id)?;
+        let path = absolute(options.bundle)?;
+        let config = match options.config {
+            Some(config) => absolute(config)?,
+            None => format!("{path}/config.json"),
+        };
+        let text = match sys::fs::read_at(CWD, config.as_str()) {
+            Ok(text) => text,
+            Err(sys::Errno::NOENT) => {
+                return Err(Error::Text(format!("JSON specification file {config} not found")));
+            }
+            Err(errno) => return Err(sys::Error::new("open", config, errno).into()),
+        };
+        Ok(Self { path, config, text })
+    }
+
+    fn spec(&self) -> Result<Spec<'_>, Error> {
+        let spec = Spec::parse(&self.text)
+            .map_err(|error| Error::Parse { path: self.config.clone(), error })?;
+        spec::validate(&spec)?;
+        Ok(spec)
+    }
+}
+
+/// A path of the command line, made absolute.
+pub(crate) fn absolute(path: &str) -> Result<String, Error> {
+    if path.starts_with('/') {
+        return Ok(plan::clean(path));
+    }
+    let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
+    Ok(plan::absolute(&here.to_string_lossy(), path))
+}
+
+fn request<'a>(
+    options: &CreateOptions<'a>,
+    bundle: &'a Bundle,
+    spec: &Spec<'_>,
+    wait_for_start: bool,
+    console: Option<plan::Console<'a>>,
+) -> Result<Request<'a>, Error> {
+    if options.pidfd_socket.is_some() {
+        return Err(Error::text("--pidfd-socket is not supported yet by dayfly"));
+    }
+    let cgroup = match options.cgroup_driver {
+        CgroupDriver::Cgroupfs => {
+            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+            Some(cgroup::Location::resolve(&cgroup::Host::detect()?, path, options.id)?)
+        }
+        CgroupDriver::Systemd => {
+            return Err(Error::text(
+                "the systemd cgroup driver is not supported yet by dayfly; use cgroupfs \
+                 (podman --cgroup-manager cgroupfs, containerd SystemdCgroup = false)",
+            ));
+        }
+        CgroupDriver::Disabled => None,
+    };
+    let listen_fds: u32 =
+        options.env.env("LISTEN_FDS").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let mut extra_env = Vec::new();
+    if listen_fds > 0 {
+        extra_env.push(format!("LISTEN_FDS={listen_fds}"));
+        extra_env.push("LISTEN_PID=1".to_string());
+    }
+    Ok(Request {
+        id: options.id,
+        bundle: &bundle.path,
+        wait_for_start,
+        no_pivot: options.no_pivot,
+        no_new_keyring: options.no_new_keyring,
+        preserve_fds: options.preserve_fds + listen_fds,
+        console,
+        extra_env,
+        cgroup,
+        kernel: Kernel::probe(),
+    })
+}
+
+/// A container that was launched.
+struct Made {
+    container: Container,
+    child: Child,
+    plan: Plan,
+    recorder: Option<Recorder>,
+}
+
+/// Claims the id, writes the record, runs the plan. Undone as a whole if any of it fails.
+fn make(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    bundle: &Bundle,
+    spec: &Spec<'_>,
+    request: &Request<'_>,
+    console: Console<'_>,
+) -> Result<Made, Error> {
+    let plan = plan::compile(spec, request)?;
+    check_preserved(request.preserve_fds)?;
+    let directory = store.claim(options.id)?;
+    let result = launch_claimed(options, bundle, spec, request, &plan, &directory, console);
+    match result {
+        Ok((record, child, recorder)) => {
+            let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
+            let header = Header { process: Some((child.pid, identity)) };
+            let root = store.root_fd().try_clone_fd()?;
+            let container = Container { root, directory, header, record };
+            Ok(Made { container, child, plan, recorder })
+        }
+        Err(error) => {
+            if let Some(path) = options.pid_file {
+                pid_file::remove(path);
+            }
+            store.remove(directory.as_fd(), options.id)?;
+            Err(error)
+        }
+    }
+}
+
+/// Descriptors that are promised to the process must be there, as in runc.
+fn check_preserved(count: u32) -> Result<(), Error> {
+    for fd in 3..3 + count {
+        let path = format!("/proc/self/fd/{fd}");
+        if rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS).is_err() {
+            return Err(Error::Text(format!(
+                "unable to stat preserved-fd {} (of {count}): file descriptor {fd} is not open",
+                fd - 2
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn launch_claimed(
+    options: &CreateOptions<'_>,
+    bundle: &Bundle,
+    spec: &Spec<'_>,
+    request: &Request<'_>,
+    plan: &Plan,
+    directory: &OwnedFd,
+    console: Console<'_>,
+) -> Result<(Record, Child, Option<Recorder>), Error> {
+    let record = describe(bundle, spec, request, plan);
+    if let Some(filter) = &plan.filter {
+        write_filter(directory, filter)?;
+    }
+    record::write(directory.as_fd(), &record)?;
+    let mut given = Given { console: console.into_sender(), ..Given::default() };
+    if request.wait_for_start {
+        given.start = Some(listen_for_start(directory)?);
+    }
+    let recorder = match options.trace {
+        Some(_) => Some(Recorder::new().context("mmap", "trace")?),
+        None => None,
+    };
+    let bundle = CString::new(bundle.path.as_str()).unwrap_or_default();
+    let mut on_birth = |child: &Child| {
+        let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
+        record::write_process(directory.as_fd(), child.pid, identity)?;
+        match options.pid_file {
+            Some(path) => pid_file::write(path, child.pid),
+            None => Ok(()),
+        }
+    };
+    let child = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
+    Ok((record, child, recorder))
+}
+
+fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .context("socket", START)?;
+    let address = SocketAddrUnix::new(path_in(directory.as_fd(), START)).context("bind", START)?;
+    bind(&socket, &address).context("bind", START)?;
+    listen(&socket, 8).context("listen", START)?;
+    Ok(socket)
+}
+
+fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan) -> Record {
+    let linux = spec.linux.as_ref();
+    let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
+    let bits = |own: bool| {
+        let chosen = namespaces.iter().filter(|namespace| !own || namespace.path.is_none());
+        chosen.fold(CloneFlags::empty(), |bits, namespace| {
+            bits | CloneFlags::from_bits_retain(namespace.kind.clone_flag())
+        })
+    };
+    let root = spec.root.as_ref().map(|root| plan::absolute(&bundle.path, &root.path));
+    Record {
+        oci_version: spec.oci_version.to_string(),
+        id: request.id.to_string(),
+        bundle: bundle.path.clone(),
+        rootfs: root.unwrap_or_default(),
+        created: time::now(),
+        owner: rustix::process::getuid().as_raw(),
+        annotations: spec
+            .annotations
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+        cgroup: request.cgroup.clone(),
+        namespaces: bits(false).bits(),
+        own_namespaces: bits(true).bits(),
+        process: serde_json::to_string(&spec.process).unwrap_or_default(),
+        poststart: hooks::to_json(&spec.hooks.poststart),
+        poststop: hooks::to_json(&spec.hooks.poststop),
+        keyring: !request.no_new_keyring,
+        filter: plan.filter.is_some(),
+        state_head: plan.state.head().to_string(),
+    }
+}
+
+fn write_filter(directory: &OwnedFd, filter: &seccomp::Program) -> Result<(), sys::Error> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(directory, FILTER, flags, Mode::from_raw_mode(0o600));
+    sys::stdio::write_all(file.context("create", FILTER)?, &filter.to_bytes())
+        .context("write", FILTER)
+}

@@ -1,0 +1,105 @@
+//! What can go wrong in a command, in runc's words where engines read them.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Error {
+    /// No container of this id.
+    NotFound,
+    /// There is one already.
+    Exists,
+    /// The container has no process.
+    NotRunning,
+    /// A text that says all.
+    Text(String),
+    /// config.json, or a process file, could not be read as one.
+    Parse {
+        /// The file.
+        path: String,
+        /// Where and why.
+        error: spec::ParseError,
+    },
+    /// A value of the configuration.
+    Invalid(spec::Invalid),
+    /// An id that cannot be.
+    Id(spec::InvalidId),
+    /// No plan for this configuration.
+    Plan(plan::Error),
+    /// The launch failed.
+    Launch(launch::Error),
+    /// The cgroup.
+    Cgroup(cgroup::Error),
+    /// A system call.
+    System(sys::Error),
+}
+
+impl Error {
+    /// An error with a text of its own.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Whether the container does not exist: `delete --force` is content with that.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound)
+    }
+
+    /// The exit status of a foreground command that failed with this: 127 and 126 where the program is
+    /// missing or may not be run, else 1.
+    pub fn program_status(&self) -> i32 {
+        match self {
+            Self::Launch(launch::Error::Program { errno: sys::Errno::NOENT, .. }) => 127,
+            Self::Launch(launch::Error::Program { .. }) => 126,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("container does not exist"),
+            Self::Exists => f.write_str("container with given ID already exists"),
+            Self::NotRunning => f.write_str("container not running"),
+            Self::Text(text) => f.write_str(text),
+            Self::Parse { path, error } => write!(f, "{path}: {error}"),
+            Self::Invalid(error) => error.fmt(f),
+            Self::Id(error) => error.fmt(f),
+            Self::Plan(error) => error.fmt(f),
+            Self::Launch(error) => error.fmt(f),
+            Self::Cgroup(error) => error.fmt(f),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+macro_rules! from {
+    ($($variant:ident($source:ty)),*) => {$(
+        impl From<$source> for Error {
+            fn from(error: $source) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+from!(
+    Invalid(spec::Invalid),
+    Id(spec::InvalidId),
+    Plan(plan::Error),
+    Launch(launch::Error),
+    Cgroup(cgroup::Error),
+    System(sys::Error)
+);
+
+/// The error of a record that cannot be read.
+pub(crate) fn damaged(id: &str, what: impl fmt::Display) -> Error {
+    Error::Text(format!(
+        "state of container {id} is damaged ({what}); `dayfly delete --force {id}` removes it"
+    ))
+}

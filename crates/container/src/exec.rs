@@ -1,0 +1,260 @@
+//! `exec`: an additional process in a container that lives.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use launch::Given;
+use plan::ExecRequest;
+use rustix::fs::CWD;
+use spec::{Capabilities, Process, Str};
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use trace::Recorder;
+
+use crate::console::{Console, Terminal};
+use crate::create::absolute;
+use crate::state::Status;
+use crate::store::FILTER;
+use crate::{Container, Error, foreground, pid_file, tracing};
+
+/// What `exec` is given; what is absent comes from the container's own process.
+#[derive(Debug, Clone, Default)]
+pub struct ExecOptions<'a> {
+    /// A file with the whole process; then nothing comes from elsewhere.
+    pub process: Option<&'a str>,
+    /// The program and its arguments.
+    pub args: Vec<&'a str>,
+    /// Working directory.
+    pub cwd: Option<&'a str>,
+    /// Environment entries to add.
+    pub env: Vec<&'a str>,
+    /// Whether it gets a terminal.
+    pub tty: Option<bool>,
+    /// `uid` or `uid:gid`.
+    pub user: Option<&'a str>,
+    /// Supplementary groups to add.
+    pub additional_gids: Vec<u32>,
+    /// Capabilities to add.
+    pub caps: Vec<&'a str>,
+    /// Whether it may gain privileges.
+    pub no_new_privs: Option<bool>,
+    /// AppArmor profile.
+    pub apparmor: Option<&'a str>,
+    /// SELinux label.
+    pub process_label: Option<&'a str>,
+    /// Return once it runs.
+    pub detach: bool,
+    /// Where to write its pid.
+    pub pid_file: Option<&'a str>,
+    /// The socket that receives the terminal.
+    pub console_socket: Option<&'a str>,
+    /// The socket that receives its pidfd.
+    pub pidfd_socket: Option<&'a str>,
+    /// Descriptors after 2 that go on to the process.
+    pub preserve_fds: u32,
+    /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
+    pub cgroup: Vec<&'a str>,
+    /// Enter a paused container; the process starts when it is resumed.
+    pub ignore_paused: bool,
+    /// Where to write the trace.
+    pub trace: Option<&'a str>,
+}
+
+impl Container {
+    /// Runs an additional process: to its end, or with `detach` only up to its start. Returns its exit
+    /// status.
+    ///
+    /// # Errors
+    /// If the container does not live; a value that cannot be; what made exec fail.
+    pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
+        match self.status()? {
+            Status::Stopped | Status::Creating => {
+                return Err(Error::text("cannot exec in a stopped container"));
+            }
+            Status::Paused if !options.ignore_paused => {
+                return Err(Error::text(
+                    "cannot exec in a paused container (use --ignore-paused to override)",
+                ));
+            }
+            _ => {}
+        }
+        if options.pidfd_socket.is_some() {
+            return Err(Error::text("--pidfd-socket is not supported yet by dayfly"));
+        }
+        let text = match options.process {
+            Some(path) => read_process(path)?,
+            None => self.record.process.clone(),
+        };
+        let mut process = Process::parse(text.as_str()).map_err(|error| Error::Parse {
+            path: options.process.unwrap_or("process of the record").to_string(),
+            error,
+        })?;
+        if options.process.is_none() {
+            amend(&mut process, options)?;
+        }
+        spec::validate_process(&process)?;
+
+        let mut console =
+            Console::prepare(process.terminal, options.console_socket, options.detach)?;
+        let ours = console.take_receiver();
+        let signals = match options.detach {
+            true => None,
+            false => Some(foreground::Signals::block(false)?),
+        };
+        let recorder = match options.trace {
+            Some(_) => Some(Recorder::new().context("mmap", "trace")?),
+            None => None,
+        };
+        let plan = plan::compile_exec(
+            &process,
+            &ExecRequest {
+                id: self.id(),
+                namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
+                cgroup: self.exec_cgroup(&options.cgroup)?,
+                filter: self.filter()?,
+                preserve_fds: options.preserve_fds,
+                console: console.source(),
+                keyring: self.record.keyring,
+            },
+        )?;
+        let child = self.launch_exec(options, &plan, console, recorder.as_ref())?;
+        let status = match signals {
+            None => Ok(0),
+            Some(signals) => {
+                let terminal = ours.map(Terminal::receive).transpose()?;
+                signals.wait(&child, terminal.as_ref())
+            }
+        };
+        tracing::write(options.trace, recorder.as_ref(), &plan)?;
+        status
+    }
+
+    fn launch_exec(
+        &self,
+        options: &ExecOptions<'_>,
+        plan: &plan::Plan,
+        console: Console<'_>,
+        recorder: Option<&Recorder>,
+    ) -> Result<Child, Error> {
+        let (_, init) = self.init().ok_or(Error::NotRunning)?;
+        let given =
+            Given { console: console.into_sender(), container: Some(init), ..Given::default() };
+        let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
+        let mut on_birth = |child: &Child| match options.pid_file {
+            Some(path) => pid_file::write(path, child.pid),
+            None => Ok(()),
+        };
+        Ok(launch::launch(plan, given, &bundle, recorder, &mut on_birth)?)
+    }
+
+    /// The container's cgroup, or the one below it that was asked for.
+    fn exec_cgroup(&self, subs: &[&str]) -> Result<Option<cgroup::Location>, Error> {
+        let Some(location) = &self.record.cgroup else { return Ok(None) };
+        let mut location = location.clone();
+        for sub in subs {
+            let (controllers, path) = match sub.split_once(':') {
+                Some((controllers, path)) => (Some(controllers), path),
+                None => (None, *sub),
+            };
+            location = location.sub(controllers, path)?;
+        }
+        Ok(Some(location))
+    }
+
+    fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
+        if !self.record.filter {
+            return Ok(None);
+        }
+        let bytes = sys::fs::read_at(&self.directory, FILTER).context("read", FILTER)?;
+        match seccomp::Program::from_bytes(&bytes) {
+            Some(program) => Ok(Some(program)),
+            None => Err(crate::error::damaged(self.id(), FILTER)),
+        }
+    }
+}
+
+fn read_process(path: &str) -> Result<String, Error> {
+    let path = absolute(path)?;
+    let bytes = sys::fs::read_at(CWD, path.as_str()).context("open", &path)?;
+    String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
+}
+
+/// Puts the options of the command line over the container's own process, by runc's rules.
+fn amend<'a>(process: &mut Process<'a>, options: &ExecOptions<'a>) -> Result<(), Error> {
+    process.args = options.args.iter().map(|arg| Str::new(arg)).collect();
+    process.terminal = options.tty.unwrap_or(false);
+    process.console_size = None;
+    if let Some(cwd) = options.cwd {
+        process.cwd = Str::new(cwd);
+    }
+    process.env.extend(options.env.iter().map(|entry| Str::new(entry)));
+    if let Some(value) = options.no_new_privs {
+        process.no_new_privileges = value;
+    }
+    if let Some(profile) = options.apparmor {
+        process.apparmor_profile = Some(Str::new(profile));
+    }
+    if let Some(label) = options.process_label {
+        process.selinux_label = Some(Str::new(label));
+    }
+    if let Some(user) = options.user {
+        let (uid, gid) = match user.split_once(':') {
+            Some((uid, gid)) => (uid, Some(gid)),
+            None => (user, None),
+        };
+        process.user.uid = number("user", uid)?;
+        if let Some(gid) = gid {
+            process.user.gid = number("group", gid)?;
+        }
+    }
+    process.user.additional_gids.extend(&options.additional_gids);
+    for name in &options.caps {
+        add_capability(process.capabilities.get_or_insert_default(), name)?;
+    }
+    Ok(())
+}
+
+/// The one strict parser of numbers on the command line: digits and nothing else (CVE-2026-30892).
+fn number(what: &str, text: &str) -> Result<u32, Error> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { text.parse().ok() } else { None };
+    number.ok_or_else(|| Error::Text(format!("{what} {text:?} is not a number of 32 bits")))
+}
+
+/// Inheritable stays as it is (CVE-2022-29162).
+fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) -> Result<(), Error> {
+    if spec::capability::number(name).is_none() {
+        return Err(Error::Text(format!("unknown capability {name:?}")));
+    }
+    for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
+        if !set.iter().any(|known| known == name) {
+            set.push(Str::new(name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_and_fit() {
+        assert_eq!(number("user", "1000").ok(), Some(1000));
+        for bad in ["", "+1", "-1", " 1", "1 ", "0x1", "1a", "4294967296", "١"] {
+            assert!(number("user", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn added_capabilities_are_not_inheritable() {
+        let mut process = Process::default();
+        let options = ExecOptions { caps: alloc::vec!["CAP_KILL"], ..Default::default() };
+        amend(&mut process, &options).unwrap();
+        let sets = process.capabilities.unwrap();
+        assert_eq!((sets.bounding.len(), sets.effective.len(), sets.permitted.len()), (1, 1, 1));
+        assert!(sets.inheritable.is_empty() && sets.ambient.is_empty());
+    }
+}

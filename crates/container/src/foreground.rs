@@ -1,0 +1,199 @@
+//! A foreground `run` or `exec`: signals go on to the process, its terminal is carried, its end waited
+//! for.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{Errno, read, write};
+use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use sys::Context;
+use sys::clone::Child;
+use sys::signal::{self, SignalSet};
+use sys::stdio::{stdin, stdout, write_all};
+
+use crate::Error;
+use crate::console::Terminal;
+
+const SIGCHLD: i32 = 17;
+const SIGURG: i32 = 23;
+const SIGWINCH: i32 = 28;
+
+/// Signals as they are from the moment a foreground command knows that it will wait: blocked, and read
+/// from a descriptor, so that none is lost between clone and wait.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    fd: OwnedFd,
+    old: SignalSet,
+}
+
+impl Signals {
+    /// Blocks all signals. With `subreaper`, orphaned descendants become ours to reap.
+    pub fn block(subreaper: bool) -> Result<Self, Error> {
+        if subreaper {
+            set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
+        }
+        let old = signal::set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
+        let fd = signal::signalfd(SignalSet::ALL).context("signalfd", "")?;
+        Ok(Self { fd, old })
+    }
+
+    /// Waits for the end of `child`; returns its exit status, 128 + n for signal n.
+    pub fn wait(&self, child: &Child, terminal: Option<&Terminal>) -> Result<i32, Error> {
+        let mut carrier = terminal.map(Carrier::new);
+        loop {
+            let mut fds = [
+                PollFd::new(&child.pidfd, PollFlags::IN),
+                PollFd::new(&self.fd, PollFlags::IN),
+                PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
+                PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
+            ];
+            let count = match &carrier {
+                Some(carrier) => carrier.watch(&mut fds),
+                None => 2,
+            };
+            match poll(fds.get_mut(..count).unwrap_or_default(), None) {
+                Err(Errno::INTR) => continue,
+                result => result.context("poll", "")?,
+            };
+            let ready = fds.map(|fd| fd.revents());
+            let [exited, signalled, input, output] = ready;
+            if let Some(carrier) = &mut carrier {
+                carrier.carry(input, output);
+            }
+            if !signalled.is_empty() {
+                self.forward(child, terminal);
+            }
+            if exited.is_empty() && signalled.is_empty() {
+                continue;
+            }
+            if let Some(status) = reap(child).context("waitpid", "")? {
+                if let Some(carrier) = &mut carrier {
+                    carrier.drain();
+                }
+                return Ok(status);
+            }
+        }
+    }
+
+    fn forward(&self, child: &Child, terminal: Option<&Terminal>) {
+        while let Ok(number) = signal::read_signal(self.fd.as_fd()) {
+            match number {
+                SIGWINCH => {
+                    if let Some(terminal) = terminal {
+                        terminal.copy_size();
+                    }
+                }
+                // Children are reaped by the caller; the other is sent by nobody on purpose.
+                SIGCHLD | SIGURG => {}
+                number => {
+                    let _ = signal::send(child.pidfd.as_fd(), number);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let _ = signal::set_mask(self.old);
+    }
+}
+
+/// Reaps every child that has ended: ours, whose exit status is returned, and descendants that were
+/// left to us.
+fn reap(child: &Child) -> Result<Option<i32>, Errno> {
+    let mut ours = None;
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == child.pid => {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                ours = signal.or(status.exit_status()).or(Some(255));
+            }
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) | Err(Errno::CHILD) => return Ok(ours),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Carries bytes between our standard streams and the container's terminal.
+struct Carrier<'a> {
+    terminal: &'a Terminal,
+    /// Typed, and not yet taken by the terminal.
+    pending: [u8; 4096],
+    length: usize,
+    input_open: bool,
+    output_open: bool,
+}
+
+impl<'a> Carrier<'a> {
+    fn new(terminal: &'a Terminal) -> Self {
+        Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
+    }
+
+    /// Fills the third and fourth place with what to wait for; returns how many places count.
+    fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 4]) -> usize {
+        let [_, _, input, output] = fds;
+        let wants_input = self.input_open && self.length == 0;
+        let events = if wants_input { PollFlags::IN } else { PollFlags::empty() };
+        *input = PollFd::from_borrowed_fd(stdin(), events);
+        let mut events = PollFlags::empty();
+        if self.output_open {
+            events |= PollFlags::IN;
+        }
+        if self.length > 0 {
+            events |= PollFlags::OUT;
+        }
+        *output = PollFd::from_borrowed_fd(self.terminal.master(), events);
+        if self.output_open { 4 } else { 3 }
+    }
+
+    fn carry(&mut self, input: PollFlags, output: PollFlags) {
+        if self.input_open && self.length == 0 && !input.is_empty() {
+            match read(stdin(), &mut self.pending) {
+                Ok(0) => self.input_open = false,
+                Ok(length) => self.length = length,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => self.input_open = false,
+            }
+        }
+        if self.length > 0 {
+            self.push();
+        }
+        if !output.is_empty() {
+            self.pull();
+        }
+    }
+
+    fn push(&mut self) {
+        let bytes = self.pending.get(..self.length).unwrap_or_default();
+        match write(self.terminal.master(), bytes) {
+            Ok(taken) => {
+                self.pending.copy_within(taken..self.length, 0);
+                self.length -= taken;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.length = 0,
+        }
+    }
+
+    /// One piece of output; `false` when there is none now.
+    fn pull(&mut self) -> bool {
+        let mut bytes = [0u8; 8192];
+        match read(self.terminal.master(), &mut bytes) {
+            Ok(0) => self.output_open = false,
+            Ok(length) => {
+                let _ = write_all(stdout(), bytes.get(..length).unwrap_or_default());
+                return true;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // EIO: nobody holds the other end any more.
+            Err(_) => self.output_open = false,
+        }
+        false
+    }
+
+    /// What was printed before the end.
+    fn drain(&mut self) {
+        while self.pull() {}
+    }
+}

@@ -1,0 +1,57 @@
+//! Hooks of later commands: poststart and poststop.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+
+use plan::StateText;
+use plan::step::Hooks;
+
+use crate::{Container, Error};
+
+/// Lists of hooks as the record has them: JSON, empty for none.
+pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
+    if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
+}
+
+fn read(kind: &'static str, json: &str) -> Result<Hooks, Error> {
+    if json.is_empty() {
+        return Ok(Hooks::default());
+    }
+    let list: alloc::vec::Vec<spec::Hook<'_>> = serde_json::from_str(json)
+        .map_err(|error| Error::Text(format!("{kind} hooks of the record: {error}")))?;
+    Ok(plan::compile_hooks(kind, &list)?)
+}
+
+fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(), Error> {
+    let state = StateText::from_head(container.record.state_head.clone());
+    let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
+    launch::run_hooks(hooks, &state, status, pid, Some(&bundle))
+        .map_err(|failed| Error::Text(failed.describe(hooks)))
+}
+
+/// poststart: the program runs. A failing hook ends the container, as in runc.
+pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
+    let hooks = read("poststart", &container.record.poststart)?;
+    if hooks.list.is_empty() {
+        return Ok(());
+    }
+    let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+    let result = run(container, &hooks, "running", pid);
+    if result.is_err() {
+        let _ = container.kill(9, false);
+    }
+    result
+}
+
+/// poststop: everything is gone. A failing hook is a warning: the rest still has to happen.
+pub(crate) fn after_stop(container: &Container) {
+    let Ok(hooks) = read("poststop", &container.record.poststop) else { return };
+    for (index, hook) in hooks.list.into_iter().enumerate() {
+        let one = Hooks { kind: hooks.kind, list: alloc::vec![hook] };
+        if let Err(error) = run(container, &one, "stopped", 0) {
+            use core::fmt::Write;
+            let _ = writeln!(sys::stdio::Stderr, "dayfly: warning: poststop hook {index}: {error}");
+        }
+    }
+}

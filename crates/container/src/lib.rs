@@ -1,0 +1,32 @@
+//! The life of a container: create, start, kill, delete, exec; and its state on disk.
+//!
+//! No command trusts another one to have ended well: what a record says is checked against the kernel,
+//! and whatever a killed command left can be deleted.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod console;
+mod container;
+mod create;
+mod error;
+mod exec;
+mod foreground;
+mod hooks;
+mod identity;
+mod owner;
+mod pid_file;
+mod record;
+mod state;
+mod store;
+mod time;
+mod tracing;
+
+pub use container::Container;
+pub use create::{CgroupDriver, CreateOptions, RunOptions, compile, create, run};
+pub use error::Error;
+pub use exec::ExecOptions;
+pub use launch::seal_self;
+pub use state::{State, Status};
+pub use store::Store;
+pub use time::Rfc3339;

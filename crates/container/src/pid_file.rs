@@ -1,0 +1,26 @@
+//! Pid files: complete or not there.
+
+use alloc::format;
+use rustix::fs::{CWD, Mode, OFlags, openat, rename, unlink};
+use rustix::process::Pid;
+use sys::Context;
+
+/// Writes the pid beside the file and renames it, so that a reader never sees half a number.
+pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
+    let (directory, name) = match path.rsplit_once('/') {
+        Some((directory, name)) => (format!("{directory}/"), name),
+        None => (Default::default(), path),
+    };
+    let temporary = format!("{directory}.{name}");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let file = openat(CWD, temporary.as_str(), flags, Mode::from_raw_mode(0o666))
+        .context("create pid file", &temporary)?;
+    let text = format!("{}", pid.as_raw_nonzero());
+    sys::stdio::write_all(file, text.as_bytes()).context("write pid file", &temporary)?;
+    rename(temporary.as_str(), path).context("rename pid file", path)
+}
+
+/// Removes a pid file of a launch that failed.
+pub(crate) fn remove(path: &str) {
+    let _ = unlink(path);
+}

@@ -1,0 +1,209 @@
+//! The state root: a directory with one directory a container.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, mkdirat, openat, unlinkat,
+};
+use rustix::io::Errno;
+use sys::Context;
+
+use crate::record::{self, Header, Record};
+use crate::state::{State, Status};
+use crate::{Container, Error};
+
+/// The socket that init listens on between `create` and `start`.
+pub(crate) const START: &str = "start";
+/// The container's seccomp filter, for `exec`.
+pub(crate) const FILTER: &str = "seccomp";
+
+/// The state root.
+#[derive(Debug)]
+pub struct Store {
+    root: OwnedFd,
+    path: String,
+}
+
+impl Store {
+    /// Opens the state root, made with mode 0700 if it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be made or opened.
+    pub fn open(path: &str) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = match openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                make_directories(path).context("mkdir", path)?;
+                openat(CWD, path, flags, Mode::empty())
+            }
+            result => result,
+        };
+        Ok(Self { root: root.context("open", path)?, path: path.to_string() })
+    }
+
+    pub(crate) fn root_fd(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// A container.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; a damaged record.
+    pub fn container(&self, id: &str) -> Result<Container, Error> {
+        spec::validate_id(id)?;
+        let directory = match self.directory(id) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Err(Error::NotFound),
+            Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
+        };
+        match record::read(directory.as_fd())? {
+            Some((header, record)) => Ok(self.assemble(directory, header, record)?),
+            // Without a record nothing else exists: what is there is a create that has just begun,
+            // or one that was killed before it did anything.
+            None => Err(Error::NotFound),
+        }
+    }
+
+    fn assemble(
+        &self,
+        directory: OwnedFd,
+        header: Header,
+        record: Record,
+    ) -> Result<Container, Error> {
+        let root = self.root.try_clone_fd()?;
+        Ok(Container { root, directory, header, record })
+    }
+
+    fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.root, id, flags, Mode::empty())
+    }
+
+    /// Makes a container's directory and locks it for as long as the descriptor lives. What a killed
+    /// `create` left without a record is taken over.
+    pub(crate) fn claim(&self, id: &str) -> Result<OwnedFd, Error> {
+        let object = || format!("{}/{id}", self.path);
+        // Twice: the second time after removing what was left behind.
+        for _ in 0..2 {
+            match mkdirat(&self.root, id, Mode::from_raw_mode(0o700)) {
+                Ok(()) => {
+                    let directory = self.directory(id).context("open", object())?;
+                    flock(&directory, FlockOperation::NonBlockingLockExclusive)
+                        .map_err(|_| Error::Exists)?;
+                    return Ok(directory);
+                }
+                Err(Errno::EXIST) => {
+                    let directory = self.directory(id).context("open", object())?;
+                    if is_locked(directory.as_fd()) || record::read(directory.as_fd())?.is_some() {
+                        return Err(Error::Exists);
+                    }
+                    self.remove(directory.as_fd(), id)?;
+                }
+                Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
+            }
+        }
+        Err(Error::Exists)
+    }
+
+    /// Removes a container's directory.
+    pub(crate) fn remove(&self, directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
+        Ok(remove(self.root.as_fd(), directory, id)?)
+    }
+
+    /// Removes what `create` left of a container without a record; `delete --force` calls this.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn sweep(&self, id: &str) -> Result<(), Error> {
+        spec::validate_id(id)?;
+        match self.directory(id) {
+            Ok(directory) if !is_locked(directory.as_fd()) => self.remove(directory.as_fd(), id),
+            _ => Ok(()),
+        }
+    }
+
+    /// All containers, by id. Those whose record cannot be read are left out.
+    ///
+    /// # Errors
+    /// If the state root cannot be read.
+    pub fn list(&self) -> Result<Vec<State>, Error> {
+        let mut names: Vec<String> = Vec::new();
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(&self.root, ".", flags, Mode::empty()).context("open", &self.path)?;
+        let mut entries = RawDir::new(root, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.context("getdents64", &self.path)?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if spec::validate_id(name).is_ok() {
+                names.push(name.to_string());
+            }
+        }
+        names.sort_unstable();
+        // A container that goes away while we look is no error.
+        Ok(names.iter().filter_map(|id| self.container(id).ok()?.state().ok()).collect())
+    }
+}
+
+/// Removes a container's directory, which holds files only.
+pub(crate) fn remove(
+    root: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    id: &str,
+) -> Result<(), sys::Error> {
+    // The record last: as long as it is there, the container can be found and deleted again.
+    for name in [START, FILTER, record::FILE] {
+        match unlinkat(directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
+        }
+    }
+    match unlinkat(root, id, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(sys::Error::new("rmdir", id, errno)),
+    }
+}
+
+/// Whether a command is at work on the container.
+pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
+    match flock(directory, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let _ = flock(directory, FlockOperation::Unlock);
+            false
+        }
+        Err(errno) => errno == Errno::AGAIN,
+    }
+}
+
+/// The path of a file in an open directory, short enough for a socket's address whatever the state
+/// root's own path is.
+pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
+}
+
+fn make_directories(path: &str) -> Result<(), Errno> {
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    for end in ends.chain([path.len()]) {
+        match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Duplicating descriptors, close-on-exec.
+pub(crate) trait TryClone {
+    /// Another descriptor of the same file.
+    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error>;
+}
+
+impl TryClone for OwnedFd {
+    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error> {
+        rustix::io::fcntl_dupfd_cloexec(self, 3).context("dup", "")
+    }
+}

@@ -1,0 +1,164 @@
+//! What passes between the two actors: one socket, few words.
+//!
+//! Init runs without asking. It says `Hooks` when its namespaces are there (only if someone waits for
+//! that), `Ready` when all that can fail before the program runs is done, and `Failed` wherever it
+//! stops. The host actor answers with one byte. When the socket closes by itself, init has become
+//! the container's process: every descriptor of ours is close-on-exec.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{Errno, read};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+use crate::init::Failure;
+
+/// Bytes of the longest message.
+const LONGEST: usize = 256;
+const HEADER: usize = 7;
+
+/// What init says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Message {
+    /// prestart and createRuntime hooks may run.
+    Hooks,
+    /// Everything up to `start` is done.
+    Ready,
+    /// A relay made init; its pidfd comes with the message.
+    Relayed,
+    /// A step failed.
+    Failed {
+        /// Its place in the plan's init list.
+        step: usize,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What exactly failed, in the words of init.
+        text: alloc::string::String,
+    },
+    /// The socket is closed.
+    Closed,
+}
+
+/// What the host actor says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// The id mappings are written.
+    Mapped = b'm' as isize,
+    /// The hooks have run.
+    HooksDone = b'h' as isize,
+    /// The new process is on record.
+    Commit = b'c' as isize,
+    /// Run the program (said by the `start` command).
+    Start = b's' as isize,
+}
+
+/// A connected pair: the host's end and init's.
+///
+/// # Errors
+/// Those of socketpair(2).
+pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Says one word to init.
+///
+/// # Errors
+/// EPIPE if init is gone.
+pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
+    send(fd, &[word as u8], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Waits for one word from the host actor.
+///
+/// # Errors
+/// EPIPE if it is gone, EPROTO for another word.
+pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
+    let mut byte = [0u8; 1];
+    loop {
+        match read(fd.as_fd(), &mut byte) {
+            Ok(0) => return Err(Errno::PIPE),
+            Ok(_) if byte == [word as u8] => return Ok(()),
+            Ok(_) => return Err(Errno::PROTO),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Says that init reached a point. Without allocation.
+///
+/// # Errors
+/// EPIPE if the host actor is gone.
+pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
+    let kind = match message {
+        Message::Hooks => b'H',
+        Message::Ready => b'R',
+        Message::Relayed => b'P',
+        Message::Failed { .. } | Message::Closed => return Err(Errno::INVAL),
+    };
+    send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Says that step number `step` failed. Without allocation; best effort.
+pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
+    let mut bytes = [0u8; LONGEST];
+    let text = failure.text();
+    let length = text.len().min(LONGEST - HEADER);
+    let (header, rest) = bytes.split_at_mut(HEADER);
+    let step = (step as u16).to_ne_bytes();
+    let errno = failure.errno.raw_os_error().to_ne_bytes();
+    let fields = core::iter::once(b'E').chain(step).chain(errno);
+    for (to, from) in header.iter_mut().zip(fields) {
+        *to = from;
+    }
+    for (to, from) in rest.iter_mut().zip(text) {
+        *to = *from;
+    }
+    let _ = send(fd, bytes.get(..HEADER + length).unwrap_or_default(), SendFlags::NOSIGNAL);
+}
+
+/// Waits for what init says next.
+///
+/// # Errors
+/// Those of read(2); EPROTO for what is no message.
+pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
+    let mut bytes = [0u8; LONGEST];
+    let length = loop {
+        match read(fd.as_fd(), &mut bytes) {
+            Err(Errno::INTR) => {}
+            // The other end closed with words of ours unread.
+            Err(Errno::CONNRESET) => break 0,
+            result => break result?,
+        }
+    };
+    match bytes.get(..length).unwrap_or_default() {
+        [] => Ok(Message::Closed),
+        [b'H'] => Ok(Message::Hooks),
+        [b'R'] => Ok(Message::Ready),
+        [b'P'] => Ok(Message::Relayed),
+        [b'E', s0, s1, e0, e1, e2, e3, text @ ..] => Ok(Message::Failed {
+            step: usize::from(u16::from_ne_bytes([*s0, *s1])),
+            errno: Errno::from_raw_os_error(i32::from_ne_bytes([*e0, *e1, *e2, *e3])),
+            text: alloc::string::String::from_utf8_lossy(text).into_owned(),
+        }),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_arrives_whole_and_the_end_is_seen() {
+        let (host, init) = pair().unwrap();
+        report(&init, 300, &Failure::new("fsopen", Errno::NODEV).with(b"unknown \"nofs\""));
+        announce(&init, &Message::Ready).unwrap();
+        let Message::Failed { step, errno, text } = listen(&host).unwrap() else { panic!() };
+        assert_eq!((step, errno), (300, Errno::NODEV));
+        assert_eq!(text, "fsopen: unknown \"nofs\"");
+        assert_eq!(listen(&host).unwrap(), Message::Ready);
+        say(&host, Word::Commit).unwrap();
+        assert_eq!(expect(&init, Word::Mapped), Err(Errno::PROTO));
+        drop(init);
+        assert_eq!(listen(&host).unwrap(), Message::Closed);
+    }
+}

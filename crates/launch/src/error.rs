@@ -1,0 +1,68 @@
+//! Why a launch failed, in words that name step, object and errno.
+
+use alloc::string::String;
+use core::fmt;
+use sys::Errno;
+
+/// Why a launch failed. Whatever it had made is gone when this is returned.
+#[derive(Debug)]
+pub enum Error {
+    /// A step of the host actor.
+    Host(sys::Error),
+    /// A step of init.
+    Init {
+        /// The step: name and object.
+        step: String,
+        /// What exactly failed.
+        detail: String,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The program to run is not there or may not be run.
+    Program {
+        /// In the words that engines look for.
+        text: String,
+        /// ENOENT, EACCES or another.
+        errno: Errno,
+    },
+    /// A hook.
+    Hook(String),
+    /// The cgroup.
+    Cgroup(cgroup::Error),
+    /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
+    Died(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(error) => write!(f, "unable to start container process: {error}"),
+            Self::Init { step, detail, errno } => {
+                f.write_str("unable to start container process: error during container init: ")?;
+                f.write_str(step)?;
+                if !detail.is_empty() {
+                    write!(f, ": {detail}")?;
+                }
+                write!(f, ": {}", sys::errno::describe(*errno))
+            }
+            Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
+            Self::Hook(text) => f.write_str(text),
+            Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
+            Self::Died(text) => write!(f, "unable to start container process: {text}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl From<cgroup::Error> for Error {
+    fn from(error: cgroup::Error) -> Self {
+        Self::Cgroup(error)
+    }
+}

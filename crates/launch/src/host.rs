@@ -1,0 +1,360 @@
+//! The host actor: prepares what init uses, makes init, and sees it through to its program.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use cgroup::Cgroup;
+use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Slot};
+use plan::{CgroupPlan, Plan};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
+use sys::Context;
+use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::mount::{MountAttr, mount_setattr};
+use trace::{Kind, Recorder};
+
+use crate::channel::{self, Message, Word};
+use crate::slots::Slots;
+use crate::{Error, hooks, init, relay};
+
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+
+/// What the caller does once init exists and before anything of the container runs.
+pub type OnBirth<'a> = dyn FnMut(&Child) -> Result<(), sys::Error> + 'a;
+
+/// A launch in progress.
+pub(crate) struct Host<'a> {
+    pub plan: &'a Plan,
+    pub slots: Slots,
+    pub recorder: Option<&'a Recorder>,
+    /// Where hooks run.
+    pub bundle: &'a CStr,
+    pub on_birth: &'a mut OnBirth<'a>,
+    /// Removed again when dropped, unless the launch succeeds.
+    pub cgroup: Option<Cgroup>,
+    pub channel: Option<OwnedFd>,
+    pub child: Option<Child>,
+    /// The namespace that children are born in when a PID namespace was entered.
+    pub own_pid_namespace: Option<OwnedFd>,
+}
+
+impl Host<'_> {
+    /// Runs the plan's host list.
+    pub(crate) fn run(&mut self) -> Result<(), Error> {
+        let plan = self.plan;
+        for (number, step) in plan.host.iter().enumerate() {
+            let start = self.recorder.map(|_| trace::now());
+            let result = self.step(step);
+            if let (Some(recorder), Some(start)) = (self.recorder, start) {
+                let kind = if step.waits() { Kind::Wait } else { Kind::Work };
+                let errno = if result.is_ok() { Ok(()) } else { Err(Errno::CANCELED) };
+                recorder.record(number, kind, start, errno);
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &HostStep) -> Result<(), Error> {
+        match step {
+            HostStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
+                .context("prctl", "PR_SET_DUMPABLE")?,
+            HostStep::OpenProc => self.slots.set(Slot::PROC, open_proc()?),
+            HostStep::CloneTree(tree) => self.slots.set(tree.slot, clone_tree(tree)?),
+            HostStep::CloneDevice { slot, path, file_type, major, minor } => {
+                self.slots.set(*slot, clone_device(path, *file_type, (*major, *minor))?);
+            }
+            HostStep::OpenNamespace { slot, path, .. } => {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                let fd = openat(CWD, path, flags, Mode::empty())
+                    .context("open namespace", path.to_string_lossy())?;
+                self.slots.set(*slot, fd);
+            }
+            HostStep::ConnectConsole { path } => self.slots.set(Slot::CONSOLE, connect(path)?),
+            HostStep::CreateCgroup => self.enter_cgroup()?,
+            HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
+            HostStep::Clone { flags, relay } => self.clone_init(*flags, *relay)?,
+            HostStep::MapIds(maps) => self.map_ids(maps)?,
+            HostStep::LimitResources(limits) => self.limit_resources(limits)?,
+            HostStep::AdjustOomScore(score) => {
+                self.write_proc("oom_score_adj", &score.to_string())?
+            }
+            HostStep::RecordBirth => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                (self.on_birth)(child)?;
+            }
+            HostStep::RunHooks => self.run_hooks()?,
+            HostStep::AwaitReady => self.await_message(&Message::Ready)?,
+            HostStep::Commit => self.say(Word::Commit)?,
+            HostStep::AwaitExec => self.await_message(&Message::Closed)?,
+        }
+        Ok(())
+    }
+
+    fn enter_cgroup(&mut self) -> Result<(), Error> {
+        self.cgroup = match &self.plan.cgroup {
+            None => None,
+            Some(CgroupPlan::Create { location, resources }) => {
+                Some(Cgroup::create(location, resources, None)?)
+            }
+            Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
+        };
+        Ok(())
+    }
+
+    /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.
+    fn enter_pid_namespace(&mut self, slot: Slot) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let own = openat(CWD, c"/proc/self/ns/pid", flags, Mode::empty())
+            .context("open", "/proc/self/ns/pid")?;
+        let target = self.slots.get(slot).ok_or_else(no_child)?;
+        let result = match slot {
+            Slot::CONTAINER => sys::ns::join_process(target, CloneFlags::NEWPID),
+            _ => sys::ns::join(target, CloneFlags::NEWPID),
+        };
+        result.context("setns", "pid namespace")?;
+        self.own_pid_namespace = Some(own);
+        Ok(())
+    }
+
+    fn clone_init(&mut self, flags: CloneFlags, relay: Option<Slot>) -> Result<(), Error> {
+        let (ours, theirs) = channel::pair().context("socketpair", "")?;
+        let procs = match &self.cgroup {
+            Some(cgroup) => cgroup.procs_fds()?,
+            None => Vec::new(),
+        };
+        let born_in = self.cgroup.as_ref().and_then(Cgroup::dir_fd);
+        let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
+        // SAFETY: the process has one thread.
+        let clone = unsafe { clone3(at_birth, born_in) };
+        match clone.context("clone3", format!("{at_birth:?}"))? {
+            Clone::Child => {
+                // Were the host's end open here too, its closing would go unseen.
+                drop(ours);
+                if let Some(slot) = relay {
+                    relay::pass_on(self.slots.get(slot), flags, &theirs);
+                }
+                init::run(self.plan, &self.slots, &procs, theirs, self.recorder)
+            }
+            Clone::Parent(child) => {
+                drop(theirs);
+                self.child = Some(match relay {
+                    None => child,
+                    Some(_) => self.receive_init(child, &ours)?,
+                });
+                self.channel = Some(ours);
+            }
+        }
+        if let Some(own) = self.own_pid_namespace.take() {
+            sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
+        }
+        Ok(())
+    }
+
+    /// Takes init from the relay, which then ends.
+    fn receive_init(&self, relay: Child, channel: &OwnedFd) -> Result<Child, Error> {
+        let received = relay::receive(channel, self.slots.get(Slot::PROC));
+        let _ = hooks::wait(&relay.pidfd);
+        match received {
+            Ok(child) => Ok(child),
+            Err(relay::Refused::Failed(step, errno)) => {
+                Err(Error::Init { step: step.into(), detail: String::new(), errno })
+            }
+            Err(relay::Refused::System(error)) => Err(error.into()),
+        }
+    }
+
+    fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {
+        self.write_proc("uid_map", &maps.uid_map)?;
+        self.write_proc("gid_map", &maps.gid_map)?;
+        self.say(Word::Mapped)
+    }
+
+    /// Writes a file of init's directory in the verified procfs.
+    fn write_proc(&self, name: &str, text: &str) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = format!("{}/{name}", child.pid.as_raw_nonzero());
+        sys::fs::write_at(proc, path.as_str(), text.as_bytes())
+            .context("write", format!("/proc/{path} ({})", text.trim_end()))?;
+        Ok(())
+    }
+
+    fn limit_resources(&self, limits: &[Limit]) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        for limit in limits {
+            let value = Rlimit { current: limit.soft, maximum: limit.hard };
+            prlimit(Some(child.pid), limit.resource, value).map_err(|errno| {
+                let hint = match errno {
+                    Errno::PERM => " (raising a hard limit takes CAP_SYS_RESOURCE)",
+                    _ => "",
+                };
+                let object = format!(
+                    "{:?} soft {:?} hard {:?}{hint}",
+                    limit.resource, limit.soft, limit.hard
+                );
+                sys::Error::new("error setting rlimits", object, errno)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn run_hooks(&self) -> Result<(), Error> {
+        self.await_message(&Message::Hooks)?;
+        let pid = self.child.as_ref().map_or(0, |child| child.pid.as_raw_nonzero().get());
+        for kind in &self.plan.runtime_hooks {
+            hooks::run_all(kind, &self.plan.state, "creating", pid, Some(self.bundle))
+                .map_err(|failed| Error::Hook(failed.describe(kind)))?;
+        }
+        self.say(Word::HooksDone)
+    }
+
+    fn say(&self, word: Word) -> Result<(), Error> {
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        match channel::say(channel, word) {
+            Ok(()) => Ok(()),
+            // Init is gone; it may have said why.
+            Err(Errno::PIPE) => self.await_message(&Message::Closed).and(Err(self.death())),
+            Err(errno) => Err(sys::Error::new("send", "init", errno).into()),
+        }
+    }
+
+    fn await_message(&self, expected: &Message) -> Result<(), Error> {
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        match channel::listen(channel).context("read", "init")? {
+            message if message == *expected => Ok(()),
+            Message::Failed { step, errno, text } => Err(self.failed_step(step, errno, text)),
+            Message::Closed => Err(self.death()),
+            other => {
+                let object = format!("{other:?} instead of {expected:?}");
+                Err(sys::Error::new("read", object, Errno::PROTO).into())
+            }
+        }
+    }
+
+    /// The error of a step of init.
+    fn failed_step(&self, step: usize, errno: Errno, detail: String) -> Error {
+        describe_failure(self.plan.init.get(step), errno, detail)
+    }
+
+    /// How init ended, when it did not say.
+    fn death(&self) -> Error {
+        let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
+        let signal = status.and_then(|status| status.terminating_signal());
+        Error::Died(match signal {
+            Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
+                .to_string(),
+            Some(signal) => format!("container init was killed by signal {signal}"),
+            None => "container init ended unexpectedly".to_string(),
+        })
+    }
+}
+
+/// Puts a failure of init into words.
+pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: String) -> Error {
+    let reason = sys::errno::describe(errno);
+    match step {
+        Some(InitStep::FindProgram { name, searched, .. }) => {
+            let text = match (searched, errno) {
+                (true, Errno::NOENT) => {
+                    format!("exec: {name:?}: executable file not found in $PATH")
+                }
+                (false, Errno::NOENT | Errno::NOTDIR) => {
+                    format!("exec: {name:?}: stat {name}: {reason}")
+                }
+                _ => format!("exec: {name:?}: {reason}"),
+            };
+            Error::Program { text, errno }
+        }
+        Some(InitStep::Exec { argv, .. }) => {
+            let program = argv.iter().next().map(CStr::to_string_lossy).unwrap_or_default();
+            Error::Program { text: format!("exec {program}: {reason}"), errno }
+        }
+        Some(InitStep::RunHooks(_)) => Error::Hook(detail),
+        Some(step) => {
+            let label = step.label();
+            let object = label.object;
+            let step = if object.is_empty() {
+                label.name.to_string()
+            } else {
+                format!("{} {object}", label.name)
+            };
+            Error::Init { step, detail, errno }
+        }
+        None => Error::Init { step: "unknown step".into(), detail, errno },
+    }
+}
+
+fn no_child() -> sys::Error {
+    sys::Error::new("launch", "steps out of order", Errno::CHILD)
+}
+
+/// The host's procfs, verified: type of the filesystem and inode of its root, so that a bind over
+/// /proc cannot catch our writes.
+fn open_proc() -> Result<OwnedFd, sys::Error> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = openat(CWD, c"/proc", flags, Mode::empty()).context("open", "/proc")?;
+    let kind = fstatfs(&fd).context("fstatfs", "/proc")?.f_type as i64;
+    let inode = fstat(&fd).context("fstat", "/proc")?.st_ino;
+    if kind == PROC_SUPER_MAGIC && inode == 1 {
+        return Ok(fd);
+    }
+    Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
+}
+
+fn clone_tree(tree: &CloneTree) -> Result<OwnedFd, sys::Error> {
+    let object = || tree.source.to_string_lossy();
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if tree.recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    let fd = open_tree(CWD, &tree.source, flags).context("open_tree", object())?;
+    let propagation = MountAttr { propagation: tree.attr.propagation, ..MountAttr::default() };
+    let own = MountAttr { propagation: 0, ..tree.attr };
+    for (attr, recursive) in
+        [(propagation, tree.recursive), (own, false), (tree.recursive_attr, true)]
+    {
+        if !attr.is_empty() {
+            mount_setattr(fd.as_fd(), recursive, &attr).context("mount_setattr", object())?;
+        }
+    }
+    Ok(fd)
+}
+
+/// A device node of the host as a detached mount, verified after it was taken.
+fn clone_device(
+    path: &CStr,
+    file_type: u32,
+    (major, minor): (u32, u32),
+) -> Result<OwnedFd, sys::Error> {
+    let object = || path.to_string_lossy();
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let fd = open_tree(CWD, path, flags).context("open_tree", object())?;
+    let stat = fstat(&fd).context("fstat", object())?;
+    let same = FileType::from_raw_mode(stat.st_mode) == FileType::from_raw_mode(file_type)
+        && (file_type == FileType::Fifo.as_raw_mode() || stat.st_rdev == makedev(major, minor));
+    if same {
+        return Ok(fd);
+    }
+    Err(sys::Error::new("open device", format!("{} ({major}:{minor})", object()), Errno::NODEV))
+}
+
+fn connect(path: &CStr) -> Result<OwnedFd, sys::Error> {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+    };
+    let object = || path.to_string_lossy();
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .context("socket", object())?;
+    let address = SocketAddrUnix::new(path).context("connect", object())?;
+    connect(&socket, &address).context("connect", object())?;
+    Ok(socket)
+}
+
+/// A descriptor of another process's that is borrowed for a call.
+pub(crate) type Borrowed<'a> = Option<BorrowedFd<'a>>;

@@ -1,0 +1,70 @@
+//! The container's terminal.
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{FileType, OFlags, Uid, fstat, fstatfs, makedev};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::failure::{Failure, Op};
+use super::mounts::attach;
+use super::root::Root;
+
+const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
+
+/// Opens a pair in the container's devpts, sends the master to the console socket, and makes the
+/// other end the controlling terminal on 0, 1 and 2. The peer comes from the master itself, not from
+/// a path the container could have put something else at (CVE-2025-52565).
+pub(crate) fn open(
+    root: &Root<'_>,
+    socket: BorrowedFd<'_>,
+    size: Option<(u16, u16)>,
+    uid: u32,
+    bind: bool,
+) -> Result<(), Failure> {
+    let master = root.open(c"dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY)?;
+    verify(master.as_fd())?;
+    unlockpt(&master).op("ioctl TIOCSPTLCK")?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let peer = ioctl_tiocgptpeer(&master, flags).op("ioctl TIOCGPTPEER")?;
+    rustix::fs::fchown(&peer, Some(Uid::from_raw(uid)), None).op("fchown")?;
+    if let Some((rows, columns)) = size {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&peer, size).op("ioctl TIOCSWINSZ")?;
+    }
+    send(socket, master.as_fd())?;
+    if bind {
+        let place = root.file(c"dev/console")?;
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        attach(open_tree(&peer, c"", flags).op("open_tree")?, place)?;
+    }
+    rustix::process::ioctl_tiocsctty(&peer).op("ioctl TIOCSCTTY")?;
+    rustix::stdio::dup2_stdin(&peer)
+        .and_then(|()| rustix::stdio::dup2_stdout(&peer))
+        .and_then(|()| rustix::stdio::dup2_stderr(&peer))
+        .op("dup2")
+}
+
+/// The multiplexer must be one: character device 5:2 on a devpts.
+fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
+    let stat = fstat(master).op("fstat")?;
+    let filesystem = fstatfs(master).op("fstatfs")?;
+    let genuine = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && stat.st_rdev == makedev(5, 2)
+        && filesystem.f_type as i64 == DEVPTS_SUPER_MAGIC;
+    if genuine { Ok(()) } else { Err(Failure::new("/dev/pts/ptmx is not a ptmx", Errno::NODEV)) }
+}
+
+/// Sends the master with SCM_RIGHTS; the name goes along as runc's does.
+fn send(socket: BorrowedFd<'_>, master: BorrowedFd<'_>) -> Result<(), Failure> {
+    let fds = [master];
+    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let name = rustix::io::IoSlice::new(b"/dev/ptmx");
+    sendmsg(socket, &[name], &mut control, SendFlags::NOSIGNAL).map(drop).op("sendmsg")
+}

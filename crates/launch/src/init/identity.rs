@@ -1,0 +1,142 @@
+//! Who the process is and what it may.
+
+use core::ffi::CStr;
+
+use plan::step::Capabilities;
+use rustix::fs::{Gid, Uid};
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities as capset, set_keep_capabilities,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+use super::Init;
+use super::failure::{Failure, Op};
+
+/// uid 0 and gid 0 of the user namespace, so that what is made belongs to its root.
+pub(crate) fn become_root() -> Result<(), Failure> {
+    set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).op("setresgid")?;
+    set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).op("setresuid")
+}
+
+/// A session keyring of the container's own, if the kernel has keys.
+pub(crate) fn join_keyring(name: &CStr) -> Result<(), Failure> {
+    match sys::keyring::join_session(name) {
+        Ok(key) => {
+            // Best effort, as in runc: the key may be gone or not ours in a nested container.
+            let _ = sys::keyring::allow_owner_search(key);
+            Ok(())
+        }
+        Err(Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(Failure::new("keyctl KEYCTL_JOIN_SESSION_KEYRING", errno)),
+    }
+}
+
+/// Drops capabilities from the bounding set.
+pub(crate) fn limit_capabilities(drop: u64) -> Result<(), Failure> {
+    for bit in 0..u64::BITS {
+        if drop >> bit & 1 == 0 {
+            continue;
+        }
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
+            // Beyond the last one the kernel knows.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(Failure::new("prctl PR_CAPBSET_DROP", errno)),
+        }
+    }
+    Ok(())
+}
+
+/// The working directory must lie inside the root: one outside has no name here (CVE-2024-21626).
+pub(crate) fn verify_directory() -> Result<(), Failure> {
+    if sys::fs::working_directory_is_reachable().op("getcwd")? {
+        return Ok(());
+    }
+    Err(Failure::new(
+        "current working directory is outside of container mount namespace root -- possible \
+         container breakout detected",
+        Errno::ACCESS,
+    ))
+}
+
+/// Sets effective, permitted and inheritable, and raises the ambient ones.
+pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
+    capset(
+        None,
+        CapabilitySets {
+            effective: CapabilitySet::from_bits_retain(sets.effective),
+            permitted: CapabilitySet::from_bits_retain(sets.permitted),
+            inheritable: CapabilitySet::from_bits_retain(sets.inheritable),
+        },
+    )
+    .op("capset")?;
+    for bit in (0..u64::BITS).filter(|bit| sets.ambient >> bit & 1 == 1) {
+        // The kernel wants it permitted and inheritable; where it is not, the rest still holds (runc
+        // warns and goes on).
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        let _ = configure_capability_in_ambient_set(capability, true);
+    }
+    Ok(())
+}
+
+impl Init<'_> {
+    /// As root first, who may enter what the user may not (a bind of the caller's own directory);
+    /// where root may not (a root-squashing NFS), later as the user.
+    pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
+        match rustix::process::chdir(path) {
+            Err(Errno::ACCESS | Errno::PERM) => {
+                self.cwd_denied = true;
+                Ok(())
+            }
+            result => result.op("chdir"),
+        }
+    }
+
+    /// Groups before user, since root's power to change them goes with the user; capabilities stay
+    /// until [`set_capabilities`].
+    pub(super) fn change_user(
+        &mut self,
+        uid: u32,
+        gid: u32,
+        groups: Option<&[u32]>,
+    ) -> Result<(), Failure> {
+        own_standard_streams(uid);
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
+        if let Some(groups) = groups {
+            // NGROUPS_MAX is 65536; what engines give fits the stack by far.
+            let mut list = [Gid::ROOT; 1024];
+            let room = list.get_mut(..groups.len());
+            let room = room.ok_or(Failure::new("setgroups", Errno::INVAL))?;
+            for (to, from) in room.iter_mut().zip(groups) {
+                *to = Gid::from_raw(*from);
+            }
+            set_thread_groups(room).op("setgroups")?;
+        }
+        set_thread_res_gid(group, group, group).op("setresgid")?;
+        set_thread_res_uid(user, user, user).op("setresuid")?;
+        set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
+        if !self.cwd_denied {
+            return Ok(());
+        }
+        let path = self.plan.init.iter().find_map(|step| match step {
+            plan::step::InitStep::ChangeDirectory { path } => Some(path),
+            _ => None,
+        });
+        path.map_or(Ok(()), |path| rustix::process::chdir(path).op("chdir"))
+    }
+}
+
+/// Gives pipes and terminals on 0, 1 and 2 to the user, who could not reopen /dev/stdout otherwise.
+/// /dev/null is everybody's; what cannot be given stays, as in runc.
+fn own_standard_streams(uid: u32) {
+    for stream in [sys::stdio::stdin(), sys::stdio::stdout(), sys::stdio::stderr()] {
+        let Ok(stat) = rustix::fs::fstat(stream) else { continue };
+        let null = rustix::fs::makedev(1, 3);
+        if stat.st_uid != uid && stat.st_rdev != null {
+            let _ = rustix::fs::fchown(stream, Some(Uid::from_raw(uid)), None);
+        }
+    }
+}

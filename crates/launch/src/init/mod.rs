@@ -1,0 +1,270 @@
+//! The init actor: runs its steps and becomes the container's process.
+//!
+//! Between clone and exec there are only system calls: no allocation, no parsing of configuration, no
+//! decision that the plan could have taken. A step that fails ends it; the host actor hears why.
+
+mod console;
+mod copy_up;
+mod devices;
+mod failure;
+mod identity;
+mod mounts;
+mod program;
+mod protect;
+mod root;
+
+use plan::Plan;
+use plan::step::{InitStep, Slot};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use trace::{Kind, Recorder};
+
+use crate::channel::{self, Message, Word};
+use crate::slots::Slots;
+pub use failure::Failure;
+use failure::Op;
+use root::Root;
+
+/// What init carries from step to step.
+pub(crate) struct Init<'a> {
+    plan: &'a Plan,
+    slots: &'a Slots,
+    /// The host actor; closed once `start` is awaited.
+    channel: Option<OwnedFd>,
+    /// The `start` command, once it came.
+    starter: Option<OwnedFd>,
+    /// cgroup.procs of the v1 hierarchies.
+    procs: &'a [OwnedFd],
+    /// A working directory that root may not enter, to be tried again as the user.
+    cwd_denied: bool,
+    /// Something that covers files, and something that covers directories, once attached.
+    file_mask: Option<OwnedFd>,
+    directory_mask: Option<OwnedFd>,
+    /// Index into the candidates of FindProgram.
+    program: usize,
+}
+
+/// Runs the plan's init list. Never returns.
+pub(crate) fn run(
+    plan: &Plan,
+    slots: &Slots,
+    procs: &[OwnedFd],
+    channel: OwnedFd,
+    recorder: Option<&Recorder>,
+) -> ! {
+    if let Some(recorder) = recorder {
+        recorder.become_init();
+    }
+    let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
+    // Modes given to mkdir and mknod are meant as they are; SetUmask comes before the program.
+    rustix::process::umask(Mode::empty());
+    let mut init = Init {
+        plan,
+        slots,
+        channel: Some(channel),
+        starter: None,
+        procs,
+        cwd_denied: false,
+        file_mask: None,
+        directory_mask: None,
+        program: 0,
+    };
+    for (number, step) in plan.init.iter().enumerate() {
+        let start = recorder.map(|_| trace::now());
+        let result = init.step(step);
+        if let (Some(recorder), Some(start)) = (recorder, start) {
+            let kind = if step.waits() { Kind::Wait } else { Kind::Work };
+            let errno = result.as_ref().map_err(|failure| failure.errno).copied();
+            recorder.record(number, kind, start, errno);
+        }
+        if let Err(failure) = result {
+            let listener = init.starter.as_ref().or(init.channel.as_ref());
+            if let Some(listener) = listener {
+                channel::report(listener, number, &failure);
+            }
+            break;
+        }
+    }
+    sys::start::exit(1)
+}
+
+impl Init<'_> {
+    fn step(&mut self, step: &InitStep) -> Result<(), Failure> {
+        match step {
+            InitStep::JoinCgroups => self.join_cgroups(),
+            InitStep::JoinNamespace { slot, kind } => {
+                sys::ns::join(self.fd(*slot)?, *kind).op("setns")
+            }
+            InitStep::JoinProcess { slot, kinds } => {
+                sys::ns::join_process(self.fd(*slot)?, *kinds).op("setns")
+            }
+            InitStep::AwaitMappings => self.expect(Word::Mapped),
+            InitStep::BecomeRoot => identity::become_root(),
+            InitStep::UnshareCgroup => {
+                sys::ns::unshare(sys::clone::CloneFlags::NEWCGROUP).op("unshare")
+            }
+            InitStep::JoinKeyring { name } => identity::join_keyring(name),
+            InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
+            InitStep::LoopbackUp => sys::net::loopback_up().op("ioctl SIOCSIFFLAGS lo"),
+            InitStep::SetHostname(name) => {
+                rustix::system::sethostname(name.as_bytes()).op("sethostname")
+            }
+            InitStep::SetDomainname(name) => {
+                rustix::system::setdomainname(name.as_bytes()).op("setdomainname")
+            }
+            InitStep::DetachPropagation => mounts::detach_propagation(),
+            InitStep::AttachRoot { path } => mounts::attach_root(self.fd(Slot::ROOT)?, path),
+            InitStep::AttachTree { slot, target } => {
+                mounts::attach_tree(&self.root()?, self.fd(*slot)?, target)
+            }
+            InitStep::MountFs(mount) => mounts::mount_fs(&self.root()?, mount),
+            InitStep::MakeDevices { directory, nodes } => {
+                devices::make(&self.root()?, directory, nodes)
+            }
+            InitStep::MakeLink { directory, name, text, replace, only_if } => {
+                if let Some(wanted) = only_if
+                    && rustix::fs::statat(
+                        self.fd(Slot::PROC)?,
+                        wanted,
+                        rustix::fs::AtFlags::empty(),
+                    )
+                    .is_err()
+                {
+                    return Ok(());
+                }
+                devices::link(&self.root()?, directory, name, text, *replace)
+            }
+            InitStep::MakeDirectory { path } => self.root()?.make_directories(path).map(drop),
+            InitStep::AwaitHooks => {
+                self.announce(&Message::Hooks)?;
+                self.expect(Word::HooksDone)
+            }
+            InitStep::RunHooks(hooks) => self.run_hooks(hooks),
+            InitStep::PivotRoot => mounts::pivot_root(self.fd(Slot::ROOT)?),
+            InitStep::ChangeRoot => mounts::change_root(self.fd(Slot::ROOT)?),
+            InitStep::OpenConsole { size, uid, bind } => {
+                console::open(&self.root()?, self.fd(Slot::CONSOLE)?, *size, *uid, *bind)
+            }
+            InitStep::SetMountAttr { path, attr } => {
+                let place = self.root()?.open(path, OFlags::PATH)?;
+                sys::mount::mount_setattr(place.as_fd(), false, attr).op("mount_setattr")
+            }
+            InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
+            InitStep::MaskPath { path } => self.mask(path),
+            InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
+            InitStep::SetUmask(mask) => {
+                rustix::process::umask(Mode::from_raw_mode(*mask));
+                Ok(())
+            }
+            InitStep::LimitCapabilities { drop } => identity::limit_capabilities(*drop),
+            InitStep::ChangeDirectory { path } => self.change_directory(path),
+            InitStep::ChangeUser { uid, gid, groups } => {
+                self.change_user(*uid, *gid, groups.as_deref())
+            }
+            InitStep::VerifyDirectory => identity::verify_directory(),
+            InitStep::SetCapabilities(sets) => identity::set_capabilities(sets),
+            InitStep::NoNewPrivileges => {
+                rustix::thread::set_no_new_privs(true).op("prctl PR_SET_NO_NEW_PRIVS")
+            }
+            InitStep::FindProgram { candidates, .. } => {
+                self.program = program::find(candidates)?;
+                Ok(())
+            }
+            InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
+            InitStep::AwaitCommit => {
+                self.announce(&Message::Ready)?;
+                self.expect(Word::Commit)
+            }
+            InitStep::AwaitStart => self.await_start(),
+            InitStep::LoadSeccomp { filter, flags } => {
+                sys::seccomp::load(filter, *flags).op("seccomp")
+            }
+            InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
+        }
+    }
+
+    /// The descriptor in a slot.
+    fn fd(&self, slot: Slot) -> Result<BorrowedFd<'_>, Failure> {
+        self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
+    }
+
+    /// The container's root: the tree being assembled, or `/` where an existing container was joined.
+    fn root(&self) -> Result<Root<'_>, Failure> {
+        Ok(Root::new(self.slots.get(Slot::ROOT).unwrap_or(rustix::fs::CWD)))
+    }
+
+    fn announce(&self, message: &Message) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::announce(channel, message).op("channel")
+    }
+
+    fn expect(&self, word: Word) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::expect(channel, word).op("channel")
+    }
+
+    /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts.
+    fn join_cgroups(&self) -> Result<(), Failure> {
+        for procs in self.procs {
+            rustix::io::write(procs, b"0").map(drop).op("write cgroup.procs")?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the `start` command. A connection alone is no start: `state` probes so whether
+    /// someone waits here.
+    fn await_start(&mut self) -> Result<(), Failure> {
+        self.channel = None;
+        loop {
+            let listener = self.fd(Slot::START)?;
+            let starter = match accept_with(listener, SocketFlags::CLOEXEC) {
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                result => result.op("accept")?,
+            };
+            if channel::expect(&starter, Word::Start).is_ok() {
+                self.starter = Some(starter);
+                return Ok(());
+            }
+        }
+    }
+
+    fn run_hooks(&self, hooks: &plan::step::Hooks) -> Result<(), Failure> {
+        let status = if hooks.kind == "startContainer" { "created" } else { "creating" };
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        crate::hooks::run_all(hooks, &self.plan.state, status, pid, None)
+            .map_err(|failed| Failure::of_hook(hooks, &failed))
+    }
+
+    /// Writes below /proc/sys through the procfs that the host actor verified, never through the
+    /// container's own (CVE-2025-52881).
+    fn write_sysctl(&self, path: &core::ffi::CStr, value: &str) -> Result<(), Failure> {
+        let file = openat2(
+            self.fd(Slot::PROC)?,
+            path,
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS,
+        )
+        .op("openat2")?;
+        rustix::io::write(file, value.as_bytes()).map(drop).op("write")
+    }
+
+    fn exec(
+        &self,
+        argv: &sys::exec::StringArray,
+        envp: &sys::exec::StringArray,
+        home_of: Option<u32>,
+    ) -> Result<(), Failure> {
+        let candidates = self.plan.init.iter().find_map(|step| match step {
+            InitStep::FindProgram { candidates, .. } => Some(candidates),
+            _ => None,
+        });
+        let program = candidates.and_then(|candidates| candidates.get(self.program));
+        let program = program.ok_or(Failure::new("exec", Errno::NOENT))?;
+        let mut buffer = [0u8; program::LONGEST_HOME];
+        let home = home_of.map(|uid| program::home(uid, &mut buffer));
+        Err(Failure::new("exec", sys::exec::execve(program, argv, envp, home)))
+    }
+}

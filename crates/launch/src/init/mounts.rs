@@ -1,0 +1,132 @@
+//! Mounts: made detached with their final attributes, then attached by descriptor.
+
+use core::ffi::CStr;
+
+use plan::step::{MountFs, Target};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
+    move_mount, unmount,
+};
+use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
+
+use super::copy_up::copy_up;
+use super::failure::{Failure, Op};
+use super::root::{Root, is_directory};
+
+/// Turns every mount of the copied table into a slave: the host's later mounts arrive, ours stay.
+pub(crate) fn detach_propagation() -> Result<(), Failure> {
+    mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .op("mount MS_SLAVE|MS_REC /")
+}
+
+/// Puts the root filesystem's tree where hooks expect it, and stands in it.
+pub(crate) fn attach_root(tree: BorrowedFd<'_>, path: &CStr) -> Result<(), Failure> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(tree, c"", CWD, path, flags).op("move_mount")?;
+    rustix::process::fchdir(tree).op("fchdir")
+}
+
+/// Attaches a detached mount to an open place.
+pub(crate) fn attach(tree: impl AsFd, place: impl AsFd) -> Result<(), Failure> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, c"", place, c"", flags).op("move_mount")
+}
+
+/// Attaches a tree that the host actor took; the place becomes what the tree's root is.
+pub(crate) fn attach_tree(
+    root: &Root<'_>,
+    tree: BorrowedFd<'_>,
+    target: &Target,
+) -> Result<(), Failure> {
+    let place = root.target(target, is_directory(tree)?)?;
+    attach(tree, place)
+}
+
+/// Makes a filesystem and attaches it.
+pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs) -> Result<(), Failure> {
+    if let Some(data) = &step.oversized {
+        return mount_oversized(root, step, data);
+    }
+    let context = fsopen(&step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
+    let configured = configure(context.as_fd(), step);
+    let result = configured.and_then(|()| {
+        fsmount(
+            context.as_fd(),
+            FsMountFlags::FSMOUNT_CLOEXEC,
+            MountAttrFlags::from_bits_retain(step.attr.set as u32),
+        )
+        .op("fsmount")
+    });
+    let tree = result.map_err(|failure| with_kernel_log(failure, context.as_fd()))?;
+    if step.attr.propagation != 0 {
+        let attr = MountAttr { propagation: step.attr.propagation, ..MountAttr::default() };
+        mount_setattr(tree.as_fd(), false, &attr).op("mount_setattr")?;
+    }
+    let place = root.target(&step.target, true)?;
+    if step.copy_up {
+        copy_up(root, &step.target, tree.as_fd())?;
+    }
+    attach(tree, place)
+}
+
+fn configure(context: BorrowedFd<'_>, step: &MountFs) -> Result<(), Failure> {
+    fsconfig_set_string(context, c"source", &step.source).op("fsconfig source")?;
+    for (key, value) in &step.parameters {
+        match value {
+            Some(value) => fsconfig_set_string(context, key, value),
+            None => fsconfig_set_flag(context, key),
+        }
+        .map_err(|errno| Failure::new("fsconfig", errno).with(key.to_bytes()))?;
+    }
+    fsconfig_create(context).op("fsconfig create")
+}
+
+/// The kernel says what it did not like on the context's descriptor: "e tmpfs: Bad value for 'size'".
+fn with_kernel_log(failure: Failure, context: BorrowedFd<'_>) -> Failure {
+    let mut text = [0u8; 160];
+    match rustix::io::read(context, &mut text) {
+        Ok(length) if length > 2 => failure.with(text.get(2..length).unwrap_or_default()),
+        _ => failure,
+    }
+}
+
+/// mount(2), for option strings that fsconfig(2) cannot take; by descriptor all the same: the place
+/// is made the working directory, and mounted over as `.`.
+fn mount_oversized(root: &Root<'_>, step: &MountFs, data: &CStr) -> Result<(), Failure> {
+    let place = root.target(&step.target, true)?;
+    rustix::process::fchdir(&place).op("fchdir")?;
+    let mut flags = MountFlags::empty();
+    for (attr, flag) in [
+        (sys::mount::attr::RDONLY, MountFlags::RDONLY),
+        (sys::mount::attr::NOSUID, MountFlags::NOSUID),
+        (sys::mount::attr::NODEV, MountFlags::NODEV),
+        (sys::mount::attr::NOEXEC, MountFlags::NOEXEC),
+    ] {
+        if step.attr.set & attr != 0 {
+            flags |= flag;
+        }
+    }
+    mount(&step.source, c".", &step.kind, flags, data).op("mount")?;
+    let top = root.open(c"", rustix::fs::OFlags::PATH)?;
+    rustix::process::fchdir(top).op("fchdir")
+}
+
+/// pivot_root(2) onto itself: the old root ends up below the new one, whence it is detached with all
+/// its mounts. Nothing of the host stays reachable.
+pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
+    rustix::process::fchdir(tree).op("fchdir")?;
+    rustix::process::pivot_root(c".", c".").op("pivot_root")?;
+    unmount(c".", UnmountFlags::DETACH).op("umount2 old root")?;
+    rustix::process::chdir(c"/").op("chdir /")
+}
+
+/// For a root that pivot_root(2) cannot leave (initramfs): moved over `/`, then chroot(2).
+pub(crate) fn change_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
+    rustix::process::fchdir(tree).op("fchdir")?;
+    rustix::mount::mount_move(c".", c"/").op("mount MS_MOVE")?;
+    rustix::process::chroot(c".").op("chroot")?;
+    rustix::process::chdir(c"/").op("chdir /")
+}

@@ -1,0 +1,75 @@
+//! Masked and read-only paths.
+//!
+//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The
+//! first of each is attached, the others are copies of it, so that a hundred masked per-CPU
+//! directories make one superblock (runc issue 5262).
+
+use core::ffi::CStr;
+
+use plan::step::Slot;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag, fsmount, fsopen,
+    open_tree,
+};
+use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr};
+
+use super::Init;
+use super::failure::{Failure, Op};
+use super::mounts::attach;
+use super::root::{Root, is_directory};
+
+fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(fd, c"", flags).op("open_tree")
+}
+
+impl Init<'_> {
+    /// Covers a path so that it reads as nothing; one that is not there needs no cover.
+    pub(super) fn mask(&mut self, path: &CStr) -> Result<(), Failure> {
+        let Some(place) = self.root()?.find(path)? else { return Ok(()) };
+        if is_directory(&place)? {
+            let cover = match &self.directory_mask {
+                Some(first) => clone_mount(first, false)?,
+                None => empty_directory()?,
+            };
+            attach(&cover, place)?;
+            self.directory_mask.get_or_insert(cover);
+        } else {
+            match &self.file_mask {
+                Some(first) => attach(clone_mount(first, false)?, place)?,
+                None => {
+                    // The host actor took it from the host and verified it (CVE-2025-31133).
+                    let null = self.fd(Slot::NULL)?;
+                    attach(null, place)?;
+                    self.file_mask = Some(rustix::io::fcntl_dupfd_cloexec(null, 3).op("dup")?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn empty_directory() -> Result<OwnedFd, Failure> {
+    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
+    fsconfig_set_flag(&context, c"ro").op("fsconfig")?;
+    fsconfig_create(&context).op("fsconfig create")?;
+    let attributes = MountAttrFlags::from_bits_retain(attr::RDONLY as u32);
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
+}
+
+/// Makes a path read-only by binding it over itself; one that is not there needs nothing.
+pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
+    let Some(place) = root.find(path)? else { return Ok(()) };
+    let tree = clone_mount(&place, true)?;
+    let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    // Attached before anything can fail: a detached mount that is dropped waits for RCU.
+    let changed = mount_setattr(tree.as_fd(), false, &readonly).op("mount_setattr");
+    attach(&tree, &place)?;
+    changed
+}

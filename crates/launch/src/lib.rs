@@ -1,0 +1,98 @@
+//! Runs a plan: the host and init actors.
+//!
+//! [`launch`] runs the plan's host list; the clone among its steps makes the other actor, which runs the
+//! init list and becomes the container's process. If anything fails, init is killed and the cgroup
+//! removed before the error is returned: there is no state between "launched" and "never was".
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod channel;
+mod error;
+mod hooks;
+mod host;
+mod init;
+mod relay;
+mod seal;
+mod slots;
+mod starter;
+
+use core::ffi::CStr;
+
+use plan::Plan;
+use plan::step::Slot;
+use rustix::fd::{AsFd, OwnedFd};
+use sys::clone::Child;
+use trace::Recorder;
+
+pub use error::Error;
+pub use hooks::{HookFailure, run_all as run_hooks, wait};
+pub use host::OnBirth;
+pub use seal::seal_self;
+pub use slots::Slots;
+pub use starter::{start, waits_for_start};
+
+/// Descriptors that the caller opened for the plan's well-known slots.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// For [`Slot::START`]: a listening socket.
+    pub start: Option<OwnedFd>,
+    /// For [`Slot::CONSOLE`]: a connected socket.
+    pub console: Option<OwnedFd>,
+    /// For [`Slot::CONTAINER`]: the pidfd of the init that an exec joins.
+    pub container: Option<OwnedFd>,
+}
+
+/// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
+/// the host run; `on_birth` is called once init exists, before anything of the container can run.
+///
+/// # Errors
+/// What failed. Nothing of the launch is left then.
+pub fn launch<'a>(
+    plan: &'a Plan,
+    given: Given,
+    bundle: &'a CStr,
+    recorder: Option<&'a Recorder>,
+    on_birth: &'a mut OnBirth<'a>,
+) -> Result<Child, Error> {
+    let mut slots = Slots::new(plan.slots);
+    for (slot, fd) in [
+        (Slot::START, given.start),
+        (Slot::CONSOLE, given.console),
+        (Slot::CONTAINER, given.container),
+    ] {
+        if let Some(fd) = fd {
+            slots.set(slot, fd);
+        }
+    }
+    let mut host = host::Host {
+        plan,
+        slots,
+        recorder,
+        bundle,
+        on_birth,
+        cgroup: None,
+        channel: None,
+        child: None,
+        own_pid_namespace: None,
+    };
+    let result = host.run();
+    let host::Host { child, cgroup, .. } = host;
+    match (result, child) {
+        (Ok(()), Some(child)) => {
+            if let Some(mut cgroup) = cgroup {
+                cgroup.keep();
+            }
+            Ok(child)
+        }
+        (result, child) => {
+            if let Some(child) = child {
+                let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+                let _ = hooks::wait(&child.pidfd);
+            }
+            drop(cgroup);
+            let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
+            Err(result.err().unwrap_or(Error::Host(missing)))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The relay: an intermediate process where new namespaces must belong to a joined user namespace.
+//!
+//! clone3(2) gives new namespaces to the caller's user namespace, so somebody must join that one
+//! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
+//! and ends.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::Pid;
+use sys::Context;
+use sys::clone::{Child, Clone, CloneFlags, clone3};
+
+use crate::host::Borrowed;
+
+/// In the relay: returns only in init.
+pub(crate) fn pass_on(user: Borrowed<'_>, flags: CloneFlags, channel: &OwnedFd) {
+    let joined = user.ok_or(Errno::BADF).and_then(|fd| sys::ns::join(fd, CloneFlags::NEWUSER));
+    if let Err(errno) = joined {
+        refuse(channel, b'u', errno);
+    }
+    // SAFETY: the process has one thread.
+    match unsafe { clone3(flags | CloneFlags::PARENT, None) } {
+        Ok(Clone::Child) => {}
+        Ok(Clone::Parent(child)) => {
+            let sent = send(channel, child.pidfd.as_fd());
+            sys::start::exit(i32::from(sent.is_err()))
+        }
+        Err(errno) => refuse(channel, b'c', errno),
+    }
+}
+
+fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
+    let [a, b, c, d] = errno.raw_os_error().to_ne_bytes();
+    let _ = rustix::net::send(channel, &[step, a, b, c, d], SendFlags::NOSIGNAL);
+    sys::start::exit(1)
+}
+
+fn send(channel: &OwnedFd, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let fds = [pidfd];
+    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(channel, &[IoSlice::new(b"P")], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Why there is no init.
+pub(crate) enum Refused {
+    /// The relay says so.
+    Failed(&'static str, Errno),
+    /// It could not be received.
+    System(sys::Error),
+}
+
+/// In the host actor: init's pidfd, and its pid as this process sees it.
+pub(crate) fn receive(channel: &OwnedFd, proc: Borrowed<'_>) -> Result<Child, Refused> {
+    let mut bytes = [0u8; 8];
+    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let into = &mut [IoSliceMut::new(&mut bytes)];
+        match recvmsg(channel, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            result => break result,
+        }
+    };
+    let length = received.context("recvmsg", "relay").map_err(Refused::System)?.bytes;
+    let pidfd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    match (bytes.get(..length).unwrap_or_default(), pidfd) {
+        ([b'P'], Some(pidfd)) => {
+            let pid = pid_of(&pidfd, proc).map_err(Refused::System)?;
+            Ok(Child { pid, pidfd })
+        }
+        ([step, a, b, c, d], _) => {
+            let errno = Errno::from_raw_os_error(i32::from_ne_bytes([*a, *b, *c, *d]));
+            let step =
+                if *step == b'u' { "join user namespace" } else { "clone in user namespace" };
+            Err(Refused::Failed(step, errno))
+        }
+        _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),
+    }
+}
+
+/// The pid behind a pidfd, as fdinfo has it (proc_pid_fdinfo(5)).
+fn pid_of(pidfd: &OwnedFd, proc: Borrowed<'_>) -> Result<Pid, sys::Error> {
+    use rustix::fd::AsRawFd;
+    let path = alloc::format!("self/fdinfo/{}", pidfd.as_raw_fd());
+    let proc = proc.ok_or_else(|| sys::Error::new("open", "/proc", Errno::BADF))?;
+    let text = sys::fs::read_at(proc, path.as_str()).context("read", &path)?;
+    let pid = text.split(|&byte| byte == b'\n').find_map(|line| {
+        let number = line.strip_prefix(b"Pid:")?.trim_ascii();
+        Pid::from_raw(core::str::from_utf8(number).ok()?.parse().ok()?)
+    });
+    pid.ok_or_else(|| sys::Error::new("read", path, Errno::SRCH))
+}

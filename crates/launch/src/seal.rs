@@ -1,0 +1,66 @@
+//! CVE-2019-5736: nothing inside a container may reach a writable dayfly binary.
+//!
+//! /proc/PID/exe of a dayfly process that a container can see leads to the binary on the host. Opened
+//! for writing once that process has ended, it would replace the runtime. So before a command enters
+//! a container, it makes sure that its own binary sits on a read-only mount: a packaged install can
+//! provide one, and the check is then all it costs. Otherwise the command executes itself again from
+//! a detached read-only copy of the mount, or, where that is not allowed, from a sealed memfd.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    CWD, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, openat, sendfile,
+    statvfs,
+};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use sys::Context;
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+/// Makes sure that this process runs from where nobody can write. Returns at once if it does; otherwise
+/// it starts again and this call is reached a second time.
+///
+/// # Errors
+/// If no safe copy could be made.
+pub fn seal_self(args: sys::Args) -> Result<(), sys::Error> {
+    const EXE: &core::ffi::CStr = c"/proc/self/exe";
+    let flags = statvfs(EXE).context("statvfs", "/proc/self/exe")?.f_flag;
+    if flags.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        return Ok(());
+    }
+    if is_sealed_memfd() {
+        return Ok(());
+    }
+    let copy = match read_only_mount() {
+        Ok(fd) => fd,
+        Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
+    };
+    Err(sys::Error::new("execveat", "/proc/self/exe", sys::exec::execve_fd(copy.as_fd(), args)))
+}
+
+fn read_only_mount() -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, c"/proc/self/exe", flags)?;
+    let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    mount_setattr(tree.as_fd(), false, &readonly)?;
+    Ok(tree)
+}
+
+const SEALS: SealFlags =
+    SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
+
+fn sealed_memfd() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let own = openat(CWD, c"/proc/self/exe", flags, Mode::empty())?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let copy = memfd_create(c"dayfly", flags)?;
+    while sendfile(&copy, &own, None, 1 << 22)? > 0 {}
+    fcntl_add_seals(&copy, SEALS)?;
+    Ok(copy)
+}
+
+/// Whether the binary is already a copy of [`sealed_memfd`]'s.
+fn is_sealed_memfd() -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(own) = openat(CWD, c"/proc/self/exe", flags, Mode::empty()) else { return false };
+    rustix::fs::fcntl_get_seals(&own).is_ok_and(|seals| seals.contains(SEALS))
+}

@@ -1,0 +1,45 @@
+//! Between `create` and `start`: a socket in the container's directory that init listens on.
+//!
+//! Connecting and saying the word starts the program; the connection closes by itself when exec
+//! succeeded, and carries the reason when it did not. Unlike a FIFO it needs no reopening through
+//! /proc, tells a live waiter from a dead one, and gives `start` the truth about exec.
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use sys::Context;
+
+use crate::Error;
+use crate::channel::{self, Message, Word};
+
+/// Connects to the socket at `path` (at most 107 bytes: unix(7)).
+///
+/// # Errors
+/// ENOENT or ECONNREFUSED if nobody waits there.
+fn dial(path: &str) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Whether init waits for `start` at `path`. Connecting without a word changes nothing.
+pub fn waits_for_start(path: &str) -> bool {
+    dial(path).is_ok()
+}
+
+/// Starts the program, and waits until it runs.
+///
+/// # Errors
+/// ECONNREFUSED or ENOENT as a system error if nobody waits; what made exec fail.
+pub fn start(path: &str) -> Result<(), Error> {
+    let socket = dial(path).context("connect", path)?;
+    channel::say(&socket, Word::Start).context("send", path)?;
+    match channel::listen(&socket).context("read", path)? {
+        Message::Closed => Ok(()),
+        Message::Failed { errno, text, .. } => {
+            Err(Error::Init { step: "start".into(), detail: text, errno })
+        }
+        _ => Err(sys::Error::new("read", path, Errno::PROTO).into()),
+    }
+}

@@ -1,0 +1,390 @@
+//! Spec to plan: decides everything that can be decided before the clone.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use spec::resources::Resources;
+use spec::{Linux, Mount, Process, Spec};
+use sys::clone::CloneFlags;
+use sys::exec::StringArray;
+use sys::mount::{MountAttr, attr};
+
+use crate::hooks;
+use crate::namespaces::{self, Namespaces};
+use crate::path::{absolute, c_string, clean, in_root};
+use crate::process::{self, Around};
+use crate::state::StateText;
+use crate::step::{HostStep, InitStep, Slot};
+use crate::{CgroupPlan, Error, Kernel, Plan, devices, mounts};
+
+/// Who receives the master of a terminal.
+#[derive(Debug, Clone, Copy)]
+pub enum Console<'a> {
+    /// A listening Unix socket of this path.
+    Socket(&'a str),
+    /// A connected socket that the caller puts into [`Slot::CONSOLE`].
+    Given,
+}
+
+/// What the command line and the host add to a configuration.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The container.
+    pub id: &'a str,
+    /// The bundle, absolute.
+    pub bundle: &'a str,
+    /// Whether init waits for a `start` command.
+    pub wait_for_start: bool,
+    /// `--no-pivot`
+    pub no_pivot: bool,
+    /// `--no-new-keyring`
+    pub no_new_keyring: bool,
+    /// `--preserve-fds`, with those of LISTEN_FDS.
+    pub preserve_fds: u32,
+    /// Who receives the terminal, if there is one.
+    pub console: Option<Console<'a>>,
+    /// Environment entries that are not in the configuration, such as LISTEN_FDS.
+    pub extra_env: Vec<String>,
+    /// The container's place in the cgroup tree.
+    pub cgroup: Option<cgroup::Location>,
+    /// What the kernel can do.
+    pub kernel: Kernel,
+}
+
+/// What the parts of the compiler read.
+pub struct Context<'a, 's> {
+    pub(crate) bundle: &'a str,
+    pub(crate) rootfs: String,
+    pub(crate) linux: &'a Linux<'s>,
+    pub(crate) mounts: &'a [Mount<'s>],
+    pub(crate) namespaces: Namespaces,
+    pub(crate) cgroup: Option<&'a cgroup::Location>,
+}
+
+/// Collects the steps of both actors and hands out slots.
+#[derive(Debug)]
+pub struct Builder {
+    host: Vec<HostStep>,
+    init: Vec<InitStep>,
+    slots: u16,
+}
+
+impl Builder {
+    /// No steps.
+    pub fn new() -> Self {
+        Self {
+            host: Vec::with_capacity(32),
+            init: Vec::with_capacity(64),
+            slots: Slot::FIRST_FREE.0,
+        }
+    }
+
+    /// Appends a step of the host actor.
+    pub fn host(&mut self, step: HostStep) {
+        self.host.push(step);
+    }
+
+    /// Appends a step of init.
+    pub fn init(&mut self, step: InitStep) {
+        self.init.push(step);
+    }
+
+    /// A new slot.
+    pub fn slot(&mut self) -> Slot {
+        self.slots += 1;
+        Slot(self.slots - 1)
+    }
+
+    /// The steps of host and init, and the number of slots.
+    pub fn finish(self) -> (Vec<HostStep>, Vec<InitStep>, u16) {
+        (self.host, self.init, self.slots)
+    }
+}
+
+/// Compiles a validated configuration. Changes nothing on the system.
+///
+/// # Errors
+/// A value that cannot be, or that dayfly does not support, by name.
+pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
+    request.kernel.check()?;
+    let process = spec.process.as_ref().ok_or_else(|| Error::config("process is missing"))?;
+    let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
+    let empty = Linux::default();
+    let linux = spec.linux.as_ref().unwrap_or(&empty);
+    let context = Context {
+        bundle: request.bundle,
+        rootfs: absolute(request.bundle, &root.path),
+        linux,
+        mounts: &spec.mounts,
+        namespaces: Namespaces::of(linux),
+        cgroup: request.cgroup.as_ref(),
+    };
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return Err(Error::config("a container without a mount namespace is not supported"));
+    }
+    if process.terminal && request.console.is_none() {
+        return Err(Error::config("a terminal needs a console socket"));
+    }
+    let filter = compile_seccomp(linux, &request.kernel)?;
+    let mut builder = Builder::new();
+    open_sources(&mut builder, request.console)?;
+
+    // Host steps up to the clone are interleaved with the init steps they prepare.
+    let mut rootfs = Builder::new();
+    rootfs.slots = builder.slots;
+    let mut later = Vec::new();
+    compile_rootfs(&mut rootfs, &mut later, spec, &context)?;
+    builder.slots = rootfs.slots;
+    // First the cgroup: on v1 its directories are among the trees to take.
+    builder.host(HostStep::CreateCgroup);
+    builder.host.append(&mut rootfs.host);
+    namespaces::compile(&mut builder, linux, &context.namespaces)?;
+
+    compile_platform(&mut builder, request)?;
+    builder.init.append(&mut rootfs.init);
+    let runtime_hooks = [
+        hooks::compile("prestart", &spec.hooks.prestart)?,
+        hooks::compile("createRuntime", &spec.hooks.create_runtime)?,
+    ];
+    let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
+    process::compile_host(&mut builder, process)?;
+    builder.host(HostStep::RecordBirth);
+    if has_runtime_hooks {
+        builder.init(InitStep::AwaitHooks);
+        builder.host(HostStep::RunHooks);
+    }
+    add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
+    builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
+    compile_terminal(&mut builder, process, &context);
+    builder.init.append(&mut later);
+    compile_uts_and_sysctl(&mut builder, spec, linux)?;
+    compile_protection(&mut builder, linux, root.readonly)?;
+
+    let around = Around {
+        preserve_fds: request.preserve_fds,
+        user_namespace: context.namespaces.user(),
+        seccomp: filter.is_some(),
+    };
+    process::compile_identity(&mut builder, process, around)?;
+    builder.init(InitStep::AwaitCommit);
+    if request.wait_for_start {
+        builder.init(InitStep::AwaitStart);
+    }
+    builder.host(HostStep::AwaitReady);
+    builder.host(HostStep::Commit);
+    if !request.wait_for_start {
+        builder.host(HostStep::AwaitExec);
+    }
+    add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
+    process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
+
+    let (host, init, slots) = builder.finish();
+    Ok(Plan {
+        id: request.id.to_string(),
+        host,
+        init,
+        slots,
+        runtime_hooks,
+        state: StateText::new(&spec.oci_version, request.id, request.bundle, &spec.annotations),
+        cgroup: request
+            .cgroup
+            .clone()
+            .map(|location| CgroupPlan::Create { location, resources: resources(linux) }),
+        filter,
+    })
+}
+
+/// The limits, with the device rules that every container gets after its own.
+fn resources(linux: &Linux<'_>) -> Resources {
+    let mut resources = linux.resources.clone().unwrap_or_default();
+    let replaced = |path: &str| linux.devices.iter().any(|device| clean(&device.path) == path);
+    resources.devices.extend(cgroup::devices::default_rules(replaced));
+    resources
+}
+
+/// The container's seccomp program, if its configuration has a profile.
+fn compile_seccomp(linux: &Linux<'_>, kernel: &Kernel) -> Result<Option<seccomp::Program>, Error> {
+    let Some(raw) = linux.seccomp else { return Ok(None) };
+    let profile = seccomp::Profile::parse(raw.get())?;
+    Ok(Some(seccomp::compile(&profile, &kernel.seccomp)?))
+}
+
+/// What must be open before anything of the container exists.
+fn open_sources(builder: &mut Builder, console: Option<Console<'_>>) -> Result<(), Error> {
+    builder.host(HostStep::Undumpable);
+    builder.host(HostStep::OpenProc);
+    if let Some(Console::Socket(path)) = console {
+        builder.host(HostStep::ConnectConsole { path: c_string(path)? });
+    }
+    Ok(())
+}
+
+fn compile_rootfs(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    spec: &Spec<'_>,
+    context: &Context<'_, '_>,
+) -> Result<(), Error> {
+    mounts::compile_root(builder, context)?;
+    for mount in &spec.mounts {
+        mounts::compile_mount(builder, later, context, mount)?;
+    }
+    if context.linux.masked_paths.iter().any(|path| !path.is_empty()) {
+        builder.host(HostStep::CloneDevice {
+            slot: Slot::NULL,
+            path: c_string("/dev/null")?,
+            file_type: spec::DeviceKind::Char.file_type(),
+            major: 1,
+            minor: 3,
+        });
+    }
+    devices::compile(builder, context)?;
+    let cwd = spec.process.as_ref().map_or("/", |process| &process.cwd);
+    if in_root(cwd)?.as_bytes().is_empty() {
+        return Ok(());
+    }
+    builder.init(InitStep::MakeDirectory { path: in_root(cwd)? });
+    Ok(())
+}
+
+/// Session and keyring.
+fn compile_platform(builder: &mut Builder, request: &Request<'_>) -> Result<(), Error> {
+    builder.init(InitStep::NewSession);
+    if !request.no_new_keyring {
+        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+    }
+    Ok(())
+}
+
+fn compile_terminal(builder: &mut Builder, process: &Process<'_>, context: &Context<'_, '_>) {
+    if process.terminal {
+        builder.init(InitStep::OpenConsole {
+            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
+            uid: process.user.uid,
+            bind: !mounts::is_mounted(context.mounts, "/dev/console"),
+        });
+    }
+}
+
+fn compile_uts_and_sysctl(
+    builder: &mut Builder,
+    spec: &Spec<'_>,
+    linux: &Linux<'_>,
+) -> Result<(), Error> {
+    if let Some(name) = &spec.hostname {
+        builder.init(InitStep::SetHostname(name.to_string()));
+    }
+    if let Some(name) = &spec.domainname {
+        builder.init(InitStep::SetDomainname(name.to_string()));
+    }
+    for (key, value) in &linux.sysctl {
+        builder.init(InitStep::WriteSysctl {
+            path: c_string(format!("sys/{}", spec::sysctl::path(key)))?,
+            value: value.to_string(),
+        });
+    }
+    Ok(())
+}
+
+fn compile_protection(
+    builder: &mut Builder,
+    linux: &Linux<'_>,
+    readonly_root: bool,
+) -> Result<(), Error> {
+    for path in linux.readonly_paths.iter().filter(|path| !path.is_empty()) {
+        builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
+    }
+    for path in linux.masked_paths.iter().filter(|path| !path.is_empty()) {
+        builder.init(InitStep::MaskPath { path: in_root(path)? });
+    }
+    if readonly_root {
+        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+        builder.init(InitStep::SetMountAttr { path: c"".into(), attr });
+    }
+    Ok(())
+}
+
+fn add_hooks(
+    builder: &mut Builder,
+    kind: &'static str,
+    list: &[spec::Hook<'_>],
+) -> Result<(), Error> {
+    let hooks = hooks::compile(kind, list)?;
+    if !hooks.list.is_empty() {
+        builder.init(InitStep::RunHooks(hooks));
+    }
+    Ok(())
+}
+
+/// What `exec` brings besides the process.
+#[derive(Debug, Clone)]
+pub struct ExecRequest<'a> {
+    /// The container.
+    pub id: &'a str,
+    /// The namespaces of its init that differ from the host's.
+    pub namespaces: CloneFlags,
+    /// Its place in the cgroup tree.
+    pub cgroup: Option<cgroup::Location>,
+    /// The container's filter.
+    pub filter: Option<seccomp::Program>,
+    /// `--preserve-fds`
+    pub preserve_fds: u32,
+    /// Who receives the terminal, if there is one.
+    pub console: Option<Console<'a>>,
+    /// The keyring is only joined if the container has one.
+    pub keyring: bool,
+}
+
+/// Compiles an additional process of a running container.
+///
+/// # Errors
+/// A value that cannot be, by name.
+pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<Plan, Error> {
+    let mut builder = Builder::new();
+    open_sources(&mut builder, request.console)?;
+    builder.host(HostStep::CreateCgroup);
+    namespaces::join_all(&mut builder, request.namespaces);
+    if request.namespaces.contains(CloneFlags::NEWUSER) {
+        builder.init(InitStep::BecomeRoot);
+    }
+    builder.init(InitStep::NewSession);
+    if request.keyring {
+        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+    }
+    if process.terminal {
+        builder.init(InitStep::OpenConsole {
+            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
+            uid: process.user.uid,
+            bind: false,
+        });
+    }
+    process::compile_host(&mut builder, process)?;
+    builder.host(HostStep::RecordBirth);
+    let around = Around {
+        preserve_fds: request.preserve_fds,
+        user_namespace: request.namespaces.contains(CloneFlags::NEWUSER),
+        seccomp: request.filter.is_some(),
+    };
+    process::compile_identity(&mut builder, process, around)?;
+    builder.init(InitStep::AwaitCommit);
+    builder.host(HostStep::AwaitReady);
+    builder.host(HostStep::Commit);
+    builder.host(HostStep::AwaitExec);
+    process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
+    let (host, init, slots) = builder.finish();
+    Ok(Plan {
+        id: request.id.to_string(),
+        host,
+        init,
+        slots,
+        runtime_hooks: Default::default(),
+        state: StateText::from_head(String::new()),
+        cgroup: request.cgroup.clone().map(|location| CgroupPlan::Join { location }),
+        filter: None,
+    })
+}
+
+/// An array for execve(2) of strings that config.json gave.
+pub fn string_array(list: &[spec::Str<'_>]) -> Result<StringArray, Error> {
+    process::strings(list).map(StringArray::new)
+}

@@ -1,0 +1,37 @@
+//! Hooks (runtime-spec, config.md, "POSIX-platform Hooks").
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::Error;
+use crate::compile::string_array;
+use crate::path::c_string;
+use crate::step::{Hook, Hooks};
+
+/// Lays the hooks of one kind out for execve(2).
+///
+/// # Errors
+/// A path or argument with a NUL byte, a timeout that is not positive.
+pub fn compile(kind: &'static str, list: &[spec::Hook<'_>]) -> Result<Hooks, Error> {
+    let hooks: Result<Vec<Hook>, Error> = list
+        .iter()
+        .enumerate()
+        .map(|(index, hook)| {
+            let args = if hook.args.is_empty() {
+                core::slice::from_ref(&hook.path)
+            } else {
+                hook.args.as_slice()
+            };
+            let timeout = hook.timeout.map(u32::try_from).transpose().map_err(|_| {
+                Error::config(format!("hooks.{kind}[{index}]: timeout must be a positive number"))
+            })?;
+            Ok(Hook {
+                path: c_string(hook.path.as_str())?,
+                argv: string_array(args)?,
+                envp: string_array(&hook.env)?,
+                timeout,
+            })
+        })
+        .collect();
+    Ok(Hooks { kind, list: hooks? })
+}

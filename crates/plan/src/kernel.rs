@@ -1,0 +1,45 @@
+//! What the running kernel can do: probed once, before compile, and forceable in tests.
+
+use alloc::format;
+
+use crate::Error;
+
+/// The oldest kernel with everything the start path is built on: mount_setattr(2).
+const OLDEST: (u32, u32) = (5, 12);
+
+/// What the running kernel can do.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// seccomp actions and flags.
+    pub seccomp: seccomp::Support,
+}
+
+impl Kernel {
+    /// Asks uname(2) and seccomp(2).
+    pub fn probe() -> Self {
+        let uname = rustix::system::uname();
+        let mut numbers = uname
+            .release()
+            .to_bytes()
+            .split(|byte| !byte.is_ascii_digit())
+            .map(|digits| core::str::from_utf8(digits).ok()?.parse().ok());
+        let mut next = || numbers.next().flatten().unwrap_or(0);
+        Self { version: (next(), next()), seccomp: seccomp::Support::default() }
+    }
+
+    /// Refuses kernels that dayfly was not built for, before anything has been made.
+    ///
+    /// # Errors
+    /// An older kernel.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.version >= OLDEST {
+            return Ok(());
+        }
+        let ((major, minor), (old_major, old_minor)) = (OLDEST, self.version);
+        Err(Error::config(format!(
+            "Linux {old_major}.{old_minor} is too old: dayfly needs {major}.{minor} (mount_setattr)"
+        )))
+    }
+}

@@ -1,0 +1,207 @@
+//! What steps are called where people read them: traces, errors and `dayfly plan`.
+
+use alloc::borrow::Cow;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use sys::clone::CloneFlags;
+use trace::{Label, Phase};
+
+use crate::Plan;
+use crate::mounts::attr_words;
+use crate::step::{HostStep, InitStep, MountFs, Target};
+
+/// The labels of host and init steps, in order.
+pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
+    (
+        plan.host.iter().map(HostStep::label).collect(),
+        plan.init.iter().map(InitStep::label).collect(),
+    )
+}
+
+fn label<'a>(phase: Phase, name: &'static str, object: impl Into<Cow<'a, str>>) -> Label<'a> {
+    Label { phase, name, object: object.into() }
+}
+
+fn text(string: &CString) -> Cow<'_, str> {
+    string.to_string_lossy()
+}
+
+/// A path of the container as it sees it.
+fn inside(path: &CString) -> String {
+    format!("/{}", text(path))
+}
+
+impl HostStep {
+    /// Phase, name and object of the step.
+    pub fn label(&self) -> Label<'_> {
+        match self {
+            Self::Undumpable => label(Phase::Security, "undumpable", ""),
+            Self::OpenProc => label(Phase::Security, "open proc", "/proc"),
+            Self::CloneTree(tree) => {
+                let words = attr_words(&tree.attr);
+                let source = text(&tree.source);
+                let object = match words.is_empty() {
+                    true => source,
+                    false => Cow::Owned(format!("{source} ({words})")),
+                };
+                label(Phase::Mounts, "clone tree", object)
+            }
+            Self::CloneDevice { path, major, minor, .. } => {
+                label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
+            }
+            Self::OpenNamespace { path, kind, .. } => {
+                label(Phase::Platform, "open namespace", format!("{} {}", names(*kind), text(path)))
+            }
+            Self::ConnectConsole { path } => label(Phase::Platform, "connect console", text(path)),
+            Self::CreateCgroup => label(Phase::Cgroups, "enter cgroup", ""),
+            Self::EnterPidNamespace { .. } => label(Phase::Platform, "enter pid namespace", ""),
+            Self::Clone { flags, relay } => {
+                let by = if relay.is_some() { " by relay" } else { "" };
+                label(Phase::Bootstrap, "clone", format!("{}{by}", names(*flags)))
+            }
+            Self::MapIds(maps) => {
+                label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))
+            }
+            Self::LimitResources(limits) => {
+                label(Phase::Security, "limit resources", format!("{}", limits.len()))
+            }
+            Self::AdjustOomScore(score) => {
+                label(Phase::Security, "adjust oom score", score.to_string())
+            }
+            Self::RecordBirth => label(Phase::Configuration, "record", ""),
+            Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
+            Self::AwaitReady => label(Phase::Sync, "await ready", ""),
+            Self::Commit => label(Phase::Sync, "commit", ""),
+            Self::AwaitExec => label(Phase::Sync, "await exec", ""),
+        }
+    }
+
+    /// Whether the step waits for init rather than works.
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::AwaitReady | Self::AwaitExec)
+    }
+}
+
+impl InitStep {
+    /// Phase, name and object of the step.
+    pub fn label(&self) -> Label<'_> {
+        match self {
+            Self::JoinCgroups => label(Phase::Cgroups, "join cgroups", ""),
+            Self::JoinNamespace { kind, .. } => {
+                label(Phase::Platform, "join namespace", names(*kind))
+            }
+            Self::JoinProcess { kinds, .. } => {
+                label(Phase::Platform, "join namespaces", names(*kinds))
+            }
+            Self::AwaitMappings => label(Phase::Sync, "await id mappings", ""),
+            Self::BecomeRoot => label(Phase::Security, "become root", ""),
+            Self::UnshareCgroup => label(Phase::Cgroups, "unshare cgroup namespace", ""),
+            Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
+            Self::NewSession => label(Phase::Platform, "new session", ""),
+            Self::LoopbackUp => label(Phase::Platform, "loopback up", ""),
+            Self::SetHostname(name) => label(Phase::Platform, "set hostname", name),
+            Self::SetDomainname(name) => label(Phase::Platform, "set domainname", name),
+            Self::DetachPropagation => label(Phase::Mounts, "detach propagation", ""),
+            Self::AttachRoot { path } => label(Phase::Mounts, "attach root", text(path)),
+            Self::AttachTree { target, .. } => label(Phase::Mounts, "attach tree", at(target)),
+            Self::MountFs(mount) => label(Phase::Mounts, "mount", describe(mount)),
+            Self::MakeDevices { directory, nodes } => {
+                let names: Vec<Cow<'_, str>> = nodes.iter().map(|node| text(&node.name)).collect();
+                let object = format!("{} {}", inside(directory), names.join(" "));
+                label(Phase::Mounts, "make devices", object)
+            }
+            Self::MakeLink { directory, name, text: target, .. } => {
+                let object = format!("{}/{} to {}", inside(directory), text(name), text(target));
+                label(Phase::Mounts, "make link", object)
+            }
+            Self::MakeDirectory { path } => label(Phase::Mounts, "make directory", inside(path)),
+            Self::AwaitHooks => label(Phase::Sync, "await hooks", "prestart, createRuntime"),
+            Self::RunHooks(hooks) => label(Phase::Bootstrap, "run hooks", hooks.kind),
+            Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
+            Self::ChangeRoot => label(Phase::Mounts, "change root", ""),
+            Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
+            Self::SetMountAttr { path, attr } => {
+                let object = format!("{} {}", inside(path), attr_words(attr));
+                label(Phase::Mounts, "set mount attributes", object)
+            }
+            Self::WriteSysctl { path, value } => {
+                label(Phase::Platform, "write sysctl", format!("{} = {value}", text(path)))
+            }
+            Self::MaskPath { path } => label(Phase::Security, "mask", inside(path)),
+            Self::ReadonlyPath { path } => label(Phase::Security, "make read-only", inside(path)),
+            Self::SetUmask(mask) => label(Phase::Security, "set umask", format!("{mask:04o}")),
+            Self::LimitCapabilities { .. } => label(Phase::Security, "limit capabilities", ""),
+            Self::ChangeDirectory { path } => label(Phase::Platform, "chdir to cwd", text(path)),
+            Self::ChangeUser { uid, gid, .. } => {
+                label(Phase::Security, "change user", format!("{uid}:{gid}"))
+            }
+            Self::VerifyDirectory => label(Phase::Security, "verify cwd", ""),
+            Self::SetCapabilities(_) => label(Phase::Security, "set capabilities", ""),
+            Self::NoNewPrivileges => label(Phase::Security, "no new privileges", ""),
+            Self::FindProgram { name, .. } => label(Phase::Bootstrap, "find program", name),
+            Self::CloseFds { from } => {
+                label(Phase::Security, "close descriptors", format!("from {from}"))
+            }
+            Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
+            Self::AwaitStart => label(Phase::Sync, "await start", ""),
+            Self::LoadSeccomp { filter, .. } => {
+                label(Phase::Security, "load seccomp", format!("{} instructions", filter.len()))
+            }
+            Self::Exec { argv, .. } => {
+                let words: Vec<Cow<'_, str>> =
+                    argv.iter().map(|arg| arg.to_string_lossy()).collect();
+                label(Phase::Bootstrap, "exec", words.join(" "))
+            }
+        }
+    }
+
+    /// Whether the step waits for the host actor rather than works.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitMappings | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart
+        )
+    }
+}
+
+fn at(target: &Target) -> String {
+    inside(&target.path)
+}
+
+fn describe(mount: &MountFs) -> String {
+    let mut words = attr_words(&mount.attr);
+    for (key, value) in &mount.parameters {
+        if !words.is_empty() {
+            words.push(',');
+        }
+        words.push_str(&text(key));
+        if let Some(value) = value {
+            words.push('=');
+            words.push_str(&text(value));
+        }
+    }
+    let kind = text(&mount.kind);
+    match words.is_empty() {
+        true => format!("{kind} on {}", at(&mount.target)),
+        false => format!("{kind} on {} ({words})", at(&mount.target)),
+    }
+}
+
+/// The names of namespaces, as /proc/PID/ns has them.
+fn names(flags: CloneFlags) -> String {
+    const NAMES: [(CloneFlags, &str); 8] = [
+        (CloneFlags::NEWUSER, "user"),
+        (CloneFlags::NEWNS, "mnt"),
+        (CloneFlags::NEWPID, "pid"),
+        (CloneFlags::NEWNET, "net"),
+        (CloneFlags::NEWIPC, "ipc"),
+        (CloneFlags::NEWUTS, "uts"),
+        (CloneFlags::NEWCGROUP, "cgroup"),
+        (CloneFlags::NEWTIME, "time"),
+    ];
+    let names: Vec<&str> =
+        NAMES.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| *name).collect();
+    names.join(" ")
+}

@@ -1,0 +1,71 @@
+//! Compiles an OCI config into the steps of a container start.
+//!
+//! A container start is a program: `config.json` is its source, a [`Plan`] is what it compiles to, and
+//! the launch crate runs it. Compiling makes no system call that changes anything; what it decides
+//! can be printed (`dayfly plan`) and tested without root.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod compile;
+mod devices;
+mod error;
+mod hooks;
+mod kernel;
+mod label;
+mod mounts;
+mod namespaces;
+mod path;
+mod process;
+mod state;
+pub mod step;
+
+pub use compile::{Console, ExecRequest, Request, compile, compile_exec};
+pub use error::Error;
+pub use hooks::compile as compile_hooks;
+pub use kernel::Kernel;
+pub use label::labels;
+pub use path::{absolute, clean};
+pub use state::StateText;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use spec::resources::Resources;
+
+/// A container start as a program for two actors.
+#[derive(Debug)]
+pub struct Plan {
+    /// The container's id.
+    pub id: String,
+    /// What the host actor does.
+    pub host: Vec<step::HostStep>,
+    /// What init does.
+    pub init: Vec<step::InitStep>,
+    /// How many slots for descriptors the steps use.
+    pub slots: u16,
+    /// prestart and createRuntime, which the host actor runs.
+    pub runtime_hooks: [step::Hooks; 2],
+    /// The state that hooks are told.
+    pub state: StateText,
+    /// The cgroup; `None` where the container stays in the caller's.
+    pub cgroup: Option<CgroupPlan>,
+    /// The seccomp program, for the record.
+    pub filter: Option<seccomp::Program>,
+}
+
+/// What happens to the container's cgroup.
+#[derive(Debug)]
+pub enum CgroupPlan {
+    /// Made for a new container.
+    Create {
+        /// Where.
+        location: cgroup::Location,
+        /// Its limits.
+        resources: Resources,
+    },
+    /// Joined by an additional process.
+    Join {
+        /// Where.
+        location: cgroup::Location,
+    },
+}

@@ -1,0 +1,312 @@
+//! The mounts of config.json as steps.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use spec::Mount;
+use spec::mount_options::{AttrChange, MountOptions, Propagation};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr, propagation};
+
+use crate::Error;
+use crate::compile::{Builder, Context};
+use crate::path::{absolute, c_string, clean, in_root};
+use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
+
+/// fsconfig(2) takes strings of up to 255 bytes.
+const LONGEST_PARAMETER: usize = 255;
+
+/// What may be bound below /proc: files that lxcfs and engines replace. Anything else there could
+/// redirect the runtime's own writes (CVE-2019-16884, CVE-2019-19921).
+const ALLOWED_IN_PROC: [&str; 10] = [
+    "/proc/cpuinfo",
+    "/proc/diskstats",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/swaps",
+    "/proc/uptime",
+    "/proc/loadavg",
+    "/proc/slabinfo",
+    "/proc/sys/kernel/ns_last_pid",
+    "/proc/sys/crypto/fips_enabled",
+];
+
+/// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the
+/// container's mount namespace once that is cut off from the host's.
+pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    let words = context.linux.rootfs_propagation.as_deref();
+    let kind = match words.map(|word| (word, Propagation::parse(word))) {
+        None => propagation::SLAVE,
+        Some((_, Some(parsed))) => parsed.kind,
+        Some((word, None)) => {
+            return Err(Error::config(format!("rootfsPropagation: unknown value {word:?}")));
+        }
+    };
+    builder.host(HostStep::CloneTree(CloneTree {
+        slot: Slot::ROOT,
+        source: c_string(context.rootfs.as_str())?,
+        recursive: true,
+        attr: MountAttr { propagation: kind, ..MountAttr::default() },
+        recursive_attr: MountAttr::default(),
+    }));
+    builder.init(InitStep::DetachPropagation);
+    builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
+    Ok(())
+}
+
+/// Adds one mount. What must wait until everything below it is in place (read-only tmpfs) goes to
+/// `later`.
+pub fn compile_mount(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+) -> Result<(), Error> {
+    let options = MountOptions::parse(&mount.options);
+    let destination = clean(&mount.destination);
+    if options.remount {
+        return Err(Error::config(format!("mount {destination}: option remount is not supported")));
+    }
+    if options.bind.is_some() || mount.kind == "bind" {
+        return compile_bind(builder, context, mount, &options, &destination);
+    }
+    if destination.starts_with("/proc/") && mount.kind != "proc" {
+        check_inside_proc(&destination)?;
+    }
+    if destination == "/proc" && mount.kind != "proc" {
+        return Err(Error::config(format!("mount {destination}: only procfs may be mounted here")));
+    }
+    if mount.kind == "cgroup" || mount.kind == "cgroup2" {
+        return compile_cgroup(builder, later, context, &options, &destination);
+    }
+    let mut step = filesystem(&mount.kind, mount.source.as_deref(), &options, &destination)?;
+    step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
+    if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
+        // What is mounted below it, and the device nodes in /dev, still have to be made.
+        step.attr.set &= !attr::RDONLY;
+        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+        later.push(InitStep::SetMountAttr { path: step.target.path.clone(), attr });
+    }
+    builder.init(InitStep::MountFs(step));
+    Ok(())
+}
+
+fn filesystem(
+    kind: &str,
+    source: Option<&str>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<MountFs, Error> {
+    let mut parameters = Vec::new();
+    let mut oversized = false;
+    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
+    let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
+    words.extend_from_slice(&options.data);
+    for word in words {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (word, None),
+        };
+        if key.is_empty() {
+            continue;
+        }
+        oversized |= value.is_some_and(|value| value.len() > LONGEST_PARAMETER);
+        let value = value.map(c_string).transpose()?;
+        parameters.push((c_string(key)?, value));
+    }
+    let in_full = oversized.then(|| c_string(options.data.join(","))).transpose()?;
+    Ok(MountFs {
+        kind: c_string(kind)?,
+        source: c_string(source.filter(|source| !source.is_empty()).unwrap_or(kind))?,
+        parameters,
+        attr: MountAttr {
+            set: options.attr.set | options.recursive_attr.set,
+            propagation: propagation_of(options).unwrap_or(0),
+            ..MountAttr::default()
+        },
+        target: Target {
+            path: in_root(destination)?,
+            no_symlinks: matches!(kind, "proc" | "sysfs"),
+        },
+        copy_up: false,
+        oversized: in_full,
+    })
+}
+
+fn compile_bind(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<(), Error> {
+    let Some(source) = mount.source.as_deref() else {
+        return Err(Error::config(format!("bind mount {destination}: source is missing")));
+    };
+    let source = absolute(context.bundle, source);
+    if destination.starts_with("/proc/") {
+        check_inside_proc(destination)?;
+    }
+    if destination == "/proc" && source != "/proc" {
+        return Err(Error::config(format!(
+            "bind mount {destination}: only the host's /proc may be bound here, not {source}"
+        )));
+    }
+    let recursive = options.bind.is_none_or(|bind| bind.recursive);
+    let slot = builder.slot();
+    builder.host(HostStep::CloneTree(CloneTree {
+        slot,
+        source: c_string(source)?,
+        recursive,
+        attr: MountAttr {
+            set: options.attr.set,
+            clear: options.attr.clear,
+            // A slave hears of the host's later mounts and tells nothing back, as in runc.
+            propagation: propagation_of(options).unwrap_or(propagation::SLAVE),
+            userns_fd: 0,
+        },
+        recursive_attr: MountAttr {
+            set: options.recursive_attr.set,
+            clear: options.recursive_attr.clear,
+            ..MountAttr::default()
+        },
+    }));
+    let target = Target { path: in_root(destination)?, no_symlinks: false };
+    builder.init(InitStep::AttachTree { slot, target });
+    Ok(())
+}
+
+/// The last propagation named wins; mount_setattr(2) knows one.
+fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
+    options.propagation.last().map(|propagation| propagation.kind)
+}
+
+fn check_inside_proc(destination: &str) -> Result<(), Error> {
+    if ALLOWED_IN_PROC.contains(&destination) {
+        return Ok(());
+    }
+    Err(Error::config(format!("{destination:?} cannot be mounted because it is inside /proc")))
+}
+
+/// /sys/fs/cgroup: a fresh mount where the container has its own cgroup namespace (cheap, and rooted
+/// at its cgroup), else what the host has, bound. (A fresh cgroup2 mount from the initial cgroup
+/// namespace costs about 6 ms and may change flags of the host's root: research/floor.md §8.)
+fn compile_cgroup(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<(), Error> {
+    let private = context.namespaces.has(CloneFlags::NEWCGROUP);
+    let own = AttrChange { set: options.attr.set, clear: options.attr.clear };
+    let Some(location) = context.cgroup else {
+        return Err(Error::config(format!("mount {destination}: the container has no cgroup")));
+    };
+    if let (Some(place), true) = (&location.unified, location.is_unified()) {
+        return if private {
+            let step = filesystem("cgroup2", Some("cgroup"), options, destination)?;
+            builder.init(InitStep::MountFs(step));
+            Ok(())
+        } else {
+            bind_cgroup(builder, place.mount(), &own, destination)
+        };
+    }
+    let parameters = [("mode", "755"), ("size", "64k")];
+    let parameters: Result<Vec<(CString, Option<CString>)>, Error> = parameters
+        .into_iter()
+        .map(|(key, value)| Ok((c_string(key)?, Some(c_string(value)?))))
+        .collect();
+    let top = in_root(destination)?;
+    builder.init(InitStep::MountFs(MountFs {
+        kind: c_string("tmpfs")?,
+        source: c_string("tmpfs")?,
+        parameters: parameters?,
+        attr: MountAttr { set: own.set & !attr::RDONLY, ..MountAttr::default() },
+        target: Target { path: top.clone(), no_symlinks: false },
+        copy_up: false,
+        oversized: None,
+    }));
+    for hierarchy in &location.legacy {
+        let name = hierarchy.place.mount().rsplit('/').next().unwrap_or_default();
+        let below = format!("{destination}/{name}");
+        if private {
+            let named = hierarchy.controllers.contains(cgroup::Controller::Systemd);
+            let none = named.then_some("none");
+            let controllers = hierarchy.controllers.iter().map(cgroup::Controller::name);
+            let words: Vec<&str> = none.into_iter().chain(controllers).collect();
+            let options = MountOptions { attr: own, data: words, ..MountOptions::default() };
+            let step = filesystem("cgroup", Some("cgroup"), &options, &below)?;
+            builder.init(InitStep::MountFs(step));
+        } else {
+            bind_cgroup(builder, hierarchy.place.directory(), &own, &below)?;
+        }
+        // Co-mounted controllers are found under each of their names: cpu beside cpu,cpuacct.
+        for link in name.split(',').filter(|link| *link != name) {
+            builder.init(InitStep::MakeLink {
+                directory: top.clone(),
+                name: c_string(link)?,
+                text: c_string(name)?,
+                replace: false,
+                only_if: None,
+            });
+        }
+    }
+    if own.set & attr::RDONLY != 0 {
+        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+        later.push(InitStep::SetMountAttr { path: top, attr });
+    }
+    Ok(())
+}
+
+fn bind_cgroup(
+    builder: &mut Builder,
+    source: &str,
+    change: &AttrChange,
+    destination: &str,
+) -> Result<(), Error> {
+    let slot = builder.slot();
+    builder.host(HostStep::CloneTree(CloneTree {
+        slot,
+        source: c_string(source)?,
+        recursive: true,
+        attr: MountAttr {
+            set: change.set,
+            clear: change.clear,
+            propagation: propagation::SLAVE,
+            userns_fd: 0,
+        },
+        recursive_attr: MountAttr::default(),
+    }));
+    let target = Target { path: in_root(destination)?, no_symlinks: false };
+    builder.init(InitStep::AttachTree { slot, target });
+    Ok(())
+}
+
+/// Whether something is bound over /dev, which then needs no nodes and links of ours.
+pub fn dev_is_bound(mounts: &[Mount<'_>]) -> bool {
+    mounts.iter().any(|mount| {
+        let options = MountOptions::parse(&mount.options);
+        clean(&mount.destination) == "/dev" && (options.bind.is_some() || mount.kind == "bind")
+    })
+}
+
+/// Whether some mount goes to `path`.
+pub fn is_mounted(mounts: &[Mount<'_>], path: &str) -> bool {
+    mounts.iter().any(|mount| clean(&mount.destination) == path)
+}
+
+/// The words of a mount's attributes, for reports.
+pub fn attr_words(attr: &MountAttr) -> String {
+    const WORDS: [(u64, &str); 5] = [
+        (attr::RDONLY, "ro"),
+        (attr::NOSUID, "nosuid"),
+        (attr::NODEV, "nodev"),
+        (attr::NOEXEC, "noexec"),
+        (0x0020_0000, "nosymfollow"),
+    ];
+    let words: Vec<&str> =
+        WORDS.iter().filter(|(bit, _)| attr.set & bit != 0).map(|(_, word)| *word).collect();
+    words.join(",")
+}

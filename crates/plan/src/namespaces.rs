@@ -1,0 +1,125 @@
+//! Which namespaces are new, which are joined, and in what order.
+
+use alloc::string::String;
+use core::fmt::Write;
+use spec::{IdMapping, Linux, NamespaceKind};
+use sys::clone::CloneFlags;
+
+use crate::Error;
+use crate::compile::Builder;
+use crate::path::c_string;
+use crate::step::{HostStep, IdMaps, InitStep, Slot};
+
+/// The namespaces of a container, sorted by how they come about.
+#[derive(Debug, Default)]
+pub struct Namespaces {
+    /// Made by the clone.
+    pub new: CloneFlags,
+    /// Joined by path.
+    pub joined: CloneFlags,
+}
+
+impl Namespaces {
+    /// Reads the list of the configuration.
+    pub fn of(linux: &Linux<'_>) -> Self {
+        let mut namespaces = Self::default();
+        for namespace in &linux.namespaces {
+            let flag = flag(namespace.kind);
+            match namespace.path {
+                Some(_) => namespaces.joined |= flag,
+                None => namespaces.new |= flag,
+            }
+        }
+        namespaces
+    }
+
+    /// Whether the container has this namespace to itself or joins it: anything but the host's.
+    pub fn has(&self, kind: CloneFlags) -> bool {
+        self.new.contains(kind) || self.joined.contains(kind)
+    }
+
+    /// Whether it lives in a user namespace that is not the host's.
+    pub fn user(&self) -> bool {
+        self.has(CloneFlags::NEWUSER)
+    }
+}
+
+/// The clone flag of a namespace.
+pub fn flag(kind: NamespaceKind) -> CloneFlags {
+    CloneFlags::from_bits_retain(kind.clone_flag())
+}
+
+/// Opens what is joined, then adds the clone. The PID namespace is joined by the host actor, since
+/// setns(2) only changes where children are born; the rest by init, the user namespace first, so that
+/// it may join the ones this one owns. With a joined user namespace, new ones must be made from
+/// inside it: that takes an intermediate process.
+pub fn compile(
+    builder: &mut Builder,
+    linux: &Linux<'_>,
+    namespaces: &Namespaces,
+) -> Result<(), Error> {
+    let mut relay = None;
+    let mut pid = None;
+    let mut joins = alloc::vec::Vec::new();
+    for namespace in &linux.namespaces {
+        let Some(path) = &namespace.path else { continue };
+        let kind = flag(namespace.kind);
+        let slot = builder.slot();
+        builder.host(HostStep::OpenNamespace { slot, path: c_string(path.as_str())?, kind });
+        match kind {
+            CloneFlags::NEWUSER => relay = Some(slot),
+            CloneFlags::NEWPID => pid = Some(slot),
+            kind => joins.push((slot, kind)),
+        }
+    }
+    if let Some(slot) = pid {
+        builder.host(HostStep::EnterPidNamespace { slot });
+    }
+    // The cgroup namespace is unshared later, from inside the container's cgroup.
+    let born_in = namespaces.new.difference(CloneFlags::NEWCGROUP);
+    builder.host(HostStep::Clone { flags: born_in, relay });
+    if namespaces.new.contains(CloneFlags::NEWUSER) {
+        builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
+        builder.init(InitStep::AwaitMappings);
+    }
+    builder.init(InitStep::JoinCgroups);
+    for (slot, kind) in joins {
+        builder.init(InitStep::JoinNamespace { slot, kind });
+    }
+    if namespaces.user() {
+        builder.init(InitStep::BecomeRoot);
+    }
+    if namespaces.new.contains(CloneFlags::NEWCGROUP) {
+        builder.init(InitStep::UnshareCgroup);
+    }
+    if namespaces.new.contains(CloneFlags::NEWNET) {
+        builder.init(InitStep::LoopbackUp);
+    }
+    Ok(())
+}
+
+/// The text of uid_map and gid_map. A user namespace without mappings maps root to the caller's root
+/// only (DESIGN §12, lenience).
+fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
+    let text = |mappings: &[IdMapping]| {
+        let mut text = String::new();
+        for map in mappings {
+            let _ = writeln!(text, "{} {} {}", map.container_id, map.host_id, map.size);
+        }
+        if text.is_empty() { String::from("0 0 1\n") } else { text }
+    };
+    IdMaps { uid_map: text(uids), gid_map: text(gids) }
+}
+
+/// Joined by exec: every namespace of the container's init in one call.
+pub fn join_all(builder: &mut Builder, kinds: CloneFlags) {
+    let rest = kinds.difference(CloneFlags::NEWPID);
+    if kinds.contains(CloneFlags::NEWPID) {
+        builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
+    }
+    builder.host(HostStep::Clone { flags: CloneFlags::empty(), relay: None });
+    builder.init(InitStep::JoinCgroups);
+    if !rest.is_empty() {
+        builder.init(InitStep::JoinProcess { slot: Slot::CONTAINER, kinds: rest });
+    }
+}

@@ -1,0 +1,70 @@
+//! Paths as the plan has them: made absolute, cleaned, and relative to the root.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::Error;
+
+/// A string for the kernel; one with a NUL byte in it is refused.
+pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
+    CString::new(text).map_err(|error| {
+        Error::config(format!(
+            "{:?} contains a NUL byte",
+            String::from_utf8_lossy(&error.into_vec())
+        ))
+    })
+}
+
+/// `path` if it is absolute, else below `base`.
+pub fn absolute(base: &str, path: &str) -> String {
+    if path.starts_with('/') { clean(path) } else { clean(&format!("{base}/{path}")) }
+}
+
+/// The shortest name of the same place, by text alone: no `.`, no `//`, and `..` goes up but not
+/// above `/`. Always absolute.
+pub fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// A path of the container as the steps have it: cleaned, relative to the root.
+pub fn in_root(path: &str) -> Result<CString, Error> {
+    c_string(clean(path).trim_start_matches('/'))
+}
+
+/// The directory and the last name of a path.
+pub fn split(path: &str) -> (String, String) {
+    let path = clean(path);
+    match path.rsplit_once('/') {
+        Some((directory, name)) => (format!("{directory}/"), name.into()),
+        None => ("/".into(), path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cleaned_by_text() {
+        assert_eq!(clean("/a//b/./c/../d/"), "/a/b/d");
+        assert_eq!(clean("/../../x"), "/x");
+        assert_eq!(clean(""), "/");
+        assert_eq!(absolute("/bundle", "rootfs"), "/bundle/rootfs");
+        assert_eq!(absolute("/bundle", "/r"), "/r");
+        assert_eq!(in_root("/dev/../etc").unwrap().to_str(), Ok("etc"));
+        assert_eq!(split("/dev/net/tun"), ("/dev/net/".into(), "tun".into()));
+        assert_eq!(split("/x"), ("/".into(), "x".into()));
+    }
+}

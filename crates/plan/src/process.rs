@@ -1,0 +1,188 @@
+//! The process: who it is, what it may, what it runs.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use rustix::process::Resource;
+use spec::Process;
+use sys::exec::StringArray;
+
+use crate::Error;
+use crate::compile::Builder;
+use crate::path::c_string;
+use crate::step::{Capabilities, HostStep, InitStep, Limit};
+
+/// The PATH that is searched where the environment has none, as in runc.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// What the process step lists need besides the process itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Around {
+    /// Descriptors after 2 that go on to the process.
+    pub preserve_fds: u32,
+    /// Whether it lives in a user namespace where setgroups(2) may be denied.
+    pub user_namespace: bool,
+    /// Whether there is a seccomp filter to load.
+    pub seccomp: bool,
+}
+
+/// Host steps: resource limits and OOM score are set from outside, see [`HostStep`].
+pub fn compile_host(builder: &mut Builder, process: &Process<'_>) -> Result<(), Error> {
+    let limits = limits(process)?;
+    if !limits.is_empty() {
+        builder.host(HostStep::LimitResources(limits));
+    }
+    if let Some(score) = process.oom_score_adj {
+        builder.host(HostStep::AdjustOomScore(score));
+    }
+    Ok(())
+}
+
+/// Init steps from umask to the search for the program: everything that can fail before `start`.
+/// Without no_new_privs a filter can only be loaded with CAP_SYS_ADMIN, which is then kept until the
+/// filter is in place.
+pub fn compile_identity(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    around: Around,
+) -> Result<(), Error> {
+    if process.args.is_empty() {
+        return Err(Error::config("args must not be empty"));
+    }
+    let user = &process.user;
+    builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
+    let wanted = process.capabilities.as_ref().map(sets);
+    if let Some((bounding, _)) = wanted {
+        builder.init(InitStep::LimitCapabilities { drop: !bounding });
+    }
+    let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
+    builder.init(InitStep::ChangeDirectory { path: c_string(cwd)? });
+    let skip_groups = around.user_namespace && user.additional_gids.is_empty();
+    builder.init(InitStep::ChangeUser {
+        uid: user.uid,
+        gid: user.gid,
+        groups: (!skip_groups).then(|| user.additional_gids.clone()),
+    });
+    builder.init(InitStep::VerifyDirectory);
+    let keep_admin = around.seccomp && !process.no_new_privileges;
+    if let Some((_, mut sets)) = wanted {
+        if keep_admin {
+            sets.effective |= CAP_SYS_ADMIN;
+            sets.permitted |= CAP_SYS_ADMIN;
+        }
+        builder.init(InitStep::SetCapabilities(sets));
+    }
+    if process.no_new_privileges {
+        builder.init(InitStep::NoNewPrivileges);
+    }
+    builder.init(find_program(process)?);
+    builder.init(InitStep::CloseFds { from: 3 + around.preserve_fds });
+    Ok(())
+}
+
+/// Init steps after `start`: filter, last capabilities, exec.
+pub fn compile_exec(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    filter: Option<&seccomp::Program>,
+    extra_env: &[String],
+) -> Result<(), Error> {
+    if let Some(program) = filter {
+        builder.init(InitStep::LoadSeccomp {
+            filter: program.filter.iter().map(instruction).collect(),
+            flags: program.flags,
+        });
+        if let (false, Some(capabilities)) = (process.no_new_privileges, &process.capabilities) {
+            // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
+            let last = Capabilities { ambient: 0, ..sets(capabilities).1 };
+            builder.init(InitStep::SetCapabilities(last));
+        }
+    }
+    let mut envp = strings(&process.env)?;
+    for entry in extra_env {
+        envp.push(c_string(entry.as_str())?);
+    }
+    let home = !process.env.iter().any(|entry| entry.starts_with("HOME="));
+    builder.init(InitStep::Exec {
+        argv: StringArray::new(strings(&process.args)?),
+        envp: StringArray::new(envp),
+        home_of: home.then_some(process.user.uid),
+    });
+    Ok(())
+}
+
+/// C strings of a list.
+pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
+    list.iter().map(|text| c_string(text.as_str())).collect()
+}
+
+fn instruction(insn: &seccomp::Insn) -> sys::seccomp::Instruction {
+    sys::seccomp::Instruction { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }
+}
+
+/// The bounding set and the others. Names the kernel or dayfly does not know are left out, as in
+/// runc. Inheritable is what the configuration says and empty by default (CVE-2022-29162).
+fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
+    let mask = |names| spec::capability::CapabilitySet::parse(names, &mut Vec::new()).0;
+    let sets = Capabilities {
+        effective: mask(&capabilities.effective),
+        permitted: mask(&capabilities.permitted),
+        inheritable: mask(&capabilities.inheritable),
+        ambient: mask(&capabilities.ambient),
+    };
+    (mask(&capabilities.bounding), sets)
+}
+
+fn limits(process: &Process<'_>) -> Result<Vec<Limit>, Error> {
+    let infinite = |value: u64| (value != u64::MAX).then_some(value);
+    let mut limits = Vec::with_capacity(process.rlimits.len());
+    for rlimit in &process.rlimits {
+        let Some(resource) = resource(&rlimit.kind) else {
+            return Err(Error::config(format!("rlimit type {:?} is not known", &*rlimit.kind)));
+        };
+        limits.push(Limit { resource, soft: infinite(rlimit.soft), hard: infinite(rlimit.hard) });
+    }
+    Ok(limits)
+}
+
+fn resource(name: &str) -> Option<Resource> {
+    Some(match name {
+        "RLIMIT_AS" => Resource::As,
+        "RLIMIT_CORE" => Resource::Core,
+        "RLIMIT_CPU" => Resource::Cpu,
+        "RLIMIT_DATA" => Resource::Data,
+        "RLIMIT_FSIZE" => Resource::Fsize,
+        "RLIMIT_LOCKS" => Resource::Locks,
+        "RLIMIT_MEMLOCK" => Resource::Memlock,
+        "RLIMIT_MSGQUEUE" => Resource::Msgqueue,
+        "RLIMIT_NICE" => Resource::Nice,
+        "RLIMIT_NOFILE" => Resource::Nofile,
+        "RLIMIT_NPROC" => Resource::Nproc,
+        "RLIMIT_RSS" => Resource::Rss,
+        "RLIMIT_RTPRIO" => Resource::Rtprio,
+        "RLIMIT_RTTIME" => Resource::Rttime,
+        "RLIMIT_SIGPENDING" => Resource::Sigpending,
+        "RLIMIT_STACK" => Resource::Stack,
+        _ => return None,
+    })
+}
+
+fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
+    let name = process.args.first().map(spec::Str::as_str).unwrap_or_default();
+    if name.contains('/') {
+        let candidates = alloc::vec![c_string(name)?];
+        return Ok(InitStep::FindProgram { candidates, name: name.into(), searched: false });
+    }
+    let path = process.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
+    let mut candidates = Vec::new();
+    for directory in path.unwrap_or(DEFAULT_PATH).split(':') {
+        // An empty element is the working directory, which execvp(3) would take and Go and runc
+        // refuse: a program must not come from wherever the process happens to be.
+        if !directory.is_empty() {
+            candidates.push(c_string(format!("{directory}/{name}"))?);
+        }
+    }
+    Ok(InitStep::FindProgram { candidates, name: name.into(), searched: true })
+}

@@ -1,0 +1,402 @@
+//! The steps: what the host actor and the init actor do, one variant a kernel object.
+//!
+//! A step is pure data. Everything init needs is laid out here, so that between clone and exec it
+//! only issues system calls.
+
+use alloc::ffi::CString;
+use alloc::string::String;
+use alloc::vec::Vec;
+use rustix::process::Resource;
+use sys::clone::CloneFlags;
+use sys::exec::StringArray;
+use sys::mount::MountAttr;
+
+/// A numbered place for a descriptor that the host actor opens and init uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// The host's procfs, opened before anything of the container exists (DESIGN: private procfs).
+    pub const PROC: Self = Self(0);
+    /// The root filesystem's tree.
+    pub const ROOT: Self = Self(1);
+    /// The console socket.
+    pub const CONSOLE: Self = Self(2);
+    /// The socket that `start` connects to; the caller of the launcher provides it.
+    pub const START: Self = Self(3);
+    /// The host's /dev/null, detached.
+    pub const NULL: Self = Self(4);
+    /// The pidfd of the container that an exec enters; the caller provides it.
+    pub const CONTAINER: Self = Self(5);
+    /// The first slot that compile hands out.
+    pub const FIRST_FREE: Self = Self(6);
+}
+
+/// What the host actor does, in order.
+#[derive(Debug)]
+pub enum HostStep {
+    /// Makes this process and the init it makes untraceable by what init will share namespaces with,
+    /// until init's exec.
+    Undumpable,
+    /// Opens the host's procfs and verifies that it is one.
+    OpenProc,
+    /// Takes a detached copy of a mount tree and gives it its final attributes.
+    CloneTree(CloneTree),
+    /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
+    CloneDevice {
+        /// Where it goes.
+        slot: Slot,
+        /// On the host.
+        path: CString,
+        /// S_IFCHR or S_IFBLK.
+        file_type: u32,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// Opens a namespace to be joined.
+    OpenNamespace {
+        /// Where it goes.
+        slot: Slot,
+        /// A file of nsfs, such as /proc/1/ns/net.
+        path: CString,
+        /// Its type, verified when it is joined.
+        kind: CloneFlags,
+    },
+    /// Connects to the socket that receives the terminal.
+    ConnectConsole {
+        /// A Unix socket.
+        path: CString,
+    },
+    /// Makes the cgroup with its limits and device rules.
+    CreateCgroup,
+    /// Makes children be born in the PID namespace of a slot; undone after the clone.
+    EnterPidNamespace {
+        /// A PID namespace, or a pidfd.
+        slot: Slot,
+    },
+    /// Makes init.
+    Clone {
+        /// The namespaces it is born in.
+        flags: CloneFlags,
+        /// If set, init is made by an intermediate process that joins this user namespace first, so
+        /// that the new namespaces belong to it.
+        relay: Option<Slot>,
+    },
+    /// Writes the id mappings of a new user namespace.
+    MapIds(IdMaps),
+    /// Sets resource limits of init; done from outside because a user namespace's root may not
+    /// raise them.
+    LimitResources(Vec<Limit>),
+    /// Sets init's score for the OOM killer (−1000…1000).
+    AdjustOomScore(i32),
+    /// Writes down the new process, before anything can run.
+    RecordBirth,
+    /// Runs prestart and createRuntime hooks when init says its namespaces are there.
+    RunHooks,
+    /// Waits until init is ready to become the container's process.
+    AwaitReady,
+    /// Tells init that everything is on record.
+    Commit,
+    /// Waits until init has become the container's process, or has failed.
+    AwaitExec,
+}
+
+/// [`HostStep::CloneTree`].
+#[derive(Debug)]
+pub struct CloneTree {
+    /// Where it goes.
+    pub slot: Slot,
+    /// On the host.
+    pub source: CString,
+    /// With the mounts below it.
+    pub recursive: bool,
+    /// For the top mount; propagation is for all of them.
+    pub attr: MountAttr,
+    /// For all mounts of the tree (`rro` and its kin).
+    pub recursive_attr: MountAttr,
+}
+
+/// The contents of uid_map, gid_map and setgroups (user_namespaces(7)).
+#[derive(Debug, Default, Clone)]
+pub struct IdMaps {
+    /// Lines "inside outside size".
+    pub uid_map: String,
+    /// Lines "inside outside size".
+    pub gid_map: String,
+}
+
+/// One resource limit; `None` is unlimited.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Which.
+    pub resource: Resource,
+    /// The soft limit.
+    pub soft: Option<u64>,
+    /// The hard limit.
+    pub hard: Option<u64>,
+}
+
+/// What init does, in order.
+#[derive(Debug)]
+pub enum InitStep {
+    /// Moves into the cgroups of the v1 hierarchies.
+    JoinCgroups,
+    /// Joins a namespace.
+    JoinNamespace {
+        /// The namespace's descriptor.
+        slot: Slot,
+        /// Its type.
+        kind: CloneFlags,
+    },
+    /// Joins namespaces of the process behind a pidfd.
+    JoinProcess {
+        /// The pidfd.
+        slot: Slot,
+        /// Which of its namespaces.
+        kinds: CloneFlags,
+    },
+    /// Waits for the id mappings.
+    AwaitMappings,
+    /// Becomes uid 0 and gid 0 of the user namespace.
+    BecomeRoot,
+    /// Makes the cgroup it is in the root of a new cgroup namespace.
+    UnshareCgroup,
+    /// Joins a new session keyring.
+    JoinKeyring {
+        /// `_ses.` and the container's id.
+        name: CString,
+    },
+    /// Starts a session of its own.
+    NewSession,
+    /// Brings `lo` up.
+    LoopbackUp,
+    /// Sets the host name.
+    SetHostname(String),
+    /// Sets the NIS domain name.
+    SetDomainname(String),
+    /// Cuts the mount namespace off from the host's: what happens inside does not travel out.
+    DetachPropagation,
+    /// Attaches the root filesystem.
+    AttachRoot {
+        /// On the host; where hooks look for it.
+        path: CString,
+    },
+    /// Attaches a tree that the host actor took.
+    AttachTree {
+        /// The tree.
+        slot: Slot,
+        /// Where.
+        target: Target,
+    },
+    /// Makes and attaches a filesystem.
+    MountFs(MountFs),
+    /// Makes device nodes in one directory.
+    MakeDevices {
+        /// In the root.
+        directory: CString,
+        /// The nodes.
+        nodes: Vec<Node>,
+    },
+    /// Makes a symbolic link.
+    MakeLink {
+        /// The directory, in the root.
+        directory: CString,
+        /// Its name there.
+        name: CString,
+        /// What it says.
+        text: CString,
+        /// Whether it takes the place of what is there; else that stays.
+        replace: bool,
+        /// Only if this exists in the host's procfs.
+        only_if: Option<CString>,
+    },
+    /// Makes a directory with its parents.
+    MakeDirectory {
+        /// In the root.
+        path: CString,
+    },
+    /// Lets the host actor run prestart and createRuntime hooks.
+    AwaitHooks,
+    /// Runs hooks itself.
+    RunHooks(Hooks),
+    /// Makes the root filesystem the root, and lets go of the host's.
+    PivotRoot,
+    /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`).
+    ChangeRoot,
+    /// Opens a terminal in the container's devpts, sends its master out, and makes its other end
+    /// standard input, output and error.
+    OpenConsole {
+        /// Rows and columns, if given.
+        size: Option<(u16, u16)>,
+        /// The owner of the terminal.
+        uid: u32,
+        /// Whether to bind it to /dev/console.
+        bind: bool,
+    },
+    /// Sets mount attributes at a place in the root.
+    SetMountAttr {
+        /// In the root; empty for the root itself.
+        path: CString,
+        /// What to change.
+        attr: MountAttr,
+    },
+    /// Writes a kernel parameter of the container's namespaces.
+    WriteSysctl {
+        /// In procfs: `sys/net/ipv4/…`.
+        path: CString,
+        /// The value.
+        value: String,
+    },
+    /// Covers a path so that it reads as nothing.
+    MaskPath {
+        /// In the root.
+        path: CString,
+    },
+    /// Makes a path read-only.
+    ReadonlyPath {
+        /// In the root.
+        path: CString,
+    },
+    /// Sets the file mode creation mask.
+    SetUmask(u32),
+    /// Gives up capabilities for good.
+    LimitCapabilities {
+        /// Bits to drop from the bounding set.
+        drop: u64,
+    },
+    /// Enters the working directory, now or (if root may not) as the user.
+    ChangeDirectory {
+        /// In the container.
+        path: CString,
+    },
+    /// Changes groups and user, keeping capabilities.
+    ChangeUser {
+        /// User.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Supplementary groups; `None` where setgroups(2) is denied.
+        groups: Option<Vec<u32>>,
+    },
+    /// Proves that the working directory lies inside the root (CVE-2024-21626).
+    VerifyDirectory,
+    /// Sets the capability sets.
+    SetCapabilities(Capabilities),
+    /// Forbids gaining privileges by exec.
+    NoNewPrivileges,
+    /// Finds the program.
+    FindProgram {
+        /// Paths in the order to try.
+        candidates: Vec<CString>,
+        /// What was asked for.
+        name: String,
+        /// Whether `PATH` is searched.
+        searched: bool,
+    },
+    /// Closes what was leaked to us, on exec.
+    CloseFds {
+        /// The first descriptor to close.
+        from: u32,
+    },
+    /// Tells the host actor that all is set up and waits until that is on record.
+    AwaitCommit,
+    /// Waits for the `start` command.
+    AwaitStart,
+    /// Loads the seccomp filter.
+    LoadSeccomp {
+        /// Classic BPF.
+        filter: Vec<sys::seccomp::Instruction>,
+        /// SECCOMP_FILTER_FLAG_*.
+        flags: u32,
+    },
+    /// Becomes the container's process.
+    Exec {
+        /// Its arguments.
+        argv: StringArray,
+        /// Its environment.
+        envp: StringArray,
+        /// If HOME is to be added: the user whose home directory the container's /etc/passwd has.
+        home_of: Option<u32>,
+    },
+}
+
+/// Where a mount goes.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// In the root, without a leading slash; empty for the root itself.
+    pub path: CString,
+    /// Refuse symbolic links on the way (/proc and /sys: CVE-2019-19921).
+    pub no_symlinks: bool,
+}
+
+/// [`InitStep::MountFs`].
+#[derive(Debug)]
+pub struct MountFs {
+    /// Such as `tmpfs`.
+    pub kind: CString,
+    /// What mountinfo shows as the source.
+    pub source: CString,
+    /// Options of the filesystem: a flag, or key and value.
+    pub parameters: Vec<(CString, Option<CString>)>,
+    /// MOUNT_ATTR_* and propagation of the new mount.
+    pub attr: MountAttr,
+    /// Where it goes.
+    pub target: Target,
+    /// Fill it with what it covers.
+    pub copy_up: bool,
+    /// The whole option string for mount(2), where a value is longer than the 255 bytes that
+    /// fsconfig(2) takes.
+    pub oversized: Option<CString>,
+}
+
+/// A device node to make.
+#[derive(Debug)]
+pub struct Node {
+    /// In its directory.
+    pub name: CString,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Major and minor number.
+    pub device: (u32, u32),
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Hooks of one kind, for [`InitStep::RunHooks`] and the host actor.
+#[derive(Debug, Default)]
+pub struct Hooks {
+    /// The kind, as config.json names it.
+    pub kind: &'static str,
+    /// In order.
+    pub list: Vec<Hook>,
+}
+
+/// One hook.
+#[derive(Debug)]
+pub struct Hook {
+    /// The program.
+    pub path: CString,
+    /// Its arguments.
+    pub argv: StringArray,
+    /// Its environment.
+    pub envp: StringArray,
+    /// Seconds it may take.
+    pub timeout: Option<u32>,
+}
+
+/// Capability sets as bit masks (capabilities(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Effective.
+    pub effective: u64,
+    /// Permitted.
+    pub permitted: u64,
+    /// Inheritable.
+    pub inheritable: u64,
+    /// Ambient.
+    pub ambient: u64,
+}
