@@ -1,0 +1,203 @@
+//! The commands, in the order help shows them.
+
+use super::options::*;
+use super::{Argument, Command, Example};
+
+/// Every command.
+pub static COMMANDS: &[Command] = &[
+    Command {
+        description: "\
+The program waits in the finished container until \"dayfly start\" lets it run.
+Every path of the command line is taken from the working directory, not from
+the bundle.",
+        options: &[
+            &BUNDLE,
+            &CONFIG,
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &PID_FILE,
+            &NO_PIVOT,
+            &NO_NEW_KEYRING,
+            &PRESERVE_FDS,
+            &TRACE,
+        ],
+        examples: &[Example {
+            line: "create --bundle /srv/web --pid-file /run/web.pid web",
+            does: "make the container web from the bundle /srv/web",
+        }],
+        ..Command::new("create", "create a container")
+    },
+    Command {
+        options: &[&TRACE],
+        ..Command::new("start", "run the program of a created container")
+    },
+    Command {
+        description: "\
+Waits for the program to end, returns its exit status (128 and its number for a
+signal), and deletes the container. Signals are passed on to the program.",
+        options: &[
+            &BUNDLE,
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &DETACH,
+            &KEEP,
+            &PID_FILE,
+            &NO_SUBREAPER,
+            &NO_PIVOT,
+            &NO_NEW_KEYRING,
+            &PRESERVE_FDS,
+            &TRACE,
+        ],
+        examples: &[
+            Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
+            Example {
+                line: "run --trace - -b /srv/web web",
+                does: "run it and print what each step of its start took",
+            },
+        ],
+        ..Command::new("run", "create a container, run it and delete it")
+    },
+    Command {
+        description: "Prints the container's state as JSON, as the runtime specification has it.",
+        ..Command::new("state", "print the state of a container")
+    },
+    Command {
+        description: "\
+The signal is a number or a name with or without SIG; TERM if none is given. In
+a container without a PID namespace of its own, every process is killed by KILL.",
+        options: &[&ALL],
+        arguments: &[Argument::new("CONTAINER"), Argument::new("SIGNAL").optional()],
+        examples: &[Example { line: "kill web KILL", does: "end the container web" }],
+        ..Command::new("kill", "send a signal to a container's program")
+    },
+    Command {
+        options: &[&FORCE, &TRACE],
+        examples: &[Example {
+            line: "delete --force web",
+            does: "remove the container web, whatever its state",
+        }],
+        ..Command::new("delete", "remove what a container that has ended leaves behind")
+    },
+    Command {
+        description: "\
+Runs the command given, or the process that --process describes, and returns
+its exit status; 255 if it could not be run. What is not given by an option is
+as in the container's configuration.",
+        options: &[
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &CWD,
+            &ENV,
+            &TTY,
+            &USER,
+            &ADDITIONAL_GIDS,
+            &PROCESS,
+            &DETACH,
+            &PID_FILE,
+            &PROCESS_LABEL,
+            &APPARMOR,
+            &NO_NEW_PRIVS,
+            &CAP,
+            &PRESERVE_FDS,
+            &CGROUP,
+            &IGNORE_PAUSED,
+            &TRACE,
+        ],
+        arguments: &[
+            Argument::new("CONTAINER"),
+            Argument::new("COMMAND").optional(),
+            Argument::new("ARG").optional().repeated(),
+        ],
+        options_end_at_argument: true,
+        examples: &[Example {
+            line: "exec -e HOME=/tmp web ls -l /tmp",
+            does: "list a directory of the container web",
+        }],
+        ..Command::new("exec", "run another process in a container")
+    },
+    Command {
+        options: &[&FORMAT, &QUIET],
+        arguments: &[],
+        examples: &[Example { line: "list --format json", does: "list containers as JSON" }],
+        ..Command::new("list", "list the containers of a state directory")
+    },
+    Command {
+        description: "\
+Runs the host's ps(1) with the options given, -ef if there are none, and prints
+the lines of the container's processes.",
+        options: &[&FORMAT],
+        arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
+        options_end_at_argument: true,
+        examples: &[Example { line: "ps web -o pid,cmd", does: "list pids and command lines" }],
+        ..Command::new("ps", "list the processes of a container")
+    },
+    Command::new("pause", "stop all processes of a container until it is resumed"),
+    Command::new("resume", "continue a paused container"),
+    Command {
+        description: "Resources that no option names stay as they are.",
+        options: &[
+            &RESOURCES,
+            &BLKIO_WEIGHT,
+            &CPU_PERIOD,
+            &CPU_QUOTA,
+            &CPU_BURST,
+            &CPU_SHARE,
+            &CPU_RT_PERIOD,
+            &CPU_RT_RUNTIME,
+            &CPU_IDLE,
+            &CPUSET_CPUS,
+            &CPUSET_MEMS,
+            &KERNEL_MEMORY,
+            &KERNEL_MEMORY_TCP,
+            &MEMORY,
+            &MEMORY_RESERVATION,
+            &MEMORY_SWAP,
+            &PIDS_LIMIT,
+            &L3_CACHE_SCHEMA,
+            &MEM_BW_SCHEMA,
+        ],
+        examples: &[
+            Example { line: "update --memory 512m web", does: "change the memory limit" },
+            Example { line: "update -r - web", does: "read resources from standard input" },
+        ],
+        ..Command::new("update", "change the resource limits of a container")
+    },
+    Command {
+        description: "\
+Prints a line of JSON with the container's resource use at every interval, and
+one whenever the kernel kills a process of the container for lack of memory.",
+        options: &[&STATS, &INTERVAL],
+        examples: &[Example { line: "events --stats web", does: "print the figures of now" }],
+        ..Command::new("events", "print the statistics and events of a container")
+    },
+    Command {
+        description: "\
+Writes a config.json that runs a shell in the bundle's directory rootfs. It is
+meant to be edited. A file that is there is not overwritten.",
+        options: &[&SPEC_BUNDLE, &SPEC_ROOTLESS],
+        arguments: &[],
+        ..Command::new("spec", "write a configuration to begin with")
+    },
+    Command {
+        description: "Prints JSON as features.md of the runtime specification describes it.",
+        arguments: &[],
+        ..Command::new("features", "print what dayfly can do")
+    },
+    Command {
+        description: "\
+Prints the steps by which the bundle's container would be made: those of the
+host, and those of the container's first process. Nothing is made.",
+        options: &[&PLAN_FORMAT],
+        arguments: &[Argument::new("BUNDLE").optional()],
+        examples: &[Example { line: "plan /srv/web", does: "show how /srv/web would start" }],
+        ..Command::new("plan", "print the steps of a container's start")
+    },
+    Command {
+        unsupported: true,
+        ..Command::new("checkpoint", "save a running container; not supported yet")
+    },
+    Command {
+        unsupported: true,
+        ..Command::new("restore", "restore a saved container; not supported yet")
+    },
+];

@@ -1,0 +1,98 @@
+//! From the process's arguments to a command and back to an exit status.
+
+use alloc::vec::Vec;
+use core::fmt::{Display, Write};
+
+use sys::stdio::Stdout;
+
+use crate::commands;
+use crate::definition::options::{HELP, VERSION};
+use crate::definition::{GLOBALS, NAME, find};
+use crate::failure::Failure;
+use crate::format::version::{self, Version};
+use crate::help::{CommandHelp, ProgramHelp};
+use crate::invocation::Invocation;
+use crate::logging::Log;
+use crate::parser::{Order, Parsed, count_arguments, parse, parse_command};
+
+/// The exit status for a command that does not exist.
+const UNKNOWN_COMMAND: i32 = 3;
+
+/// Runs the program; returns its exit status.
+pub fn run(args: sys::Args) -> i32 {
+    let mut log = Log::default();
+    match try_run(args, &mut log) {
+        Ok(status) => status,
+        Err(failure) => {
+            log.error(&failure.message);
+            failure.status
+        }
+    }
+}
+
+fn try_run(args: sys::Args, log: &mut Log) -> Result<i32, Failure> {
+    let texts = texts(args)?;
+    let (program, texts) = texts.split_first().map_or(("", &[][..]), |(name, rest)| (*name, rest));
+    let globals = parse(GLOBALS, Order::OptionsFirst, texts)
+        .map_err(|error| incorrect(&error, &ProgramHelp))?;
+    if globals.values.flag(&HELP) {
+        return print(&ProgramHelp);
+    }
+    if globals.values.flag(&VERSION) {
+        return print(&Version);
+    }
+    *log = Log::open(&globals.values)?;
+
+    let Some((&name, rest)) = globals.arguments.split_first() else { return print(&ProgramHelp) };
+    if matches!(name, "help" | "h") {
+        return help(rest.first().copied());
+    }
+    let command = find(name).ok_or_else(|| unknown(name))?;
+    if command.unsupported {
+        return Err(Failure::unsupported(name));
+    }
+    let Parsed { values, arguments } =
+        parse_command(command, rest).map_err(|error| incorrect(&error, &CommandHelp(command)))?;
+    if values.flag(&HELP) {
+        return print(&CommandHelp(command));
+    }
+    count_arguments(command, arguments.len())
+        .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
+    log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
+    let globals = &globals.values;
+    commands::run(command, &Invocation { args, globals, values: &values, arguments: &arguments })
+}
+
+/// The arguments as texts. The specification's strings are UTF-8, and so are ours.
+fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
+    args.iter()
+        .enumerate()
+        .map(|(at, text)| {
+            text.to_str()
+                .map_err(|_| Failure::new(format_args!("argument {at} is not valid UTF-8")))
+        })
+        .collect()
+}
+
+/// Prints on standard output what was asked for.
+fn print(text: &dyn Display) -> Result<i32, Failure> {
+    write!(Stdout, "{text}").map_err(|_| Failure::new("can't write to standard output"))?;
+    Ok(0)
+}
+
+fn help(name: Option<&str>) -> Result<i32, Failure> {
+    match name {
+        None => print(&ProgramHelp),
+        Some(name) => print(&CommandHelp(find(name).ok_or_else(|| unknown(name))?)),
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(format_args!("No help topic for '{name}'")).with_status(UNKNOWN_COMMAND)
+}
+
+/// A command line that can't be understood: the help goes to standard output, as from runc.
+fn incorrect(error: &dyn Display, help: &dyn Display) -> Failure {
+    let _ = write!(Stdout, "Incorrect Usage: {error}\n\n{help}");
+    Failure::new(error)
+}

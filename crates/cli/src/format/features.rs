@@ -1,0 +1,190 @@
+//! `features`: what dayfly can do (runtime-spec, features.md).
+//!
+//! Where a list is missing, the specification reads it as "unknown"; so what dayfly does not do is said
+//! with an empty list or `false`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use spec::{NamespaceKind, capability, mount_options};
+
+use super::version::VERSION;
+use crate::failure::Failure;
+
+/// The document.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Features {
+    oci_version_min: &'static str,
+    oci_version_max: &'static str,
+    hooks: [&'static str; 6],
+    mount_options: Vec<&'static str>,
+    linux: Linux,
+    annotations: Annotations,
+    potentially_unsafe_config_annotations: [&'static str; 0],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Linux {
+    namespaces: Vec<&'static str>,
+    capabilities: Vec<&'static str>,
+    cgroup: Cgroup,
+    seccomp: Seccomp,
+    apparmor: Enabled,
+    selinux: Enabled,
+    intel_rdt: IntelRdt,
+    memory_policy: MemoryPolicy,
+    mount_extensions: MountExtensions,
+    net_devices: Enabled,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cgroup {
+    v1: bool,
+    v2: bool,
+    systemd: bool,
+    systemd_user: bool,
+    rdma: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seccomp {
+    enabled: bool,
+    actions: Vec<&'static str>,
+    operators: Vec<&'static str>,
+    archs: Vec<&'static str>,
+    known_flags: Vec<&'static str>,
+    supported_flags: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct IntelRdt {
+    enabled: bool,
+    schemata: bool,
+    monitoring: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct MemoryPolicy {
+    modes: [&'static str; 0],
+    flags: [&'static str; 0],
+}
+
+#[derive(Debug, Serialize)]
+struct MountExtensions {
+    idmap: Enabled,
+}
+
+#[derive(Debug, Serialize)]
+struct Annotations {
+    #[serde(rename = "org.dayfly.version")]
+    version: &'static str,
+    #[serde(rename = "org.opencontainers.runc.checkpoint.enabled")]
+    checkpoint: &'static str,
+    /// The runc whose command line this is: features.md lets other runtimes say so.
+    #[serde(rename = "org.opencontainers.runc.version")]
+    runc_version: &'static str,
+}
+
+/// What this build can do. Only the seccomp flags depend on the running kernel.
+pub fn features() -> Features {
+    let done = |kind: &NamespaceKind| *kind != NamespaceKind::Time;
+    let mut namespaces: Vec<_> =
+        NamespaceKind::ALL.iter().filter(|kind| done(kind)).map(|kind| kind.name()).collect();
+    namespaces.sort_unstable();
+    let disabled = || Enabled { enabled: false };
+    Features {
+        oci_version_min: "1.0.0",
+        oci_version_max: spec::VERSION,
+        hooks: spec::Hooks::default().lists().map(|(name, _)| name),
+        mount_options: mount_options::known()
+            .filter(|word| !matches!(*word, "idmap" | "ridmap"))
+            .collect(),
+        linux: Linux {
+            namespaces,
+            capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
+            cgroup: Cgroup { v1: true, v2: true, systemd: false, systemd_user: false, rdma: true },
+            seccomp: seccomp(),
+            apparmor: disabled(),
+            selinux: disabled(),
+            intel_rdt: IntelRdt { enabled: false, schemata: false, monitoring: false },
+            memory_policy: MemoryPolicy { modes: [], flags: [] },
+            mount_extensions: MountExtensions { idmap: disabled() },
+            net_devices: disabled(),
+        },
+        annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
+        potentially_unsafe_config_annotations: [],
+    }
+}
+
+/// The text that `features` prints: four blanks a level, as runc has it.
+///
+/// # Errors
+/// As [`super::json`].
+pub fn text() -> Result<String, Failure> {
+    let narrow = super::indented_json(&features())?;
+    let mut text = String::with_capacity(narrow.len() * 2);
+    for line in narrow.lines() {
+        // No string of the document has a line break in it, so blanks in front are indent.
+        let content = line.trim_start_matches(' ');
+        let indent = (line.len() - content.len()) * 2;
+        text.extend(core::iter::repeat_n(' ', indent).chain(content.chars()).chain(['\n']));
+    }
+    Ok(text)
+}
+
+fn seccomp() -> Seccomp {
+    Seccomp {
+        enabled: true,
+        actions: Vec::new(),
+        operators: Vec::new(),
+        archs: Vec::new(),
+        known_flags: Vec::new(),
+        supported_flags: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn document() {
+        let text = text().unwrap();
+        assert!(text.starts_with(
+            "{\n    \"ociVersionMin\": \"1.0.0\",\n    \"ociVersionMax\": \"1.3.0\","
+        ));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let hooks = [
+            "prestart",
+            "createRuntime",
+            "createContainer",
+            "startContainer",
+            "poststart",
+            "poststop",
+        ];
+        assert_eq!(value["hooks"], serde_json::json!(hooks));
+        let linux = &value["linux"];
+        let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "user", "uts"];
+        assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
+        assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
+        assert_eq!(linux["cgroup"]["systemdUser"], false);
+        assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
+        assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
+        assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));
+        let options = value["mountOptions"].as_array().unwrap();
+        assert!(
+            options.iter().any(|word| word == "rro") && !options.iter().any(|word| word == "idmap")
+        );
+    }
+}

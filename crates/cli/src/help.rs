@@ -1,0 +1,112 @@
+//! Help texts, laid out from the definitions.
+
+use core::fmt::{self, Display, Formatter};
+
+use crate::definition::options::HELP;
+use crate::definition::{ABOUT, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, NAME, Opt};
+
+/// The help of the program.
+pub struct ProgramHelp;
+
+impl Display for ProgramHelp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "NAME:\n   {NAME} - {ABOUT}\n\n{DESCRIPTION}\n\n")?;
+        write!(
+            f,
+            "USAGE:\n   {NAME} [global options] command [command options] [arguments...]\n\n"
+        )?;
+        f.write_str("COMMANDS:\n")?;
+        for command in COMMANDS {
+            writeln!(f, "   {:<11} {}", command.name, command.about)?;
+        }
+        f.write_str("\nGLOBAL OPTIONS:\n")?;
+        write_options(f, GLOBALS)
+    }
+}
+
+/// The help of a command.
+pub struct CommandHelp(pub &'static Command);
+
+impl Display for CommandHelp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let command = self.0;
+        write!(f, "NAME:\n   {NAME} {} - {}\n\n", command.name, command.about)?;
+        write!(f, "USAGE:\n   {NAME} {}", command.name)?;
+        if !command.options.is_empty() {
+            f.write_str(" [options]")?;
+        }
+        for argument in command.arguments {
+            write!(f, " {argument}")?;
+        }
+        f.write_str("\n")?;
+        if !command.description.is_empty() {
+            write!(f, "\n{}\n", command.description)?;
+        }
+        f.write_str("\nOPTIONS:\n")?;
+        write_options(f, command.options)?;
+        if !command.examples.is_empty() {
+            f.write_str("\nEXAMPLES:\n")?;
+        }
+        for example in command.examples {
+            writeln!(f, "   # {NAME} {}\n      {}", example.line, example.does)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Argument {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let dots = if self.repeated { "..." } else { "" };
+        match self.optional {
+            true => write!(f, "[{}{dots}]", self.name),
+            false => write!(f, "{}{dots}", self.name),
+        }
+    }
+}
+
+/// `--name VALUE, -n VALUE`
+impl Display for Opt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let space = if self.value.is_empty() { "" } else { " " };
+        write!(f, "--{}{space}{}", self.long, self.value)?;
+        match self.short {
+            Some(short) => write!(f, ", -{short}{space}{}", self.value),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_options(f: &mut Formatter<'_>, options: &[&Opt]) -> fmt::Result {
+    for option in options.iter().copied().filter(|option| !option.hidden).chain([&HELP]) {
+        writeln!(f, "   {option}\n      {}", option.help)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::find;
+
+    #[test]
+    fn command_help() {
+        assert_eq!(
+            CommandHelp(find("list").unwrap()).to_string(),
+            "NAME:\n   dayfly list - list the containers of a state directory\n\n\
+             USAGE:\n   dayfly list [options]\n\n\
+             OPTIONS:\n   --format FORMAT, -f FORMAT\n      table (default) or json\n   \
+             --quiet, -q\n      print container ids only\n   \
+             --help, -h\n      show help\n\n\
+             EXAMPLES:\n   # dayfly list --format json\n      list containers as JSON\n"
+        );
+        let exec = CommandHelp(find("exec").unwrap()).to_string();
+        assert!(exec.contains("dayfly exec [options] CONTAINER [COMMAND] [ARG...]\n"));
+        assert!(!CommandHelp(find("kill").unwrap()).to_string().contains("--all"));
+    }
+
+    #[test]
+    fn program_help_names_every_command() {
+        let help = ProgramHelp.to_string();
+        assert!(COMMANDS.iter().all(|command| help.contains(&format!("\n   {} ", command.name))));
+    }
+}

@@ -1,0 +1,72 @@
+//! The one parser of decimal integers that come from the command line.
+//!
+//! It takes digits with an optional sign and nothing else: a number followed by anything is no
+//! number (CVE-2026-30892: `exec --user 1:x` read as root in another runtime).
+
+use core::fmt;
+
+/// Why a text is not the number asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidNumber {
+    /// Something else than digits, or nothing at all.
+    Syntax,
+    /// A number too large or too small for its use.
+    Range,
+}
+
+impl fmt::Display for InvalidNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syntax => "invalid syntax",
+            Self::Range => "value out of range",
+        })
+    }
+}
+
+/// Reads a decimal integer into any integer type.
+///
+/// # Errors
+/// See [`InvalidNumber`].
+pub fn parse<T: TryFrom<i128>>(text: &str) -> Result<T, InvalidNumber> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(InvalidNumber::Syntax);
+    }
+    let magnitude = digits
+        .iter()
+        .try_fold(0i128, |sum, digit| {
+            sum.checked_mul(10)?.checked_add(i128::from(digit.wrapping_sub(b'0')))
+        })
+        .ok_or(InvalidNumber::Range)?;
+    T::try_from(if negative { -magnitude } else { magnitude }).map_err(|_| InvalidNumber::Range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(parse::<u32>("0"), Ok(0));
+        assert_eq!(parse::<u32>("007"), Ok(7));
+        assert_eq!(parse::<u32>("+9"), Ok(9));
+        assert_eq!(parse::<i64>("-1"), Ok(-1));
+        assert_eq!(parse::<u64>("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(parse::<i64>("-9223372036854775808"), Ok(i64::MIN));
+    }
+
+    #[test]
+    fn other_texts() {
+        for text in
+            ["", "-", "+", "--1", "+-1", " 1", "1 ", "1:2", "1a", "a1", "0x10", "1_0", "1.0", "١"]
+        {
+            assert_eq!(parse::<i64>(text), Err(InvalidNumber::Syntax), "{text:?}");
+        }
+        for text in ["-1", "4294967296", "340282366920938463463374607431768211456000"] {
+            assert_eq!(parse::<u32>(text), Err(InvalidNumber::Range), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads a command line by the definitions, as runc's parser would.
+//!
+//! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a
+//! value only after `=`. `--` ends them. Where the definition lets them, they may follow positional
+//! arguments; there, what looks like an option but is none is an argument (`kill CONTAINER -9`).
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::definition::{Command, Kind, Opt, options::HELP};
+use crate::duration;
+use crate::number::{self, InvalidNumber};
+use crate::values::{Values, boolean};
+
+/// A command line, read.
+#[derive(Debug, Default)]
+pub struct Parsed<'a> {
+    /// The options that were set.
+    pub values: Values<'a>,
+    /// What is no option.
+    pub arguments: Vec<&'a str>,
+}
+
+/// What is wrong with a command line. The words are those of runc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageError<'a> {
+    /// An option that the command does not have.
+    Undefined(&'a str),
+    /// Too many dashes, or no name.
+    BadSyntax(&'a str),
+    /// An option at the end that wants a value.
+    NeedsArgument(&'a str),
+    /// A flag given as something else than true or false.
+    BadBoolean(&'a str, &'a str),
+    /// A value that is not of the option's kind.
+    BadValue(&'a str, &'a str, InvalidNumber),
+    /// Another number of arguments than this one.
+    Exactly(&'a str, usize),
+    /// Fewer arguments than this.
+    Minimum(&'a str, usize),
+    /// More arguments than this.
+    Maximum(&'a str, usize),
+}
+
+impl fmt::Display for UsageError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undefined(name) => write!(f, "flag provided but not defined: -{name}"),
+            Self::BadSyntax(text) => write!(f, "bad flag syntax: {text}"),
+            Self::NeedsArgument(name) => write!(f, "flag needs an argument: -{name}"),
+            Self::BadBoolean(name, value) => {
+                write!(f, "invalid boolean value {value:?} for -{name}: parse error")
+            }
+            Self::BadValue(name, value, InvalidNumber::Syntax) => {
+                write!(f, "invalid value {value:?} for flag -{name}: parse error")
+            }
+            Self::BadValue(name, value, InvalidNumber::Range) => {
+                write!(f, "invalid value {value:?} for flag -{name}: value out of range")
+            }
+            Self::Exactly(command, n) => write!(f, "{command:?} requires exactly {n} argument(s)"),
+            Self::Minimum(command, n) => {
+                write!(f, "{command:?} requires a minimum of {n} argument(s)")
+            }
+            Self::Maximum(command, n) => {
+                write!(f, "{command:?} requires a maximum of {n} argument(s)")
+            }
+        }
+    }
+}
+
+/// Where options may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Before the first argument only: what follows is for somebody else.
+    OptionsFirst,
+    /// Anywhere before `--`.
+    Mixed,
+}
+
+/// Reads `args` by `options`, to which `--help` is added.
+///
+/// # Errors
+/// Options that are unknown or have no or a wrong value.
+pub fn parse<'a>(
+    options: &[&'static Opt],
+    order: Order,
+    args: &[&'a str],
+) -> Result<Parsed<'a>, UsageError<'a>> {
+    let mut parsed = Parsed::default();
+    let mut rest = args.iter().copied();
+    while let Some(arg) = rest.next() {
+        let past_options = order == Order::OptionsFirst && !parsed.arguments.is_empty();
+        if past_options || arg == "-" || !arg.starts_with('-') {
+            parsed.arguments.push(arg);
+            continue;
+        }
+        if arg == "--" {
+            break;
+        }
+        let (name, value) = split(arg)?;
+        let Some(option) = find(options, name) else {
+            if parsed.arguments.is_empty() {
+                return Err(UsageError::Undefined(name));
+            }
+            parsed.arguments.push(arg);
+            continue;
+        };
+        let value = match value {
+            Some(value) => value,
+            None if option.kind == Kind::Flag => "true",
+            None => rest.next().ok_or(UsageError::NeedsArgument(name))?,
+        };
+        check(option.kind, name, value)?;
+        parsed.values.push(option, value);
+    }
+    parsed.arguments.extend(rest);
+    Ok(parsed)
+}
+
+fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
+    options.iter().copied().chain([&HELP]).find(|option| option.is_named(name))
+}
+
+/// Name and value of `--name=value`.
+fn split(arg: &str) -> Result<(&str, Option<&str>), UsageError<'_>> {
+    let bare = arg.strip_prefix("--").or(arg.strip_prefix('-')).unwrap_or(arg);
+    if bare.starts_with(['-', '=']) {
+        return Err(UsageError::BadSyntax(arg));
+    }
+    Ok(match bare.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (bare, None),
+    })
+}
+
+fn check<'a>(kind: Kind, name: &'a str, value: &'a str) -> Result<(), UsageError<'a>> {
+    let bad = |reason| UsageError::BadValue(name, value, reason);
+    match kind {
+        Kind::Text | Kind::Texts => Ok(()),
+        Kind::Flag => boolean(value).map(drop).ok_or(UsageError::BadBoolean(name, value)),
+        Kind::Integer | Kind::Integers => number::parse::<i64>(value).map(drop).map_err(bad),
+        Kind::Duration => duration::parse(value).map(drop).ok_or(bad(InvalidNumber::Syntax)),
+    }
+}
+
+/// Reads the arguments of `command`, its name not among them.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_command<'a>(
+    command: &Command,
+    args: &[&'a str],
+) -> Result<Parsed<'a>, UsageError<'a>> {
+    let order = if command.options_end_at_argument { Order::OptionsFirst } else { Order::Mixed };
+    parse(command.options, order, args)
+}
+
+/// Refuses too few or too many arguments.
+///
+/// # Errors
+/// Which number would have been right.
+pub fn count_arguments(command: &'static Command, count: usize) -> Result<(), UsageError<'static>> {
+    let (name, least, most) = (command.name, command.least_arguments(), command.most_arguments());
+    match most {
+        Some(most) if least == most && count != most => Err(UsageError::Exactly(name, most)),
+        Some(most) if count > most => Err(UsageError::Maximum(name, most)),
+        _ if count < least => Err(UsageError::Minimum(name, least)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,107 @@
+//! Signals by name and number (signal(7)).
+
+use crate::number;
+
+/// The names without `SIG`; signal n at index n−1.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const NAMES: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+];
+
+/// Other names of the same signals.
+const ALIASES: [(&str, i32); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
+
+/// The real-time signals as programs see them: the first two are glibc's own.
+const RTMIN: i32 = 34;
+const RTMAX: i32 = 64;
+
+/// SIGTERM, which `kill` sends by default.
+pub const TERM: i32 = 15;
+
+/// Reads a signal: a number from 0, which only asks whether the process is there, to 64, or a name in
+/// upper or lower case, with or without `SIG`, among them `RTMIN+n` and `RTMAX-n`. `None` if it is not
+/// one.
+pub fn parse(text: &str) -> Option<i32> {
+    if let Ok(number) = number::parse(text) {
+        return (0..=RTMAX).contains(&number).then_some(number);
+    }
+    let name = match text.get(..3) {
+        Some(prefix) if prefix.eq_ignore_ascii_case("SIG") => text.get(3..)?,
+        _ => text,
+    };
+    let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name));
+    if let Some(number) = at.and_then(|at| i32::try_from(at + 1).ok()) {
+        return Some(number);
+    }
+    let alias = ALIASES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    alias.map(|(_, number)| *number).or_else(|| real_time(name))
+}
+
+fn real_time(name: &str) -> Option<i32> {
+    let (base, offset) = name.split_at_checked(5)?;
+    let from = match base {
+        _ if base.eq_ignore_ascii_case("RTMIN") => RTMIN,
+        _ if base.eq_ignore_ascii_case("RTMAX") => RTMAX,
+        _ => return None,
+    };
+    let offset = match offset {
+        "" => 0,
+        _ if offset.starts_with(['+', '-']) => number::parse::<i32>(offset).ok()?,
+        _ => return None,
+    };
+    from.checked_add(offset).filter(|number| (RTMIN..=RTMAX).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals() {
+        for (text, number) in [
+            ("KILL", 9),
+            ("SIGKILL", 9),
+            ("sigkill", 9),
+            ("kill", 9),
+            ("9", 9),
+            ("+9", 9),
+            ("0", 0),
+            ("TERM", TERM),
+            ("HUP", 1),
+            ("SYS", 31),
+            ("SIGIOT", 6),
+            ("RTMIN", 34),
+            ("SIGRTMIN+3", 37),
+            ("rtmax-1", 63),
+            ("64", 64),
+        ] {
+            assert_eq!(parse(text), Some(number), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts() {
+        for text in [
+            "",
+            "SIG",
+            "NOPE",
+            "SIGNOPE",
+            "KILLS",
+            "9x",
+            "-9",
+            "65",
+            "RTMIN+31",
+            "RTMAX+1",
+            "RTMIN3",
+            "RTMIN+",
+            "RTMIN+2147483647",
+            "SIGSIGKILL",
+            "KÏLL",
+            "sïg",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Memory sizes as runc's `update` reads them: `512m`, `1.5GiB`, `1073741824`.
+
+use core::fmt;
+
+use crate::duration::decimal;
+
+/// Why a text is no size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvalidSize<'a> {
+    /// No number.
+    Number(&'a str),
+    /// A number with a unit that is none.
+    Suffix(&'a str),
+}
+
+impl fmt::Display for InvalidSize<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(text) => write!(f, "invalid size: '{text}'"),
+            Self::Suffix(suffix) => write!(f, "invalid suffix: '{suffix}'"),
+        }
+    }
+}
+
+/// Reads a size in bytes. Units are powers of 1024: `b`, or one of `k m g t p`, which `b` or `ib` may
+/// follow; in upper or lower case, with or without a space in front. `-1`, and no other negative
+/// number, stands for "no limit".
+///
+/// # Errors
+/// See [`InvalidSize`].
+pub fn parse(text: &str) -> Result<i64, InvalidSize<'_>> {
+    if text == "-1" {
+        return Ok(-1);
+    }
+    let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |last| last + 1);
+    let (number, suffix) = text.split_at_checked(end).unwrap_or((text, ""));
+    let suffix = suffix.strip_prefix(' ').unwrap_or(suffix);
+    let scale = scale(suffix).ok_or(InvalidSize::Suffix(suffix));
+    // Of a text with two mistakes, the number is told first.
+    decimal(number, 1).ok_or(InvalidSize::Number(text))?;
+    decimal(number, scale?)
+        .and_then(|bytes| i64::try_from(bytes).ok())
+        .ok_or(InvalidSize::Number(text))
+}
+
+fn scale(suffix: &str) -> Option<i128> {
+    let mut letters = suffix.chars().map(|letter| letter.to_ascii_lowercase());
+    let Some(unit) = letters.next() else { return Some(1) };
+    let power = match unit {
+        'b' => 0,
+        'k' => 1,
+        'm' => 2,
+        'g' => 3,
+        't' => 4,
+        'p' => 5,
+        _ => return None,
+    };
+    match (power, letters.next(), letters.next(), letters.next()) {
+        (_, None, ..) => {}
+        (1.., Some('b'), None, _) | (1.., Some('i'), Some('b'), None) => {}
+        _ => return None,
+    }
+    Some(1i128 << (10 * power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("-1", -1),
+            ("0", 0),
+            ("42", 42),
+            ("42b", 42),
+            ("42 B", 42),
+            ("32k", 32 << 10),
+            ("32kb", 32 << 10),
+            ("32KiB", 32 << 10),
+            ("512M", 512 << 20),
+            ("1.5g", 3 << 29),
+            ("2T", 2 << 40),
+            ("0.5 p", 1 << 49),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts() {
+        for text in ["", "x", "-2", "-1k", "1-2", "1.2.3", ".", "9999999p"] {
+            assert!(matches!(parse(text), Err(InvalidSize::Number(_))), "{text}");
+        }
+        for text in ["1x", "1bb", "1kib2x", "1kx", "1kibb", "1  k", "1ki"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert_eq!(parse("1x").unwrap_err().to_string(), "invalid suffix: 'x'");
+        assert_eq!(parse("x").unwrap_err().to_string(), "invalid size: 'x'");
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the state of containers is kept.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use rustix::fs::{Mode, chmod};
+use sys::Context;
+
+use crate::definition::NAME;
+use crate::definition::options::ROOT;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+/// The state root.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StateRoot {
+    /// Its absolute path.
+    pub path: String,
+    /// Whether the command line named it.
+    pub is_given: bool,
+    /// Whether it is below $XDG_RUNTIME_DIR, where what has no sticky bit may be cleared away.
+    pub is_sticky: bool,
+}
+
+/// The directory that the command line names, else that of the user.
+pub(crate) fn of(invocation: &Invocation<'_>) -> Result<StateRoot, Failure> {
+    if invocation.globals.is_set(&ROOT) {
+        let path = given(invocation.globals.text(&ROOT).unwrap_or_default())?;
+        return Ok(StateRoot { path, is_given: true, is_sticky: false });
+    }
+    let runtime_dir = invocation.args.env("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    Ok(match runtime_dir {
+        Some(dir) if !is_real_root(invocation.args.env("USER")) => {
+            StateRoot { path: format!("{dir}/{NAME}"), is_given: false, is_sticky: true }
+        }
+        _ => StateRoot { path: format!("/run/{NAME}"), is_given: false, is_sticky: false },
+    })
+}
+
+fn given(path: &str) -> Result<String, Failure> {
+    let here = match path.starts_with('/') {
+        true => String::new(),
+        false => {
+            let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
+            here.to_string_lossy().to_string()
+        }
+    };
+    match plan::absolute(&here, path) {
+        root if root == "/" => Err(Failure::new("Option --root argument should not be set to /")),
+        path => Ok(path),
+    }
+}
+
+/// Whether the user is root on the host. A root of a user namespace keeps its state where the user
+/// does, unless it calls itself root.
+fn is_real_root(name: Option<&str>) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return false;
+    }
+    name == Some("root") || !is_in_user_namespace()
+}
+
+fn is_in_user_namespace() -> bool {
+    let map = sys::fs::read_text("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Sets the sticky bit, which tells cleaners to leave the directory alone (XDG base directory
+/// specification, "$XDG_RUNTIME_DIR").
+pub(crate) fn keep(path: &str) -> Result<(), Failure> {
+    Ok(chmod(path, Mode::from_raw_mode(0o1700)).context("chmod", path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_roots() {
+        assert_eq!(given("/run//x/../y/").unwrap(), "/run/y");
+        assert!(given("here").unwrap().ends_with("/here"));
+        for root in ["/", "//", "/..", "../../../../../../../../../.."] {
+            assert!(given(root).is_err(), "{root}");
+        }
+    }
+}
