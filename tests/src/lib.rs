@@ -7,6 +7,7 @@
 //! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
 //! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
 //! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |
+//! | `DAYFLY_PATIENCE` | seconds until a call or a wait counts as hung | 20 |
 //!
 //! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root
 //! of its own. When it returns, the bed deletes what is left and the runner

@@ -38,7 +38,7 @@ impl Call {
             err: stem.with_extension("err"),
             log: log.to_owned(),
             stdin: None,
-            deadline: Duration::from_secs(30),
+            deadline: crate::wait::patience(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Call {
     /// Runs the call to its end.
     ///
     /// # Panics
-    /// When it does not end within 30 seconds.
+    /// When it does not end in time, see [`crate::wait::patience`].
     #[track_caller]
     #[must_use]
     pub fn run(self) -> Outcome {

@@ -2,13 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a case waits for something that should happen at once.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a case waits for something that should happen at once: 20 seconds,
+/// or what `DAYFLY_PATIENCE` says for slow machines.
+#[must_use]
+pub fn patience() -> Duration {
+    let seconds = std::env::var("DAYFLY_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(20))
+}
 
 /// Polls `check` until it gives a value.
 ///
 /// # Panics
-/// After [`PATIENCE`], naming `what`.
+/// After [`patience`], naming `what`.
 #[track_caller]
 pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -16,7 +21,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = check() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for: {what}");
+        assert!(start.elapsed() < patience(), "waited {:?} for: {what}", patience());
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -24,7 +29,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 /// Polls `check` until it is true.
 ///
 /// # Panics
-/// After [`PATIENCE`], naming `what`.
+/// After [`patience`], naming `what`.
 #[track_caller]
 pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
     until(what, || check().then_some(()));

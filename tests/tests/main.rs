@@ -1,6 +1,9 @@
 //! The integration suite: one module a subject, real containers in each.
 
+mod binds;
 mod cgroups;
+mod cgroups_v1;
+mod cgroups_v2;
 mod crash;
 mod devices;
 mod exec;
@@ -27,6 +30,7 @@ const SUBJECTS: &[Subject] = &[
     ("run", run::CASES),
     ("exec", exec::CASES),
     ("terminal", terminal::CASES),
+    ("binds", binds::CASES),
     ("mounts", mounts::CASES),
     ("masks", masks::CASES),
     ("devices", devices::CASES),
@@ -36,6 +40,8 @@ const SUBJECTS: &[Subject] = &[
     ("seccomp", seccomp::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
+    ("cgroups_v1", cgroups_v1::CASES),
+    ("cgroups_v2", cgroups_v2::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
     ("crash", crash::CASES),

@@ -1,0 +1,251 @@
+//! Bind mounts: what they show, their flags, propagation, missing targets.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::runner::Case;
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+
+pub const CASES: &[Case] = &[
+    case!(bind_directory),
+    case!(bind_read_only),
+    case!(bind_file),
+    case!(bind_makes_missing_targets),
+    case!(bind_flags),
+    case!(bind_is_not_recursive),
+    case!(rbind_is_recursive),
+    case!(rbind_ro_is_shallow_and_rro_is_deep),
+    case!(bind_of_a_relative_source),
+    case!(bind_source_missing),
+    case!(bind_by_type),
+    case!(bind_propagation),
+    case!(rslave_sees_what_the_host_mounts),
+    case!(remount_bind_keeps_locked_flags),
+    case!(bind_a_device_node),
+    case!(many_mounts),
+];
+
+/// A directory of the host with one file `inside`.
+pub fn host_dir(bed: &Bed, name: &str) -> PathBuf {
+    let dir = bed.dir.join(name);
+    fs::create_dir(&dir).expect("make directory");
+    fs::write(dir.join("inside"), format!("{name}\n")).expect("write");
+    dir
+}
+
+pub fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("path")
+}
+
+fn bind_directory(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind"])
+        .sh("cat /mnt/inside; echo back >/mnt/answer")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+    assert_eq!(fs::read_to_string(dir.join("answer")).expect("answer"), "back\n");
+}
+
+fn bind_read_only(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "ro"])
+        .sh("echo x >/mnt/inside")
+        .make();
+    let outcome = c.run().exits(1);
+    assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
+}
+
+fn bind_file(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir.join("inside")), "/etc/passwd", &["bind", "ro"])
+        .sh("cat /etc/passwd")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+fn bind_makes_missing_targets(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/made/for/you", &["bind"])
+        .mount("bind", text(&dir.join("inside")), "/also/a/file", &["bind"])
+        .sh("cat /made/for/you/inside /also/a/file; stat -c %a /made /made/for")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\nshared\n755\n755\n");
+    let made = fs::symlink_metadata(c.bundle.join("rootfs/also/a/file")).expect("target");
+    assert!(made.is_file());
+}
+
+pub fn options_of(mountinfo: &str, target: &str) -> Option<String> {
+    mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some(target)).map(str::to_owned)
+}
+
+fn bind_flags(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "nosuid", "nodev", "noexec", "noatime"])
+        .sh("cat /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    let line = options_of(&outcome.stdout, "/mnt").expect("mounted");
+    assert!(line.contains(" rw,nosuid,nodev,noexec,noatime "), "{line}");
+}
+
+/// A directory that holds a mount of its own at `sub`, torn down at the end.
+struct Nested {
+    dir: PathBuf,
+}
+
+impl Nested {
+    fn new(bed: &Bed, name: &str) -> Self {
+        let dir = host_dir(bed, name);
+        let sub = dir.join("sub");
+        fs::create_dir(&sub).expect("make");
+        bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&sub)]).run().ok();
+        fs::write(sub.join("deep"), "deep\n").expect("write");
+        Self { dir }
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.dir.join("sub"), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn bind_is_not_recursive(bed: &Bed) {
+    let nested = Nested::new(bed, "outer");
+    let c =
+        bed.bundle().mount("bind", text(&nested.dir), "/mnt", &["bind"]).sh("ls /mnt/sub").make();
+    assert_eq!(c.run().ok().stdout, "");
+}
+
+fn rbind_is_recursive(bed: &Bed) {
+    let nested = Nested::new(bed, "outer");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&nested.dir), "/mnt", &["rbind"])
+        .sh("cat /mnt/sub/deep")
+        .make();
+    assert_eq!(c.run().ok().stdout, "deep\n");
+}
+
+fn rbind_ro_is_shallow_and_rro_is_deep(bed: &Bed) {
+    let nested = Nested::new(bed, "outer");
+    let script = "echo x >/mnt/new || echo top refused; echo x >/mnt/sub/new || echo sub refused";
+    let run = |option: &str| {
+        let c = bed
+            .bundle()
+            .mount("bind", text(&nested.dir), "/mnt", &["rbind", option])
+            .sh(script)
+            .make();
+        c.run().ok().stdout
+    };
+    assert_eq!(run("ro"), "top refused\n");
+    assert_eq!(run("rro"), "top refused\nsub refused\n");
+}
+
+fn bind_of_a_relative_source(bed: &Bed) {
+    let bundle = bed.bundle();
+    fs::create_dir(bundle.dir.join("data")).expect("make");
+    fs::write(bundle.dir.join("data/file"), "relative\n").expect("write");
+    let c = bundle.mount("bind", "data", "/mnt", &["bind"]).sh("cat /mnt/file").make();
+    assert_eq!(c.run().ok().stdout, "relative\n");
+}
+
+fn bind_source_missing(bed: &Bed) {
+    bed.bundle()
+        .mount("bind", "/no/such", "/mnt", &["bind"])
+        .make()
+        .run()
+        .fails("no such file or directory");
+}
+
+fn bind_by_type(bed: &Bed) {
+    // Neither "bind" nor "rbind" among the options: the type alone says it.
+    let dir = host_dir(bed, "shared");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["rbind", "rprivate"])
+        .sh("cat /mnt/inside")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+    let c = bed.bundle().mount("none", text(&dir), "/mnt", &["bind"]).sh("cat /mnt/inside").make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+fn bind_propagation(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    for (option, field) in [("shared", "shared:"), ("unbindable", "unbindable"), ("private", " - ")]
+    {
+        let c = bed
+            .bundle()
+            .mount("bind", text(&dir), "/mnt", &["bind", option])
+            .sh("grep ' /mnt ' /proc/self/mountinfo")
+            .make();
+        let outcome = c.run().ok();
+        assert!(outcome.stdout.contains(field), "{option}: {outcome}");
+    }
+}
+
+fn rslave_sees_what_the_host_mounts(bed: &Bed) {
+    let dir = host_dir(bed, "outer");
+    fs::create_dir(dir.join("late")).expect("make");
+    bed.program("mount", &["--bind", text(&dir), text(&dir)]).run().ok();
+    bed.program("mount", &["--make-shared", text(&dir)]).run().ok();
+    let c = bed
+        .bundle()
+        .set("/linux/rootfsPropagation", json!("rslave"))
+        .mount("bind", text(&dir), "/mnt", &["rbind", "rslave"])
+        .make()
+        .detached();
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir.join("late"))]).run().ok();
+    fs::write(dir.join("late/word"), "arrived\n").expect("write");
+    let outcome = c.exec(&["cat", "/mnt/late/word"]);
+    c.delete_force().ok();
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    assert_eq!(outcome.ok().stdout, "arrived\n");
+}
+
+fn remount_bind_keeps_locked_flags(bed: &Bed) {
+    // A source mounted noexec stays noexec when the bind asks for ro only.
+    let dir = host_dir(bed, "outer");
+    bed.program("mount", &["-t", "tmpfs", "-o", "noexec,nodev", "tmpfs", text(&dir)]).run().ok();
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "ro"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run();
+    bed.program("umount", &[text(&dir)]).run().ok();
+    assert_eq!(outcome.code(), 0, "{outcome}");
+    assert!(outcome.stdout.contains(" ro,"), "{outcome}");
+}
+
+fn bind_a_device_node(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("bind", "/dev/null", "/dev/also-null", &["bind"])
+        .sh("stat -c '%F %t:%T' /dev/also-null")
+        .make();
+    assert_eq!(c.run().ok().stdout, "character special file 1:3\n");
+}
+
+fn many_mounts(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let mut bundle = bed.bundle();
+    for number in 0..60 {
+        bundle =
+            bundle.mount("bind", text(&dir), &format!("/mnt/{number}"), &["rbind", "ro", "nosuid"]);
+    }
+    let c = bundle.sh("cat /mnt/*/inside | wc -l").make();
+    assert_eq!(c.run().ok().stdout, "60\n");
+}

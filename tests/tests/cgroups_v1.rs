@@ -1,0 +1,203 @@
+//! Limits of v1 controllers: what is written, what is felt, what updates do.
+
+use crate::cgroups::{CROWD, HUNGRY, limited};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
+use dayfly_tests::{case, wait};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+
+const V1: &[View] = &[View::V1, View::Hybrid];
+
+pub const CASES: &[Case] = &[
+    case!(limits_are_written).on(V1),
+    case!(memory_limit_is_felt).on(V1),
+    case!(pids_limit_is_felt).on(V1),
+    case!(cpuset_is_felt).on(V1),
+    case!(cpu_quota_is_felt).on(V1),
+    case!(blkio_throttle).on(V1),
+    case!(update_flags).on(V1),
+    case!(update_resources).on(V1),
+    case!(update_is_felt_and_persists).on(V1),
+    case!(invalid_limit).on(V1),
+    case!(oom_event).on(V1),
+    case!(swappiness_and_oom_control).on(V1),
+    case!(pids_unlimited).on(V1),
+    case!(pids_limit_zero).on(V1).unlike_runc(),
+];
+
+fn limits_are_written(bed: &Bed) {
+    let c = limited(
+        bed,
+        json!({
+            "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
+            "pids": { "limit": 50 },
+            "cpu": { "shares": 512, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
+        }),
+    )
+    .make()
+    .detached();
+    let expected = [
+        ("memory", "memory.limit_in_bytes", "33554432"),
+        ("memory", "memory.soft_limit_in_bytes", "16777216"),
+        ("memory", "memory.memsw.limit_in_bytes", "67108864"),
+        ("pids", "pids.max", "50"),
+        ("cpu", "cpu.shares", "512"),
+        ("cpu", "cpu.cfs_quota_us", "30000"),
+        ("cpu", "cpu.cfs_period_us", "60000"),
+        ("cpuset", "cpuset.cpus", "0"),
+        ("cpuset", "cpuset.mems", "0"),
+    ];
+    for (controller, file, value) in expected {
+        assert_eq!(c.cgroup_read(controller, file), value, "{file}");
+    }
+}
+
+fn memory_limit_is_felt(bed: &Bed) {
+    let memory = |limit: u64| {
+        limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run()
+    };
+    assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
+    assert_ne!(memory(20_000_000).stdout, "40000000\n");
+}
+
+fn pids_limit_is_felt(bed: &Bed) {
+    let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
+    assert!(
+        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
+        "{outcome}"
+    );
+    let _ = limited(bed, json!({ "pids": { "limit": 100 } })).sh(CROWD).make().run().ok();
+}
+
+fn pids_unlimited(bed: &Bed) {
+    let c = limited(bed, json!({ "pids": { "limit": -1 } })).make().detached();
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "max");
+}
+
+fn pids_limit_zero(bed: &Bed) {
+    // Podman's --pids-limit=0 means no limit; runc 1.5 makes it 1.
+    let c = limited(bed, json!({ "pids": { "limit": 0 } })).make().detached();
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "max");
+}
+
+fn cpuset_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
+        .sh("grep Cpus_allowed_list /proc/self/status; busybox nproc")
+        .make();
+    assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n1\n");
+}
+
+fn cpu_quota_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
+        .sh("while :; do :; done")
+        .make()
+        .detached();
+    wait::until_true("throttling", || {
+        let stat = c.cgroup_read("cpu", "cpu.stat");
+        stat.lines()
+            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+    });
+}
+
+fn blkio_throttle(bed: &Bed) {
+    let rule = json!([{ "major": 254, "minor": 0, "rate": 10_485_760 }]);
+    let c = limited(bed, json!({ "blockIO": { "throttleReadBpsDevice": rule, "throttleWriteIOPSDevice": [{ "major": 254, "minor": 0, "rate": 500 }] } }))
+        .make()
+        .detached();
+    assert_eq!(c.cgroup_read("blkio", "blkio.throttle.read_bps_device"), "254:0 10485760");
+    assert_eq!(c.cgroup_read("blkio", "blkio.throttle.write_iops_device"), "254:0 500");
+}
+
+fn update_flags(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let flags = [
+        "--memory",
+        "64000000",
+        "--memory-swap",
+        "128000000",
+        "--memory-reservation",
+        "32000000",
+        "--pids-limit",
+        "20",
+        "--cpu-share",
+        "300",
+        "--cpu-quota",
+        "20000",
+        "--cpu-period",
+        "50000",
+        "--cpuset-cpus",
+        "0",
+    ];
+    c.id_call("update", &flags, &[]).run().ok();
+    let page = |bytes: u64| (bytes / 4096 * 4096).to_string();
+    assert_eq!(c.cgroup_read("memory", "memory.limit_in_bytes"), page(64_000_000));
+    assert_eq!(c.cgroup_read("memory", "memory.memsw.limit_in_bytes"), page(128_000_000));
+    assert_eq!(c.cgroup_read("memory", "memory.soft_limit_in_bytes"), page(32_000_000));
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "20");
+    assert_eq!(c.cgroup_read("cpu", "cpu.shares"), "300");
+    assert_eq!(c.cgroup_read("cpu", "cpu.cfs_quota_us"), "20000");
+    assert_eq!(c.cgroup_read("cpu", "cpu.cfs_period_us"), "50000");
+    assert_eq!(c.cgroup_read("cpuset", "cpuset.cpus"), "0");
+    // What is not named stays as it is.
+    c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
+    assert_eq!(c.cgroup_read("cpu", "cpu.shares"), "300");
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "30");
+}
+
+fn update_resources(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let resources = json!({ "memory": { "limit": 67_108_864 }, "cpu": { "shares": 200 }, "pids": { "limit": 40 } });
+    let path = bed.dir.join("resources.json");
+    fs::write(&path, resources.to_string()).expect("write");
+    c.id_call("update", &["--resources", path.to_str().expect("path")], &[]).run().ok();
+    assert_eq!(c.cgroup_read("memory", "memory.limit_in_bytes"), "67108864");
+    assert_eq!(c.cgroup_read("cpu", "cpu.shares"), "200");
+
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
+    let running = c.id_call("update", &["-r", "-"], &[]).stdin(fs::File::from(read)).spawn();
+    fs::File::from(write).write_all(br#"{"cpu":{"shares":250}}"#).expect("write");
+    running.wait().ok();
+    assert_eq!(c.cgroup_read("cpu", "cpu.shares"), "250");
+}
+
+fn update_is_felt_and_persists(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.id_call("update", &["--memory", "20000000", "--memory-swap", "20000000"], &[]).run().ok();
+    assert_ne!(c.sh(HUNGRY).stdout, "40000000\n");
+    c.id_call("update", &["--memory-swap", "-1"], &[]).run().ok();
+    c.id_call("update", &["--memory", "200000000"], &[]).run().ok();
+    assert_eq!(c.sh(HUNGRY).ok().stdout, "40000000\n");
+}
+
+fn invalid_limit(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "cpus": "99" } })).make();
+    c.create().fails("cpuset.cpus");
+    assert!(!c.exists());
+}
+
+fn oom_event(bed: &Bed) {
+    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } }))
+        .make()
+        .detached();
+    let running = c.id_call("events", &["--interval", "30s"], &[]).spawn();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    c.sh(HUNGRY);
+    wait::until_true("an oom event", || running.stdout().contains("\"type\":\"oom\""));
+    c.delete_force().ok();
+    running.signal(rustix::process::Signal::TERM);
+    let _ = running.wait();
+}
+
+fn swappiness_and_oom_control(bed: &Bed) {
+    let c = limited(
+        bed,
+        json!({ "memory": { "limit": 50_000_000, "swappiness": 10, "disableOOMKiller": true } }),
+    )
+    .make()
+    .detached();
+    assert_eq!(c.cgroup_read("memory", "memory.swappiness"), "10");
+    assert!(c.cgroup_read("memory", "memory.oom_control").starts_with("oom_kill_disable 1"));
+}

@@ -1,0 +1,193 @@
+//! Limits of cgroup2. This machine's hierarchy has next to no controllers: most
+//! of these cases are part of the guest's view (`scripts/guest`).
+
+use crate::cgroups::{CROWD, HUNGRY, counting, limited, stats};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
+use dayfly_tests::{case, wait};
+use serde_json::json;
+use std::fs;
+
+const V2: &[View] = &[View::V2];
+
+pub const CASES: &[Case] = &[
+    case!(devices_by_program).on(V2),
+    case!(freeze_file).on(V2),
+    case!(unified_missing_controller).on(V2),
+    case!(limits_are_written).on(V2).when(all_controllers),
+    case!(memory_limit_is_felt).on(V2).when(all_controllers),
+    case!(pids_limit_is_felt).on(V2).when(all_controllers),
+    case!(cpuset_is_felt).on(V2).when(all_controllers),
+    case!(cpu_quota_is_felt).on(V2).when(all_controllers),
+    case!(io_max).on(V2).when(all_controllers),
+    case!(unified_map).on(V2).when(all_controllers),
+    case!(update).on(V2).when(all_controllers),
+    case!(oom_event).on(V2).when(all_controllers),
+    case!(statistics).on(V2).when(all_controllers),
+];
+
+/// Whether the view's cgroup2 has the controllers that containers want.
+fn all_controllers() -> bool {
+    let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    ["cpuset", "cpu", "io", "memory", "pids"]
+        .iter()
+        .all(|name| have.split_whitespace().any(|one| one == *name))
+}
+
+fn devices_by_program(bed: &Bed) {
+    let caps = ["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"];
+    let c = limited(bed, json!({ "devices": [{ "allow": false, "access": "rwm" }] }))
+        .set(
+            "/process/capabilities",
+            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+        )
+        .make()
+        .detached();
+    // /dev/null is allowed, the kernel log is not, in init and in exec.
+    c.sh("echo x >/dev/null && head -c 1 /dev/zero >/dev/null").ok();
+    let refused = c.sh("mknod /tmp/kmsg c 1 11 && head -c 1 /tmp/kmsg").exits(1);
+    assert!(refused.stderr.contains("Operation not permitted"), "{refused}");
+}
+
+fn freeze_file(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.id_call("pause", &[], &[]).run().ok();
+    assert_eq!(c.cgroup_read("", "cgroup.freeze"), "1");
+    assert!(c.cgroup_read("", "cgroup.events").contains("frozen 1"));
+    c.id_call("resume", &[], &[]).run().ok();
+    assert_eq!(c.cgroup_read("", "cgroup.freeze"), "0");
+}
+
+fn unified_missing_controller(bed: &Bed) {
+    let c = limited(bed, json!({ "unified": { "nosuch.max": "1" } })).make();
+    assert_eq!(c.create().code(), 1);
+    assert!(!c.exists());
+}
+
+fn limits_are_written(bed: &Bed) {
+    let c = limited(
+        bed,
+        json!({
+            "memory": { "limit": 33_554_432, "reservation": 16_777_216, "swap": 67_108_864 },
+            "pids": { "limit": 50 },
+            "cpu": { "shares": 1024, "quota": 30_000, "period": 60_000, "cpus": "0", "mems": "0" },
+        }),
+    )
+    .make()
+    .detached();
+    assert_eq!(c.cgroup_read("", "memory.max"), "33554432");
+    assert_eq!(c.cgroup_read("", "memory.low"), "16777216");
+    assert_eq!(c.cgroup_read("", "memory.swap.max"), "33554432");
+    assert_eq!(c.cgroup_read("", "pids.max"), "50");
+    assert_eq!(c.cgroup_read("", "cpu.max"), "30000 60000");
+    assert_eq!(c.cgroup_read("", "cpuset.cpus"), "0");
+    assert_eq!(c.cgroup_read("", "cpuset.mems"), "0");
+    assert_eq!(c.cgroup_read("", "cpu.weight"), "100");
+}
+
+fn memory_limit_is_felt(bed: &Bed) {
+    let memory = |limit: u64| {
+        limited(bed, json!({ "memory": { "limit": limit, "swap": limit } })).sh(HUNGRY).make().run()
+    };
+    assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
+    assert_ne!(memory(20_000_000).stdout, "40000000\n");
+}
+
+fn pids_limit_is_felt(bed: &Bed) {
+    let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
+    assert!(
+        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
+        "{outcome}"
+    );
+}
+
+fn cpuset_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
+        .sh("grep Cpus_allowed_list /proc/self/status")
+        .make();
+    assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n");
+}
+
+fn cpu_quota_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
+        .sh("while :; do :; done")
+        .make()
+        .detached();
+    wait::until_true("throttling", || {
+        let stat = c.cgroup_read("", "cpu.stat");
+        stat.lines()
+            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+    });
+}
+
+fn io_max(bed: &Bed) {
+    let Some(device) =
+        fs::read_dir("/sys/block").ok().and_then(|mut dirs| dirs.next()).and_then(Result::ok)
+    else {
+        // A guest without disks has nothing to throttle.
+        return;
+    };
+    let numbers = fs::read_to_string(device.path().join("dev")).expect("numbers");
+    let (major, minor) = numbers.trim().split_once(':').expect("major:minor");
+    let number = |text: &str| text.parse::<i64>().expect("number");
+    let rule = json!([{ "major": number(major), "minor": number(minor), "rate": 10_485_760 }]);
+    let c = limited(bed, json!({ "blockIO": { "throttleReadBpsDevice": rule } })).make().detached();
+    assert!(c.cgroup_read("", "io.max").contains("rbps=10485760"));
+}
+
+fn unified_map(bed: &Bed) {
+    let c = limited(
+        bed,
+        json!({ "unified": { "memory.high": "30000000", "pids.max": "33", "cpu.weight": "77" } }),
+    )
+    .make()
+    .detached();
+    assert_eq!(c.cgroup_read("", "memory.high"), (30_000_000 / 4096 * 4096).to_string());
+    assert_eq!(c.cgroup_read("", "pids.max"), "33");
+    assert_eq!(c.cgroup_read("", "cpu.weight"), "77");
+}
+
+fn update(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let flags = [
+        "--memory",
+        "67108864",
+        "--pids-limit",
+        "20",
+        "--cpu-quota",
+        "20000",
+        "--cpu-period",
+        "50000",
+        "--cpuset-cpus",
+        "0",
+    ];
+    c.id_call("update", &flags, &[]).run().ok();
+    assert_eq!(c.cgroup_read("", "memory.max"), "67108864");
+    assert_eq!(c.cgroup_read("", "pids.max"), "20");
+    assert_eq!(c.cgroup_read("", "cpu.max"), "20000 50000");
+    assert_eq!(c.cgroup_read("", "cpuset.cpus"), "0");
+}
+
+fn oom_event(bed: &Bed) {
+    let c = limited(bed, json!({ "memory": { "limit": 20_000_000, "swap": 20_000_000 } }))
+        .make()
+        .detached();
+    let running = c.id_call("events", &["--interval", "30s"], &[]).spawn();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    c.sh(HUNGRY);
+    wait::until_true("an oom event", || running.stdout().contains("\"type\":\"oom\""));
+    c.delete_force().ok();
+    running.signal(rustix::process::Signal::TERM);
+    let _ = running.wait();
+}
+
+fn statistics(bed: &Bed) {
+    let event = stats(&counting(bed));
+    assert!(
+        event["data"]["memory"]["usage"]["usage"].as_u64().is_some_and(|usage| usage > 0),
+        "{event}"
+    );
+    assert!(event["data"]["pids"]["current"].as_u64().is_some_and(|count| count >= 1), "{event}");
+    assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
+}
