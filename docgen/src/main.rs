@@ -1,0 +1,27 @@
+//! Writes dayfly's man pages and shell completions, made from the definitions that its parser uses:
+//! `cargo run -p dayfly-docgen -- OUTDIR` fills `OUTDIR/man` and `OUTDIR/completions`.
+
+mod command;
+mod completions;
+mod man;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [directory] = &arguments[..] else {
+        eprintln!("usage: dayfly-docgen OUTDIR");
+        return ExitCode::from(2);
+    };
+    let directory = Path::new(directory);
+    let written = man::write(&directory.join("man"))
+        .and_then(|()| completions::write(&directory.join("completions")));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dayfly-docgen: {}: {error}", directory.display());
+            ExitCode::FAILURE
+        }
+    }
+}
