@@ -50,8 +50,8 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
     done.map(|()| 0)
 }
 
-/// Prints a command's result.
-fn print(text: &str) -> Result<(), Failure> {
+/// Prints a command's result in one write.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Stdout.write_str(text).map_err(|_| Failure::new("can't write to standard output"))
 }
 

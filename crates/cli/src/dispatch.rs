@@ -1,9 +1,9 @@
 //! From the process's arguments to a command and back to an exit status.
 
+use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::fmt::{Display, Write};
-
-use sys::stdio::Stdout;
+use core::fmt::Display;
 
 use crate::commands;
 use crate::definition::options::{HELP, VERSION};
@@ -76,8 +76,7 @@ fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
 
 /// Prints on standard output what was asked for.
 fn print(text: &dyn Display) -> Result<i32, Failure> {
-    write!(Stdout, "{text}").map_err(|_| Failure::new("can't write to standard output"))?;
-    Ok(0)
+    commands::print(&text.to_string()).map(|()| 0)
 }
 
 fn help(name: Option<&str>) -> Result<i32, Failure> {
@@ -93,6 +92,7 @@ fn unknown(name: &str) -> Failure {
 
 /// A command line that can't be understood: the help goes to standard output, as from runc.
 fn incorrect(error: &dyn Display, help: &dyn Display) -> Failure {
-    let _ = write!(Stdout, "Incorrect Usage: {error}\n\n{help}");
+    // What is wrong is told in any case.
+    let _ = commands::print(&format!("Incorrect Usage: {error}\n\n{help}"));
     Failure::new(error)
 }

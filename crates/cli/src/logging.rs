@@ -61,13 +61,13 @@ impl Log {
             Some(file) => write_all(file, record().as_bytes()).is_ok(),
             None => false,
         };
-        if self.format == Format::Json && self.file.is_none() {
-            let _ = Stderr.write_str(&record());
-        } else {
-            let _ = writeln!(Stderr, "error: {message}");
-        }
+        // Each in one write, so that lines of processes with the same standard error don't mix.
+        let _ = match self.format {
+            Format::Json if self.file.is_none() => Stderr.write_str(&record()),
+            _ => Stderr.write_str(&format!("error: {message}\n")),
+        };
         if self.file.is_some() && !written {
-            let _ = writeln!(Stderr, "error: can't write to the log");
+            let _ = Stderr.write_str("error: can't write to the log\n");
         }
     }
 
