@@ -272,7 +272,7 @@ fn kill_all_of_host_pid(bed: &Bed) {
 fn missing_config(bed: &Bed) {
     let c = bed.bundle().make();
     fs::remove_file(c.bundle.join("config.json")).expect("remove config");
-    c.create().fails("JSON specification file config.json not found");
+    c.create().fails("config.json not found");
     bed.call(&["create", "--bundle", "/no/such/bundle", &c.id])
         .run()
         .fails("no such file or directory");

@@ -180,7 +180,7 @@ fn features(bed: &Bed) {
             && has("/mountOptions", "ro")
             && has("/mountOptions", "tmpcopyup")
     );
-    assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "time"));
+    assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "cgroup"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
     assert_eq!(features["linux"]["cgroup"]["v1"], true);
     assert_eq!(features["linux"]["cgroup"]["v2"], true);
