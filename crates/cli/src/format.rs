@@ -4,7 +4,6 @@ pub mod event;
 pub mod features;
 pub mod list;
 pub mod plan;
-pub mod ps;
 pub mod state;
 pub mod table;
 pub mod version;

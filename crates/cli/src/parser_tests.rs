@@ -252,6 +252,5 @@ proptest! {
         let _ = crate::duration::parse(&text);
         let _ = crate::size::parse(&text).map_err(|error| error.to_string());
         let _ = crate::number::parse::<u32>(&text);
-        let _ = crate::format::ps::filter(&text, &[1]);
     }
 }

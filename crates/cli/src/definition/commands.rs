@@ -27,10 +27,7 @@ the bundle.",
         }],
         ..Command::new("create", "create a container")
     },
-    Command {
-        options: &[&TRACE],
-        ..Command::new("start", "run the program of a created container")
-    },
+    Command::new("start", "run the program of a created container"),
     Command {
         description: "\
 Waits for the program to end, returns its exit status (128 and its number for a
@@ -71,7 +68,7 @@ a container without a PID namespace of its own, every process is killed by KILL.
         ..Command::new("kill", "send a signal to a container's program")
     },
     Command {
-        options: &[&FORCE, &TRACE],
+        options: &[&FORCE],
         examples: &[Example {
             line: "delete --force web",
             does: "remove the container web, whatever its state",
@@ -123,8 +120,8 @@ as in the container's configuration.",
     },
     Command {
         description: "\
-Runs the host's ps(1) with the options given, -ef if there are none, and prints
-the lines of the container's processes.",
+Runs the host's ps(1) with the options given, -ef if there are none, on the
+container's processes alone. Options that sort or draw trees can't be used.",
         options: &[&FORMAT],
         arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
         options_end_at_argument: true,
