@@ -1,15 +1,10 @@
 //! Terminals of the foreground: a socket pair for init to send the master through, and raw mode for
 //! ours meanwhile.
 
-use core::mem::MaybeUninit;
-
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::OFlags;
-use rustix::io::{Errno, IoSliceMut};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
-    recvmsg, socketpair,
-};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use sys::Context;
 
@@ -42,6 +37,7 @@ impl<'a> Console<'a> {
                 "cannot use console socket if runc will not detach or allocate tty",
             )),
             (true, false, None) => {
+                own_terminal()?;
                 let (theirs, ours) =
                     socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
                         .context("socketpair", "console")?;
@@ -90,16 +86,8 @@ impl Terminal {
     /// # Errors
     /// If init sent none.
     pub fn receive(socket: OwnedFd) -> Result<Self, Error> {
-        let mut byte = [0u8; 64];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let into = &mut [IoSliceMut::new(&mut byte)];
-        recvmsg(&socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)
-            .context("recvmsg", "console")?;
-        let master = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-            _ => None,
-        });
+        let mut name = [0u8; 64];
+        let (_, master) = sys::fdpass::receive(&socket, &mut name).context("recvmsg", "console")?;
         let master = master.ok_or(Errno::PROTO).context("recvmsg", "console")?;
         rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)
             .context("fcntl", "console")?;
@@ -127,6 +115,21 @@ impl Drop for Terminal {
             let _ = tcsetattr(sys::stdio::stdin(), OptionalActions::Now, saved);
         }
     }
+}
+
+/// The terminal of the command, which a container's terminal in the foreground is carried to: one of
+/// its standard streams, or else the one that controls it.
+///
+/// # Errors
+/// ENXIO if there is none.
+fn own_terminal() -> Result<OwnedFd, sys::Error> {
+    for stream in [sys::stdio::stdin(), sys::stdio::stdout(), sys::stdio::stderr()] {
+        if tcgetattr(stream).is_ok() {
+            return rustix::io::fcntl_dupfd_cloexec(stream, 3).context("dup", "terminal");
+        }
+    }
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    openat(CWD, "/dev/tty", flags, Mode::empty()).context("open", "/dev/tty")
 }
 
 /// Our own terminal in raw mode: what is typed is the container's business. Returns what it was.

@@ -86,7 +86,7 @@ impl Container {
             (_, Some((pid, _))) => pid.as_raw_nonzero().get(),
         };
         Ok(State {
-            oci_version: record.oci_version.clone(),
+            oci_version: spec::VERSION.to_string(),
             id: record.id.clone(),
             pid,
             status,

@@ -186,9 +186,6 @@ fn request<'a>(
     wait_for_start: bool,
     console: Option<plan::Console<'a>>,
 ) -> Result<Request<'a>, Error> {
-    if options.pidfd_socket.is_some() {
-        return Err(Error::text("--pidfd-socket is not supported yet by dayfly"));
-    }
     let cgroup = match options.cgroup_driver {
         CgroupDriver::Cgroupfs => {
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
@@ -302,13 +299,27 @@ fn launch_claimed(
     let mut on_birth = |child: &Child| {
         let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
         record::write_process(directory.as_fd(), child.pid, identity)?;
-        match options.pid_file {
-            Some(path) => pid_file::write(path, child.pid),
-            None => Ok(()),
-        }
+        announce(child, options.pid_file, options.pidfd_socket)
     };
     let child = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
     Ok((record, child, recorder))
+}
+
+/// Tells the caller of the new process in the ways it asked for.
+pub(crate) fn announce(
+    child: &Child,
+    pid_file: Option<&str>,
+    pidfd_socket: Option<&str>,
+) -> Result<(), sys::Error> {
+    if let Some(path) = pid_file {
+        pid_file::write(path, child.pid)?;
+    }
+    if let Some(path) = pidfd_socket {
+        let sent = sys::fdpass::dial(path)
+            .and_then(|socket| sys::fdpass::send(socket, b"pidfd", child.pidfd.as_fd()));
+        sent.context("send pidfd", path)?;
+    }
+    Ok(())
 }
 
 fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
@@ -332,7 +343,6 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
     };
     let root = spec.root.as_ref().map(|root| plan::absolute(&bundle.path, &root.path));
     Record {
-        oci_version: spec.oci_version.to_string(),
         id: request.id.to_string(),
         bundle: bundle.path.clone(),
         rootfs: root.unwrap_or_default(),

@@ -14,10 +14,10 @@ use sys::clone::{Child, CloneFlags};
 use trace::Recorder;
 
 use crate::console::{Console, Terminal};
-use crate::create::absolute;
+use crate::create::{absolute, announce};
 use crate::state::Status;
 use crate::store::FILTER;
-use crate::{Container, Error, foreground, pid_file, tracing};
+use crate::{Container, Error, foreground, tracing};
 
 /// What `exec` is given; what is absent comes from the container's own process.
 #[derive(Debug, Clone, Default)]
@@ -80,20 +80,18 @@ impl Container {
             }
             _ => {}
         }
-        if options.pidfd_socket.is_some() {
-            return Err(Error::text("--pidfd-socket is not supported yet by dayfly"));
-        }
-        let text = match options.process {
-            Some(path) => read_process(path)?,
-            None => self.record.process.clone(),
+        let own = Process::parse(self.record.process.as_str())
+            .map_err(|error| crate::error::damaged(self.id(), error))?;
+        let text;
+        let process = match options.process {
+            Some(path) => {
+                text = read_process(path)?;
+                let process = Process::parse(text.as_str())
+                    .map_err(|error| Error::Parse { path: path.to_string(), error })?;
+                complete(process, own)
+            }
+            None => amend(own, options)?,
         };
-        let mut process = Process::parse(text.as_str()).map_err(|error| Error::Parse {
-            path: options.process.unwrap_or("process of the record").to_string(),
-            error,
-        })?;
-        if options.process.is_none() {
-            amend(&mut process, options)?;
-        }
         spec::validate_process(&process)?;
 
         let mut console =
@@ -142,25 +140,14 @@ impl Container {
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };
         let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
-        let mut on_birth = |child: &Child| match options.pid_file {
-            Some(path) => pid_file::write(path, child.pid),
-            None => Ok(()),
-        };
+        let mut on_birth = |child: &Child| announce(child, options.pid_file, options.pidfd_socket);
         Ok(launch::launch(plan, given, &bundle, recorder, &mut on_birth)?)
     }
 
     /// The container's cgroup, or the one below it that was asked for.
     fn exec_cgroup(&self, subs: &[&str]) -> Result<Option<cgroup::Location>, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(None) };
-        let mut location = location.clone();
-        for sub in subs {
-            let (controllers, path) = match sub.split_once(':') {
-                Some((controllers, path)) => (Some(controllers), path),
-                None => (None, *sub),
-            };
-            location = location.sub(controllers, path)?;
-        }
-        Ok(Some(location))
+        Ok(Some(sub_cgroup(location, subs)?))
     }
 
     fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
@@ -181,8 +168,51 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
+/// What a process file leaves open comes from the container: never more than it may do.
+fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
+    process.capabilities = process.capabilities.or(own.capabilities);
+    process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
+    if process.rlimits.is_empty() {
+        process.rlimits = own.rlimits;
+    }
+    process
+}
+
+/// `--cgroup PATH` on v2, `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
+fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Location, Error> {
+    let mut result = location.clone();
+    let mut named: Vec<&str> = Vec::new();
+    for sub in subs {
+        let invalid =
+            |why: &str| Err(Error::Text(format!("invalid --cgroup argument: {sub} ({why})")));
+        let (controllers, path) = match sub.split_once(':') {
+            Some(("", _)) => return invalid("empty <controller> prefix"),
+            Some((controllers, path)) => (Some(controllers), path),
+            None if location.is_unified() || subs.len() == 1 => (None, *sub),
+            None => return invalid("missing <controller>: prefix"),
+        };
+        for controller in controllers.unwrap_or_default().split(',').filter(|name| !name.is_empty())
+        {
+            if named.contains(&controller) {
+                return Err(Error::Text(format!(
+                    "invalid --cgroup argument: {sub}: controller {controller} specified multiple times"
+                )));
+            }
+            named.push(controller);
+        }
+        result = result.sub(controllers, path)?;
+    }
+    // What was asked for must be there: a process that silently ran elsewhere would escape its limits.
+    let places = result.legacy.iter().map(|legacy| &legacy.place).chain(&result.unified);
+    for place in places.filter(|_| !subs.is_empty()) {
+        rustix::fs::access(place.directory(), rustix::fs::Access::EXISTS)
+            .context("open cgroup", place.directory())?;
+    }
+    Ok(result)
+}
+
 /// Puts the options of the command line over the container's own process, by runc's rules.
-fn amend<'a>(process: &mut Process<'a>, options: &ExecOptions<'a>) -> Result<(), Error> {
+fn amend<'a>(mut process: Process<'a>, options: &ExecOptions<'a>) -> Result<Process<'a>, Error> {
     process.args = options.args.iter().map(|arg| Str::new(arg)).collect();
     process.terminal = options.tty.unwrap_or(false);
     process.console_size = None;
@@ -204,23 +234,23 @@ fn amend<'a>(process: &mut Process<'a>, options: &ExecOptions<'a>) -> Result<(),
             Some((uid, gid)) => (uid, Some(gid)),
             None => (user, None),
         };
-        process.user.uid = number("user", uid)?;
+        process.user.uid = number("uid", uid)?;
         if let Some(gid) = gid {
-            process.user.gid = number("group", gid)?;
+            process.user.gid = number("gid", gid)?;
         }
     }
     process.user.additional_gids.extend(&options.additional_gids);
     for name in &options.caps {
         add_capability(process.capabilities.get_or_insert_default(), name)?;
     }
-    Ok(())
+    Ok(process)
 }
 
 /// The one strict parser of numbers on the command line: digits and nothing else (CVE-2026-30892).
 fn number(what: &str, text: &str) -> Result<u32, Error> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
-    number.ok_or_else(|| Error::Text(format!("{what} {text:?} is not a number of 32 bits")))
+    number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
 }
 
 /// Inheritable stays as it is (CVE-2022-29162).
@@ -250,10 +280,8 @@ mod tests {
 
     #[test]
     fn added_capabilities_are_not_inheritable() {
-        let mut process = Process::default();
         let options = ExecOptions { caps: alloc::vec!["CAP_KILL"], ..Default::default() };
-        amend(&mut process, &options).unwrap();
-        let sets = process.capabilities.unwrap();
+        let sets = amend(Process::default(), &options).unwrap().capabilities.unwrap();
         assert_eq!((sets.bounding.len(), sets.effective.len(), sets.permitted.len()), (1, 1, 1));
         assert!(sets.inheritable.is_empty() && sets.ambient.is_empty());
     }

@@ -25,7 +25,6 @@ const HEADER: usize = 32;
 /// The part of the record that is known before the clone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
-    pub oci_version: String,
     pub id: String,
     pub bundle: String,
     pub rootfs: String,

@@ -40,8 +40,8 @@ pub enum Message {
 /// What the host actor says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// The id mappings are written.
-    Mapped = b'm' as isize,
+    /// Id mappings and limits are in place.
+    Admitted = b'a' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
     /// The new process is on record.
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(text, "fsopen: unknown \"nofs\"");
         assert_eq!(listen(&host).unwrap(), Message::Ready);
         say(&host, Word::Commit).unwrap();
-        assert_eq!(expect(&init, Word::Mapped), Err(Errno::PROTO));
+        assert_eq!(expect(&init, Word::Admitted), Err(Errno::PROTO));
         drop(init);
         assert_eq!(listen(&host).unwrap(), Message::Closed);
     }

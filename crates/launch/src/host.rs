@@ -75,12 +75,16 @@ impl Host<'_> {
                     .context("open namespace", path.to_string_lossy())?;
                 self.slots.set(*slot, fd);
             }
-            HostStep::ConnectConsole { path } => self.slots.set(Slot::CONSOLE, connect(path)?),
+            HostStep::ConnectConsole { path } => {
+                let socket = sys::fdpass::dial(path.as_c_str());
+                self.slots.set(Slot::CONSOLE, socket.context("connect", path.to_string_lossy())?);
+            }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
             HostStep::Clone { flags, relay } => self.clone_init(*flags, *relay)?,
             HostStep::MapIds(maps) => self.map_ids(maps)?,
             HostStep::LimitResources(limits) => self.limit_resources(limits)?,
+            HostStep::Admit => self.say(Word::Admitted)?,
             HostStep::AdjustOomScore(score) => {
                 self.write_proc("oom_score_adj", &score.to_string())?
             }
@@ -171,8 +175,7 @@ impl Host<'_> {
 
     fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {
         self.write_proc("uid_map", &maps.uid_map)?;
-        self.write_proc("gid_map", &maps.gid_map)?;
-        self.say(Word::Mapped)
+        self.write_proc("gid_map", &maps.gid_map)
     }
 
     /// Writes a file of init's directory in the verified procfs.
@@ -189,17 +192,9 @@ impl Host<'_> {
         let child = self.child.as_ref().ok_or_else(no_child)?;
         for limit in limits {
             let value = Rlimit { current: limit.soft, maximum: limit.hard };
-            prlimit(Some(child.pid), limit.resource, value).map_err(|errno| {
-                let hint = match errno {
-                    Errno::PERM => " (raising a hard limit takes CAP_SYS_RESOURCE)",
-                    _ => "",
-                };
-                let object = format!(
-                    "{:?} soft {:?} hard {:?}{hint}",
-                    limit.resource, limit.soft, limit.hard
-                );
-                sys::Error::new("error setting rlimits", object, errno)
-            })?;
+            prlimit(Some(child.pid), limit.resource, value)
+                .map(drop)
+                .context("error setting rlimit", format!("{:?}", limit.resource))?;
         }
         Ok(())
     }
@@ -276,6 +271,11 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
             Error::Program { text: format!("exec {program}: {reason}"), errno }
         }
         Some(InitStep::RunHooks(_)) => Error::Hook(detail),
+        Some(InitStep::LimitResources(_)) if errno == Errno::PERM => Error::Init {
+            step: "error setting rlimits".into(),
+            detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
+            errno,
+        },
         Some(step) => {
             let label = step.label();
             let object = label.object;
@@ -342,18 +342,6 @@ fn clone_device(
         return Ok(fd);
     }
     Err(sys::Error::new("open device", format!("{} ({major}:{minor})", object()), Errno::NODEV))
-}
-
-fn connect(path: &CStr) -> Result<OwnedFd, sys::Error> {
-    use rustix::net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-    };
-    let object = || path.to_string_lossy();
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .context("socket", object())?;
-    let address = SocketAddrUnix::new(path).context("connect", object())?;
-    connect(&socket, &address).context("connect", object())?;
-    Ok(socket)
 }
 
 /// A descriptor of another process's that is borrowed for a call.

@@ -4,12 +4,9 @@
 //! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
 //! and ends.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, IoSlice, IoSliceMut};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use rustix::process::Pid;
 use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
@@ -26,7 +23,7 @@ pub(crate) fn pass_on(user: Borrowed<'_>, flags: CloneFlags, channel: &OwnedFd) 
     match unsafe { clone3(flags | CloneFlags::PARENT, None) } {
         Ok(Clone::Child) => {}
         Ok(Clone::Parent(child)) => {
-            let sent = send(channel, child.pidfd.as_fd());
+            let sent = sys::fdpass::send(channel, b"P", child.pidfd.as_fd());
             sys::start::exit(i32::from(sent.is_err()))
         }
         Err(errno) => refuse(channel, b'c', errno),
@@ -37,14 +34,6 @@ fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
     let [a, b, c, d] = errno.raw_os_error().to_ne_bytes();
     let _ = rustix::net::send(channel, &[step, a, b, c, d], SendFlags::NOSIGNAL);
     sys::start::exit(1)
-}
-
-fn send(channel: &OwnedFd, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-    let fds = [pidfd];
-    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(channel, &[IoSlice::new(b"P")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Why there is no init.
@@ -58,20 +47,8 @@ pub(crate) enum Refused {
 /// In the host actor: init's pidfd, and its pid as this process sees it.
 pub(crate) fn receive(channel: &OwnedFd, proc: Borrowed<'_>) -> Result<Child, Refused> {
     let mut bytes = [0u8; 8];
-    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let into = &mut [IoSliceMut::new(&mut bytes)];
-        match recvmsg(channel, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            result => break result,
-        }
-    };
-    let length = received.context("recvmsg", "relay").map_err(Refused::System)?.bytes;
-    let pidfd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
+    let received = sys::fdpass::receive(channel, &mut bytes).context("recvmsg", "relay");
+    let (length, pidfd) = received.map_err(Refused::System)?;
     match (bytes.get(..length).unwrap_or_default(), pidfd) {
         ([b'P'], Some(pidfd)) => {
             let pid = pid_of(&pidfd, proc).map_err(Refused::System)?;

@@ -107,7 +107,8 @@ impl Builder {
 /// A value that cannot be, or that dayfly does not support, by name.
 pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     request.kernel.check()?;
-    let process = spec.process.as_ref().ok_or_else(|| Error::config("process is missing"))?;
+    let process =
+        spec.process.as_ref().ok_or_else(|| Error::config("process property must not be empty"))?;
     let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
     let empty = Linux::default();
     let linux = spec.linux.as_ref().unwrap_or(&empty);
@@ -138,7 +139,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     // First the cgroup: on v1 its directories are among the trees to take.
     builder.host(HostStep::CreateCgroup);
     builder.host.append(&mut rootfs.host);
-    namespaces::compile(&mut builder, linux, &context.namespaces)?;
+    let limits = process::limits(process)?;
+    namespaces::compile(&mut builder, linux, &context.namespaces, limits)?;
 
     compile_platform(&mut builder, request)?;
     builder.init.append(&mut rootfs.init);
@@ -147,7 +149,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         hooks::compile("createRuntime", &spec.hooks.create_runtime)?,
     ];
     let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
-    process::compile_host(&mut builder, process)?;
+    process::compile_oom_score(&mut builder, process);
     builder.host(HostStep::RecordBirth);
     if has_runtime_hooks {
         builder.init(InitStep::AwaitHooks);
@@ -155,6 +157,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
     builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
+    mounts::compile_root_propagation(&mut builder, &context)?;
     compile_terminal(&mut builder, process, &context);
     builder.init.append(&mut later);
     compile_uts_and_sysctl(&mut builder, spec, linux)?;
@@ -185,7 +188,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         init,
         slots,
         runtime_hooks,
-        state: StateText::new(&spec.oci_version, request.id, request.bundle, &spec.annotations),
+        state: StateText::new(request.id, request.bundle, &spec.annotations),
         cgroup: request
             .cgroup
             .clone()
@@ -299,7 +302,7 @@ fn compile_protection(
     }
     if readonly_root {
         let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        builder.init(InitStep::SetMountAttr { path: c"".into(), attr });
+        builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
     }
     Ok(())
 }
@@ -343,7 +346,7 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, request.namespaces);
+    namespaces::join_all(&mut builder, request.namespaces, process::limits(process)?);
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }
@@ -358,7 +361,7 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
             bind: false,
         });
     }
-    process::compile_host(&mut builder, process)?;
+    process::compile_oom_score(&mut builder, process);
     builder.host(HostStep::RecordBirth);
     let around = Around {
         preserve_fds: request.preserve_fds,

@@ -67,6 +67,7 @@ impl HostStep {
             Self::LimitResources(limits) => {
                 label(Phase::Security, "limit resources", format!("{}", limits.len()))
             }
+            Self::Admit => label(Phase::Sync, "admit", ""),
             Self::AdjustOomScore(score) => {
                 label(Phase::Security, "adjust oom score", score.to_string())
             }
@@ -95,7 +96,7 @@ impl InitStep {
             Self::JoinProcess { kinds, .. } => {
                 label(Phase::Platform, "join namespaces", names(*kinds))
             }
-            Self::AwaitMappings => label(Phase::Sync, "await id mappings", ""),
+            Self::AwaitAdmission => label(Phase::Sync, "await admission", ""),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::UnshareCgroup => label(Phase::Cgroups, "unshare cgroup namespace", ""),
             Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
@@ -122,7 +123,7 @@ impl InitStep {
             Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
             Self::ChangeRoot => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
-            Self::SetMountAttr { path, attr } => {
+            Self::SetMountAttr { path, attr, .. } => {
                 let object = format!("{} {}", inside(path), attr_words(attr));
                 label(Phase::Mounts, "set mount attributes", object)
             }
@@ -131,6 +132,9 @@ impl InitStep {
             }
             Self::MaskPath { path } => label(Phase::Security, "mask", inside(path)),
             Self::ReadonlyPath { path } => label(Phase::Security, "make read-only", inside(path)),
+            Self::LimitResources(limits) => {
+                label(Phase::Security, "limit resources", format!("{}", limits.len()))
+            }
             Self::SetUmask(mask) => label(Phase::Security, "set umask", format!("{mask:04o}")),
             Self::LimitCapabilities { .. } => label(Phase::Security, "limit capabilities", ""),
             Self::ChangeDirectory { path } => label(Phase::Platform, "chdir to cwd", text(path)),
@@ -161,7 +165,7 @@ impl InitStep {
     pub fn waits(&self) -> bool {
         matches!(
             self,
-            Self::AwaitMappings | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart
+            Self::AwaitAdmission | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart
         )
     }
 }

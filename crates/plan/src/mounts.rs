@@ -35,13 +35,9 @@ const ALLOWED_IN_PROC: [&str; 10] = [
 /// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the
 /// container's mount namespace once that is cut off from the host's.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
-    let words = context.linux.rootfs_propagation.as_deref();
-    let kind = match words.map(|word| (word, Propagation::parse(word))) {
-        None => propagation::SLAVE,
-        Some((_, Some(parsed))) => parsed.kind,
-        Some((word, None)) => {
-            return Err(Error::config(format!("rootfsPropagation: unknown value {word:?}")));
-        }
+    let kind = match root_propagation(context)? {
+        Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
+        _ => propagation::SLAVE,
     };
     builder.host(HostStep::CloneTree(CloneTree {
         slot: Slot::ROOT,
@@ -52,6 +48,32 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
     }));
     builder.init(InitStep::DetachPropagation);
     builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
+    Ok(())
+}
+
+fn root_propagation(context: &Context<'_, '_>) -> Result<Option<Propagation>, Error> {
+    let Some(word) = context.linux.rootfs_propagation.as_deref() else { return Ok(None) };
+    match Propagation::parse(word) {
+        Some(propagation) => Ok(Some(propagation)),
+        None => Err(Error::config(format!("rootfsPropagation={word} is not supported"))),
+    }
+}
+
+/// Adds the propagation that the root has for the container's own mounts. Only after the pivot:
+/// pivot_root(2) refuses shared mounts, and before it the change would reach the host.
+pub fn compile_root_propagation(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+) -> Result<(), Error> {
+    if let Some(wanted) = root_propagation(context)?
+        && wanted.kind != propagation::PRIVATE
+    {
+        builder.init(InitStep::SetMountAttr {
+            path: c"".into(),
+            recursive: wanted.recursive,
+            attr: MountAttr { propagation: wanted.kind, ..MountAttr::default() },
+        });
+    }
     Ok(())
 }
 
@@ -82,11 +104,16 @@ pub fn compile_mount(
     }
     let mut step = filesystem(&mount.kind, mount.source.as_deref(), &options, &destination)?;
     step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
+    step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
         // What is mounted below it, and the device nodes in /dev, still have to be made.
         step.attr.set &= !attr::RDONLY;
         let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        later.push(InitStep::SetMountAttr { path: step.target.path.clone(), attr });
+        later.push(InitStep::SetMountAttr {
+            path: step.target.path.clone(),
+            recursive: false,
+            attr,
+        });
     }
     builder.init(InitStep::MountFs(step));
     Ok(())
@@ -130,6 +157,7 @@ fn filesystem(
             no_symlinks: matches!(kind, "proc" | "sysfs"),
         },
         copy_up: false,
+        inherit_mode: false,
         oversized: in_full,
     })
 }
@@ -226,6 +254,7 @@ fn compile_cgroup(
         attr: MountAttr { set: own.set & !attr::RDONLY, ..MountAttr::default() },
         target: Target { path: top.clone(), no_symlinks: false },
         copy_up: false,
+        inherit_mode: false,
         oversized: None,
     }));
     for hierarchy in &location.legacy {
@@ -255,7 +284,7 @@ fn compile_cgroup(
     }
     if own.set & attr::RDONLY != 0 {
         let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        later.push(InitStep::SetMountAttr { path: top, attr });
+        later.push(InitStep::SetMountAttr { path: top, recursive: false, attr });
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Which namespaces are new, which are joined, and in what order.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use spec::{IdMapping, Linux, NamespaceKind};
 use sys::clone::CloneFlags;
@@ -8,7 +9,7 @@ use sys::clone::CloneFlags;
 use crate::Error;
 use crate::compile::Builder;
 use crate::path::c_string;
-use crate::step::{HostStep, IdMaps, InitStep, Slot};
+use crate::step::{HostStep, IdMaps, InitStep, Limit, Slot};
 
 /// The namespaces of a container, sorted by how they come about.
 #[derive(Debug, Default)]
@@ -57,10 +58,11 @@ pub fn compile(
     builder: &mut Builder,
     linux: &Linux<'_>,
     namespaces: &Namespaces,
+    limits: Vec<Limit>,
 ) -> Result<(), Error> {
     let mut relay = None;
     let mut pid = None;
-    let mut joins = alloc::vec::Vec::new();
+    let mut joins = Vec::new();
     for namespace in &linux.namespaces {
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
@@ -80,8 +82,8 @@ pub fn compile(
     builder.host(HostStep::Clone { flags: born_in, relay });
     if namespaces.new.contains(CloneFlags::NEWUSER) {
         builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
-        builder.init(InitStep::AwaitMappings);
     }
+    limit_resources(builder, namespaces.user(), limits);
     builder.init(InitStep::JoinCgroups);
     for (slot, kind) in joins {
         builder.init(InitStep::JoinNamespace { slot, kind });
@@ -98,26 +100,43 @@ pub fn compile(
     Ok(())
 }
 
-/// The text of uid_map and gid_map. A user namespace without mappings maps root to the caller's root
-/// only (DESIGN §12, lenience).
+/// Adds the resource limits. In a user namespace root may not raise them, so the host actor sets them
+/// and init waits for it (as it must for id mappings); elsewhere init does it itself. Either way it
+/// happens before init changes its user, after which neither may.
+fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
+    let some = !limits.is_empty();
+    if user_namespace {
+        if some {
+            builder.host(HostStep::LimitResources(limits));
+        }
+        builder.host(HostStep::Admit);
+        builder.init(InitStep::AwaitAdmission);
+    } else if some {
+        builder.init(InitStep::LimitResources(limits));
+    }
+}
+
+/// The text of uid_map and gid_map. A user namespace without mappings gets the
+/// caller's own ids, all of them (DESIGN §12, lenience): what devpts, tmpfs and images name exists.
 fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     let text = |mappings: &[IdMapping]| {
         let mut text = String::new();
         for map in mappings {
             let _ = writeln!(text, "{} {} {}", map.container_id, map.host_id, map.size);
         }
-        if text.is_empty() { String::from("0 0 1\n") } else { text }
+        if text.is_empty() { String::from("0 0 4294967295\n") } else { text }
     };
     IdMaps { uid_map: text(uids), gid_map: text(gids) }
 }
 
 /// Joined by exec: every namespace of the container's init in one call.
-pub fn join_all(builder: &mut Builder, kinds: CloneFlags) {
+pub fn join_all(builder: &mut Builder, kinds: CloneFlags, limits: Vec<Limit>) {
     let rest = kinds.difference(CloneFlags::NEWPID);
     if kinds.contains(CloneFlags::NEWPID) {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
     builder.host(HostStep::Clone { flags: CloneFlags::empty(), relay: None });
+    limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), limits);
     builder.init(InitStep::JoinCgroups);
     if !rest.is_empty() {
         builder.init(InitStep::JoinProcess { slot: Slot::CONTAINER, kinds: rest });

@@ -1,5 +1,6 @@
 //! The process: who it is, what it may, what it runs.
 
+use alloc::collections::BTreeSet;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
@@ -28,16 +29,11 @@ pub struct Around {
     pub seccomp: bool,
 }
 
-/// Host steps: resource limits and OOM score are set from outside, see [`HostStep`].
-pub fn compile_host(builder: &mut Builder, process: &Process<'_>) -> Result<(), Error> {
-    let limits = limits(process)?;
-    if !limits.is_empty() {
-        builder.host(HostStep::LimitResources(limits));
-    }
+/// The OOM score is set from outside, through the procfs that the host actor verified.
+pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>) {
     if let Some(score) = process.oom_score_adj {
         builder.host(HostStep::AdjustOomScore(score));
     }
-    Ok(())
 }
 
 /// Init steps from umask to the search for the program: everything that can fail before `start`.
@@ -100,7 +96,7 @@ pub fn compile_exec(
             builder.init(InitStep::SetCapabilities(last));
         }
     }
-    let mut envp = strings(&process.env)?;
+    let mut envp = environment(&process.env)?;
     for entry in extra_env {
         envp.push(c_string(entry.as_str())?);
     }
@@ -116,6 +112,20 @@ pub fn compile_exec(
 /// C strings of a list.
 pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
     list.iter().map(|text| c_string(text.as_str())).collect()
+}
+
+/// The environment, where the last of several values of a variable counts.
+fn environment(entries: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::with_capacity(entries.len() + 4);
+    for entry in entries.iter().rev() {
+        let name = entry.split_once('=').map_or(entry.as_str(), |(name, _)| name);
+        if seen.insert(name) {
+            kept.push(c_string(entry.as_str())?);
+        }
+    }
+    kept.reverse();
+    Ok(kept)
 }
 
 fn instruction(insn: &seccomp::Insn) -> sys::seccomp::Instruction {
@@ -135,7 +145,8 @@ fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     (mask(&capabilities.bounding), sets)
 }
 
-fn limits(process: &Process<'_>) -> Result<Vec<Limit>, Error> {
+/// The resource limits, with the words of the configuration made numbers.
+pub fn limits(process: &Process<'_>) -> Result<Vec<Limit>, Error> {
     let infinite = |value: u64| (value != u64::MAX).then_some(value);
     let mut limits = Vec::with_capacity(process.rlimits.len());
     for rlimit in &process.rlimits {

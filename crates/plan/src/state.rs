@@ -14,16 +14,11 @@ pub struct StateText {
 
 impl StateText {
     /// The constant part.
-    pub fn new(
-        oci_version: &str,
-        id: &str,
-        bundle: &str,
-        annotations: &BTreeMap<Str<'_>, Str<'_>>,
-    ) -> Self {
+    pub fn new(id: &str, bundle: &str, annotations: &BTreeMap<Str<'_>, Str<'_>>) -> Self {
         let quote = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let mut head = format!(
             "{{\"ociVersion\":{},\"id\":{},\"bundle\":{}",
-            quote(oci_version),
+            quote(spec::VERSION),
             quote(id),
             quote(bundle),
         );

@@ -86,9 +86,11 @@ pub enum HostStep {
     },
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
-    /// Sets resource limits of init; done from outside because a user namespace's root may not
-    /// raise them.
+    /// Sets resource limits of init from outside, where init lives in a user namespace whose root may
+    /// not raise them.
     LimitResources(Vec<Limit>),
+    /// Tells init that what must come from outside is done.
+    Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
     /// Writes down the new process, before anything can run.
@@ -157,8 +159,8 @@ pub enum InitStep {
         /// Which of its namespaces.
         kinds: CloneFlags,
     },
-    /// Waits for the id mappings.
-    AwaitMappings,
+    /// Waits for what must come from outside: id mappings, resource limits.
+    AwaitAdmission,
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
     /// Makes the cgroup it is in the root of a new cgroup namespace.
@@ -239,6 +241,8 @@ pub enum InitStep {
     SetMountAttr {
         /// In the root; empty for the root itself.
         path: CString,
+        /// With the mounts below it.
+        recursive: bool,
         /// What to change.
         attr: MountAttr,
     },
@@ -259,6 +263,8 @@ pub enum InitStep {
         /// In the root.
         path: CString,
     },
+    /// Sets resource limits, before the user changes.
+    LimitResources(Vec<Limit>),
     /// Sets the file mode creation mask.
     SetUmask(u32),
     /// Gives up capabilities for good.
@@ -346,6 +352,8 @@ pub struct MountFs {
     pub target: Target,
     /// Fill it with what it covers.
     pub copy_up: bool,
+    /// Give it the permissions of what it covers.
+    pub inherit_mode: bool,
     /// The whole option string for mount(2), where a value is longer than the 255 bytes that
     /// fsconfig(2) takes.
     pub oversized: Option<CString>,

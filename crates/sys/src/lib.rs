@@ -11,6 +11,7 @@ pub mod clone;
 pub mod errno;
 mod error;
 pub mod exec;
+pub mod fdpass;
 pub mod fs;
 pub mod keyring;
 pub mod mount;

@@ -4,7 +4,6 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, OFlags, Uid, fstat, fstatfs, makedev};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -34,7 +33,8 @@ pub(crate) fn open(
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&peer, size).op("ioctl TIOCSWINSZ")?;
     }
-    send(socket, master.as_fd())?;
+    // With the name that runc sends along.
+    sys::fdpass::send(socket, b"/dev/ptmx", master.as_fd()).op("sendmsg")?;
     if bind {
         let place = root.file(c"dev/console")?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -57,14 +57,4 @@ fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
         && stat.st_rdev == makedev(5, 2)
         && filesystem.f_type as i64 == DEVPTS_SUPER_MAGIC;
     if genuine { Ok(()) } else { Err(Failure::new("/dev/pts/ptmx is not a ptmx", Errno::NODEV)) }
-}
-
-/// Sends the master with SCM_RIGHTS; the name goes along as runc's does.
-fn send(socket: BorrowedFd<'_>, master: BorrowedFd<'_>) -> Result<(), Failure> {
-    let fds = [master];
-    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    let name = rustix::io::IoSlice::new(b"/dev/ptmx");
-    sendmsg(socket, &[name], &mut control, SendFlags::NOSIGNAL).map(drop).op("sendmsg")
 }

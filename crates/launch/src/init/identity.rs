@@ -1,10 +1,12 @@
 //! Who the process is and what it may.
 
 use core::ffi::CStr;
+use core::fmt::Write;
 
-use plan::step::Capabilities;
+use plan::step::{Capabilities, Limit};
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
+use rustix::process::{Rlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
     remove_capability_from_bounding_set, set_capabilities as capset, set_keep_capabilities,
@@ -31,6 +33,19 @@ pub(crate) fn join_keyring(name: &CStr) -> Result<(), Failure> {
         Err(Errno::NOSYS) => Ok(()),
         Err(errno) => Err(Failure::new("keyctl KEYCTL_JOIN_SESSION_KEYRING", errno)),
     }
+}
+
+/// Sets resource limits.
+pub(crate) fn limit_resources(limits: &[Limit]) -> Result<(), Failure> {
+    for limit in limits {
+        let value = Rlimit { current: limit.soft, maximum: limit.hard };
+        setrlimit(limit.resource, value).map_err(|errno| {
+            let mut failure = Failure::new("setrlimit", errno);
+            let _ = write!(failure, " {:?}", limit.resource);
+            failure
+        })?;
+    }
+    Ok(())
 }
 
 /// Drops capabilities from the bounding set.

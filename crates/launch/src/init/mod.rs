@@ -100,7 +100,7 @@ impl Init<'_> {
             InitStep::JoinProcess { slot, kinds } => {
                 sys::ns::join_process(self.fd(*slot)?, *kinds).op("setns")
             }
-            InitStep::AwaitMappings => self.expect(Word::Mapped),
+            InitStep::AwaitAdmission => self.expect(Word::Admitted),
             InitStep::BecomeRoot => identity::become_root(),
             InitStep::UnshareCgroup => {
                 sys::ns::unshare(sys::clone::CloneFlags::NEWCGROUP).op("unshare")
@@ -147,13 +147,14 @@ impl Init<'_> {
             InitStep::OpenConsole { size, uid, bind } => {
                 console::open(&self.root()?, self.fd(Slot::CONSOLE)?, *size, *uid, *bind)
             }
-            InitStep::SetMountAttr { path, attr } => {
+            InitStep::SetMountAttr { path, recursive, attr } => {
                 let place = self.root()?.open(path, OFlags::PATH)?;
-                sys::mount::mount_setattr(place.as_fd(), false, attr).op("mount_setattr")
+                sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
             InitStep::MaskPath { path } => self.mask(path),
             InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
+            InitStep::LimitResources(limits) => identity::limit_resources(limits),
             InitStep::SetUmask(mask) => {
                 rustix::process::umask(Mode::from_raw_mode(*mask));
                 Ok(())

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use plan::step::{MountFs, Target};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::CWD;
+use rustix::fs::{AtFlags, CWD, Mode, chmodat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
@@ -66,6 +66,11 @@ pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs) -> Result<(), Failure> {
         mount_setattr(tree.as_fd(), false, &attr).op("mount_setattr")?;
     }
     let place = root.target(&step.target, true)?;
+    if step.inherit_mode {
+        let mode = rustix::fs::fstat(&place).op("fstat")?.st_mode & 0o7777;
+        let mode = Mode::from_raw_mode(mode);
+        chmodat(&tree, c".", mode, AtFlags::empty()).op("fchmodat")?;
+    }
     if step.copy_up {
         copy_up(root, &step.target, tree.as_fd())?;
     }

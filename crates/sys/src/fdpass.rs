@@ -1,0 +1,55 @@
+//! Passing descriptors over Unix sockets (unix(7), SCM_RIGHTS).
+
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
+};
+
+/// Sends `fd` together with a few bytes. Without allocation.
+///
+/// # Errors
+/// Those of sendmsg(2).
+pub fn send(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let fds = [fd];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Receives up to `payload.len()` bytes, and the descriptor that came with them, close-on-exec.
+///
+/// # Errors
+/// Those of recvmsg(2).
+pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let into = &mut [IoSliceMut::new(payload)];
+        match recvmsg(socket.as_fd(), into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    Ok((received.bytes, fd))
+}
+
+/// Connects a stream socket to the Unix socket of this path.
+///
+/// # Errors
+/// Those of connect(2); ENAMETOOLONG for paths over 107 bytes.
+pub fn dial(path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
