@@ -1,0 +1,118 @@
+//! Lays the system call tables of the `syscalls` crate out as one sorted table: a row a name, a column
+//! an architecture. Looking a name up is then one binary search for all architectures, and nothing
+//! is built at run time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Where an architecture has no such system call.
+const NONE: u32 = u32::MAX;
+/// The bit of x32 numbers (linux/arch/x86/include/uapi/asm/unistd.h).
+const X32_BIT: u32 = 0x4000_0000;
+
+/// x32 calls with numbers of their own (arch/x86/entry/syscalls/syscall_64.tbl, abi x32), from 512 on.
+const X32_OWN: [&str; 36] = [
+    "rt_sigaction",
+    "rt_sigreturn",
+    "ioctl",
+    "readv",
+    "writev",
+    "recvfrom",
+    "sendmsg",
+    "recvmsg",
+    "execve",
+    "ptrace",
+    "rt_sigpending",
+    "rt_sigtimedwait",
+    "rt_sigqueueinfo",
+    "sigaltstack",
+    "timer_create",
+    "mq_notify",
+    "kexec_load",
+    "waitid",
+    "set_robust_list",
+    "get_robust_list",
+    "vmsplice",
+    "move_pages",
+    "preadv",
+    "pwritev",
+    "rt_tgsigqueueinfo",
+    "recvmmsg",
+    "sendmmsg",
+    "process_vm_readv",
+    "process_vm_writev",
+    "setsockopt",
+    "getsockopt",
+    "io_setup",
+    "io_submit",
+    "execveat",
+    "preadv2",
+    "pwritev2",
+];
+
+/// x86_64 calls that x32 lacks (the same table, abi 64).
+const NOT_X32: [&str; 11] = [
+    "uselib",
+    "_sysctl",
+    "create_module",
+    "get_kernel_syms",
+    "query_module",
+    "nfsservctl",
+    "set_thread_area",
+    "get_thread_area",
+    "epoll_ctl_old",
+    "epoll_wait_old",
+    "vserver",
+];
+
+/// Private calls of 32-bit ARM (arch/arm/include/uapi/asm/unistd.h).
+const ARM_PRIVATE: [(&str, u32); 6] = [
+    ("breakpoint", 0x0f_0001),
+    ("cacheflush", 0x0f_0002),
+    ("usr26", 0x0f_0003),
+    ("usr32", 0x0f_0004),
+    ("set_tls", 0x0f_0005),
+    ("get_tls", 0x0f_0006),
+];
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    let mut rows: BTreeMap<String, [u32; 6]> = BTreeMap::new();
+    let mut put = |name: &str, column: usize, number: u32| {
+        rows.entry(name.to_string()).or_insert([NONE; 6])[column] = number;
+    };
+    for call in syscalls::x86_64::Sysno::iter() {
+        put(call.name(), 0, call.id() as u32);
+        if !NOT_X32.contains(&call.name()) {
+            let own = X32_OWN.iter().position(|name| *name == call.name());
+            let number = own.map_or(call.id() as u32, |index| 512 + index as u32);
+            put(call.name(), 2, number | X32_BIT);
+        }
+    }
+    for call in syscalls::x86::Sysno::iter() {
+        put(call.name(), 1, call.id() as u32);
+    }
+    for call in syscalls::aarch64::Sysno::iter() {
+        put(call.name(), 3, call.id() as u32);
+    }
+    for call in syscalls::arm::Sysno::iter() {
+        put(call.name(), 4, call.id() as u32);
+    }
+    for (name, number) in ARM_PRIVATE {
+        put(name, 4, number);
+    }
+    for call in syscalls::riscv64::Sysno::iter() {
+        put(call.name(), 5, call.id() as u32);
+    }
+    // Reached through socketcall(2) and ipc(2) only, on x86.
+    for name in ["accept", "send", "recv", "semop", "semtimedop"] {
+        put(name, 1, NONE);
+    }
+    let mut text = format!("pub(crate) static TABLE: [(&str, [u32; 6]); {}] = [\n", rows.len());
+    for (name, numbers) in rows {
+        let _ = writeln!(text, "    ({name:?}, {numbers:?}),");
+    }
+    text.push_str("];\n");
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    std::fs::write(format!("{out}/table.rs"), text).expect("write the table");
+}

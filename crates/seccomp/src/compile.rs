@@ -1,0 +1,325 @@
+//! Profile to program: a balanced tree over ranges of system call numbers.
+//!
+//! The kernel runs a new filter for every system call number to learn which ones it always allows, so
+//! what counts is the length of the average path and the size, not the order of the rules. Numbers
+//! next to each other with the same verdict make one range; the tree over the ranges of Docker's
+//! profile is seven comparisons deep.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::arch::{X32_BIT, multiplexed_on_x86, numbers};
+use crate::profile::{Operator, Profile, Rule, action};
+use crate::program::{
+    AND, Builder, JUMP_EQUAL, JUMP_GREATER, JUMP_GREATER_OR_EQUAL, LOAD, Label, Program,
+};
+use crate::{Arch, Error};
+
+/// SECCOMP_RET_KILL_THREAD: what libseccomp does to calls of an architecture nobody named.
+const KILL_THREAD: u32 = 0;
+/// BPF_MAXINSNS
+const LONGEST: usize = 4096;
+/// Offsets in `struct seccomp_data`.
+const OFFSET_NR: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+const OFFSET_ARGS: u32 = 16;
+
+/// What the filter is compiled for.
+#[derive(Debug, Clone)]
+pub struct Support {
+    /// The architecture that is always covered.
+    pub native: Arch,
+}
+
+impl Default for Support {
+    fn default() -> Self {
+        Self { native: Arch::NATIVE }
+    }
+}
+
+/// A condition on one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Condition {
+    index: u32,
+    operator: Operator,
+    value: u64,
+    second: u64,
+}
+
+/// What happens to one system call number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    /// Whatever the arguments are.
+    Always(u32),
+    /// The value of the first alternative whose conditions all hold, else the default.
+    If(Vec<(Vec<Condition>, u32)>),
+}
+
+/// The verdicts of one audit token, by number.
+#[derive(Debug, Default)]
+struct Numbers {
+    verdicts: BTreeMap<u32, Verdict>,
+    /// Up to where the numbers of each architecture go, and whether their arguments are wide.
+    x32: bool,
+}
+
+/// Compiles a profile.
+///
+/// # Errors
+/// A word that is not known, by name; a program too long for the kernel.
+pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
+    profile.check_listener()?;
+    let default = action(&profile.default_action, profile.default_errno_ret)?;
+    let archs = profile.architectures(support.native)?;
+    let mut tables: BTreeMap<u32, Numbers> = BTreeMap::new();
+    for arch in &archs {
+        tables.entry(arch.token()).or_default().x32 |= *arch == Arch::X32;
+    }
+    for rule in profile.rules() {
+        add_rule(&mut tables, &archs, rule, default)?;
+    }
+    let mut builder = Builder::default();
+    let mut entries = Vec::with_capacity(tables.len());
+    for (token, table) in tables.iter().rev() {
+        let tree = table.tree(*token, default, &mut builder)?;
+        builder.fall_to(tree);
+        entries.push((*token, builder.push(LOAD, OFFSET_NR)));
+    }
+    let mut next = builder.ret(KILL_THREAD);
+    // The native architecture is asked for first.
+    entries.sort_by_key(|(token, _)| *token == support.native.token());
+    for (token, entry) in entries {
+        next = builder.branch(JUMP_EQUAL, token, entry, next);
+    }
+    builder.fall_to(next);
+    builder.push(LOAD, OFFSET_ARCH);
+    let filter = builder.finish();
+    if filter.len() > LONGEST {
+        return Err(Error(format!(
+            "seccomp profile compiles to {} instructions; the kernel takes {LONGEST}",
+            filter.len()
+        )));
+    }
+    Ok(Program { filter, flags: profile.flags()? })
+}
+
+fn add_rule(
+    tables: &mut BTreeMap<u32, Numbers>,
+    archs: &[Arch],
+    rule: &Rule<'_>,
+    default: u32,
+) -> Result<(), Error> {
+    let value = action(&rule.action, rule.errno_ret)?;
+    let alternatives = alternatives(rule)?;
+    if value == default {
+        return Ok(());
+    }
+    for name in &rule.names {
+        // A call that neither this nor any other architecture has: the kernel is newer than we are,
+        // or the profile is wrong. Either way it gets the default action, as with runc.
+        let Some(known) = numbers(name) else { continue };
+        for &arch in archs {
+            let Some(table) = tables.get_mut(&arch.token()) else { continue };
+            if let Some(number) = known.on(arch) {
+                table.add(number, &alternatives, value);
+            }
+            let multiplexed = if arch == Arch::X86 { multiplexed_on_x86(name) } else { None };
+            if let Some((number, call)) = multiplexed {
+                table.add(number, &behind(&alternatives, call), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The conditions of a rule, any of which is enough. Those on different arguments must all hold; if an
+/// argument is named twice, each condition stands alone (runc's rule).
+fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
+    let mut conditions = Vec::with_capacity(rule.args().len());
+    for argument in rule.args() {
+        if argument.index > 5 {
+            let index = argument.index;
+            return Err(Error(format!(
+                "seccomp argument index {index}: there are arguments 0 to 5"
+            )));
+        }
+        conditions.push(Condition {
+            index: argument.index,
+            operator: argument.operator()?,
+            value: argument.value,
+            second: argument.value_two,
+        });
+    }
+    let repeated = conditions.iter().enumerate().any(|(at, condition)| {
+        conditions.iter().take(at).any(|earlier| earlier.index == condition.index)
+    });
+    Ok(match repeated {
+        true => conditions.into_iter().map(|condition| alloc::vec![condition]).collect(),
+        false => alloc::vec![conditions],
+    })
+}
+
+/// The same behind socketcall(2) or ipc(2), whose first argument says which call it is; what the rule
+/// wants of its own first argument cannot be seen there (libseccomp drops it likewise).
+fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
+    let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
+    let rest = |conditions: &Vec<Condition>| {
+        let others = conditions.iter().filter(|condition| condition.index != 0).copied();
+        core::iter::once(which).chain(others).collect()
+    };
+    alternatives.iter().map(rest).collect()
+}
+
+impl Numbers {
+    /// Adds a rule for a number. One without conditions beats those with, and the first of several
+    /// without beats the others (libseccomp's rules).
+    fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
+        let entry = self.verdicts.entry(number);
+        let verdict = entry.or_insert_with(|| Verdict::If(Vec::new()));
+        let Verdict::If(known) = verdict else { return };
+        if alternatives.iter().any(Vec::is_empty) {
+            *verdict = Verdict::Always(value);
+            return;
+        }
+        known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
+    }
+
+    /// Ranges from 0 to the last number, each from its first number on.
+    fn ranges(&self, token: u32, default: u32) -> Vec<(u32, Verdict)> {
+        let mut ranges: Vec<(u32, Verdict)> = alloc::vec![(0, Verdict::Always(default))];
+        let mut put = |from: u32, verdict: Verdict| match ranges.last_mut() {
+            Some((last, known)) if *last == from => *known = verdict,
+            Some((_, known)) if *known == verdict => {}
+            _ => ranges.push((from, verdict)),
+        };
+        // Without x32, its numbers are those of an architecture nobody named.
+        let closed = token == Arch::X86_64.token() && !self.x32;
+        for (&number, verdict) in &self.verdicts {
+            put(number, verdict.clone());
+            if let Some(after) = number.checked_add(1) {
+                put(after, Verdict::Always(default));
+            }
+        }
+        if closed {
+            put(X32_BIT, Verdict::Always(KILL_THREAD));
+        }
+        merge(ranges)
+    }
+
+    fn tree(&self, token: u32, default: u32, builder: &mut Builder) -> Result<Label, Error> {
+        let ranges = self.ranges(token, default);
+        let compiler = Tree { token, default };
+        compiler.node(&ranges, builder)
+    }
+}
+
+/// Joins neighbours of the same verdict.
+fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
+    let mut merged: Vec<(u32, Verdict)> = Vec::with_capacity(ranges.len());
+    for (from, verdict) in ranges {
+        if merged.last().is_none_or(|(_, last)| *last != verdict) {
+            merged.push((from, verdict));
+        }
+    }
+    merged
+}
+
+/// Compiles the ranges of one audit token.
+struct Tree {
+    token: u32,
+    default: u32,
+}
+
+impl Tree {
+    /// The code for some ranges, entered with the number loaded.
+    fn node(&self, ranges: &[(u32, Verdict)], builder: &mut Builder) -> Result<Label, Error> {
+        match ranges {
+            [] => Ok(builder.ret(self.default)),
+            [(from, verdict)] => Ok(self.leaf(*from, verdict, builder)),
+            _ => {
+                let (lower, upper) = ranges.split_at(ranges.len() / 2);
+                let middle = upper.first().map_or(0, |(from, _)| *from);
+                let yes = self.node(upper, builder)?;
+                let no = self.node(lower, builder)?;
+                // A return may have got out of reach behind the code of the lower half.
+                let yes = match upper {
+                    [(_, Verdict::Always(value))] => builder.ret(*value),
+                    _ => yes,
+                };
+                Ok(builder.branch(JUMP_GREATER_OR_EQUAL, middle, yes, no))
+            }
+        }
+    }
+
+    fn leaf(&self, number: u32, verdict: &Verdict, builder: &mut Builder) -> Label {
+        let alternatives = match verdict {
+            Verdict::Always(value) => return builder.ret(*value),
+            Verdict::If(alternatives) => alternatives,
+        };
+        let x32 = self.token == Arch::X32.token() && number >= X32_BIT;
+        let arch = Arch::ALL.into_iter().find(|arch| arch.token() == self.token);
+        let wide = !x32 && arch.is_none_or(Arch::wide_arguments);
+        let mut next = builder.ret(self.default);
+        for (conditions, value) in alternatives.iter().rev() {
+            let mut then = builder.ret(*value);
+            for condition in conditions.iter().rev() {
+                then = condition.compile(wide, then, next, builder);
+            }
+            next = then;
+        }
+        next
+    }
+}
+
+impl Condition {
+    /// Code that goes to `yes` if the condition holds, else to `no`.
+    fn compile(self, wide: bool, yes: Label, no: Label, builder: &mut Builder) -> Label {
+        let value = match self.operator {
+            Operator::MaskedEqual => self.second,
+            _ => self.value,
+        };
+        let mask = match self.operator {
+            Operator::MaskedEqual => self.value,
+            _ => u64::MAX,
+        };
+        let (yes, no, comparison) = match self.operator {
+            Operator::Equal | Operator::MaskedEqual => (yes, no, JUMP_EQUAL),
+            Operator::NotEqual => (no, yes, JUMP_EQUAL),
+            Operator::Greater => (yes, no, JUMP_GREATER),
+            Operator::LessOrEqual => (no, yes, JUMP_GREATER),
+            Operator::GreaterOrEqual => (yes, no, JUMP_GREATER_OR_EQUAL),
+            Operator::Less => (no, yes, JUMP_GREATER_OR_EQUAL),
+        };
+        let offset = OFFSET_ARGS + 8 * self.index;
+        let low = compare_word(builder, offset, mask as u32, comparison, value as u32, yes, no);
+        if !wide {
+            return low;
+        }
+        let (high_mask, high) = ((mask >> 32) as u32, (value >> 32) as u32);
+        if comparison == JUMP_EQUAL {
+            return compare_word(builder, offset + 4, high_mask, JUMP_EQUAL, high, low, no);
+        }
+        let equal = builder.branch(JUMP_EQUAL, high, low, no);
+        builder.branch(JUMP_GREATER, high, yes, equal);
+        builder.push(LOAD, offset + 4)
+    }
+}
+
+/// Loads half an argument, masks it and compares it.
+fn compare_word(
+    builder: &mut Builder,
+    offset: u32,
+    mask: u32,
+    comparison: u16,
+    value: u32,
+    yes: Label,
+    no: Label,
+) -> Label {
+    let test = builder.branch(comparison, value, yes, no);
+    builder.fall_to(test);
+    if mask != u32::MAX {
+        builder.push(AND, mask);
+    }
+    builder.push(LOAD, offset)
+}

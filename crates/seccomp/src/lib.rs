@@ -1,0 +1,35 @@
+//! Compiles OCI seccomp profiles to classic BPF decision trees.
+//!
+//! Written for the start path: no table is built, names are found by binary search in one constant
+//! table for all architectures, and the filter is small and shallow, because the kernel emulates it
+//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; the
+//! differential test (`--features differential`) compares them for every number of every
+//! architecture.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod arch;
+mod compile;
+mod profile;
+mod program;
+
+use alloc::string::String;
+use core::fmt;
+
+pub use arch::Arch;
+pub use compile::{Support, compile};
+pub use profile::{ACTIONS, Argument, FLAGS, OPERATORS, Operator, Profile, Rule};
+pub use program::{Insn, Program};
+
+/// What is wrong with a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,235 @@
+//! The profile as config.json has it (runtime-spec, config-linux.md, "Seccomp").
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+
+use crate::{Arch, Error};
+
+/// A profile, read and not yet compiled.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Profile<'a> {
+    /// What happens to calls that no rule names.
+    #[serde(borrow)]
+    pub default_action: Cow<'a, str>,
+    /// The errno of an `ERRNO` or `TRACE` default.
+    #[serde(default)]
+    pub default_errno_ret: Option<u32>,
+    #[serde(default, borrow)]
+    architectures: Option<Vec<Cow<'a, str>>>,
+    #[serde(default, borrow)]
+    flags: Option<Vec<Cow<'a, str>>>,
+    #[serde(default, borrow)]
+    listener_path: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    syscalls: Option<Vec<Rule<'a>>>,
+}
+
+/// What happens to some calls.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule<'a> {
+    /// The calls.
+    #[serde(borrow)]
+    pub names: Vec<Cow<'a, str>>,
+    /// What happens.
+    #[serde(borrow)]
+    pub action: Cow<'a, str>,
+    /// The errno of `ERRNO` and `TRACE`.
+    #[serde(default)]
+    pub errno_ret: Option<u32>,
+    #[serde(default, borrow)]
+    args: Option<Vec<Argument<'a>>>,
+}
+
+/// A condition on an argument.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Argument<'a> {
+    /// Which argument, from 0.
+    pub index: u32,
+    /// What it is compared with; for a masked comparison the mask.
+    #[serde(default)]
+    pub value: u64,
+    /// For a masked comparison what must be left.
+    #[serde(default)]
+    pub value_two: u64,
+    /// The operator.
+    #[serde(borrow)]
+    pub op: Cow<'a, str>,
+}
+
+impl<'a> Profile<'a> {
+    /// Reads the JSON text of `linux.seccomp`.
+    ///
+    /// # Errors
+    /// Text that is not of the specification's shape.
+    pub fn parse(json: &'a str) -> Result<Self, Error> {
+        serde_json::from_str(json).map_err(|error| Error(format!("linux.seccomp: {error}")))
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule<'a>] {
+        self.syscalls.as_deref().unwrap_or_default()
+    }
+
+    /// The architectures that are covered: the native one always is.
+    pub(crate) fn architectures(&self, native: Arch) -> Result<Vec<Arch>, Error> {
+        let mut all = alloc::vec![native];
+        for name in self.architectures.as_deref().unwrap_or_default() {
+            let arch = Arch::from_name(name).ok_or_else(|| {
+                Error(format!("architecture {name} is not known; known are {}", known_archs()))
+            })?;
+            if !all.contains(&arch) {
+                all.push(arch);
+            }
+        }
+        Ok(all)
+    }
+
+    /// SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC says nothing here: the process has one thread.
+    pub(crate) fn flags(&self) -> Result<u32, Error> {
+        let mut bits = 0;
+        for flag in self.flags.as_deref().unwrap_or_default() {
+            match FLAGS.iter().find(|(name, _)| name == flag) {
+                Some((_, bit)) => bits |= bit,
+                None => return Err(Error(format!("seccomp flag {flag} is not known to dayfly"))),
+            }
+        }
+        Ok(bits)
+    }
+
+    pub(crate) fn check_listener(&self) -> Result<(), Error> {
+        match self.listener_path.as_deref() {
+            None | Some("") => Ok(()),
+            Some(_) => Err(Error("listenerPath is not supported yet by dayfly".into())),
+        }
+    }
+}
+
+impl Rule<'_> {
+    pub(crate) fn args(&self) -> &[Argument<'_>] {
+        self.args.as_deref().unwrap_or_default()
+    }
+}
+
+/// Flags by name. WAIT_KILLABLE_RECV needs a listener, which there is none of yet.
+pub const FLAGS: [(&str, u32); 3] = [
+    ("SECCOMP_FILTER_FLAG_TSYNC", 0),
+    ("SECCOMP_FILTER_FLAG_LOG", 2),
+    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 4),
+];
+
+/// Actions by name, with their SECCOMP_RET_* value (seccomp(2)).
+pub const ACTIONS: [(&str, u32); 8] = [
+    ("SCMP_ACT_KILL", 0),
+    ("SCMP_ACT_KILL_THREAD", 0),
+    ("SCMP_ACT_KILL_PROCESS", 0x8000_0000),
+    ("SCMP_ACT_TRAP", 0x0003_0000),
+    ("SCMP_ACT_ERRNO", 0x0005_0000),
+    ("SCMP_ACT_TRACE", 0x7ff0_0000),
+    ("SCMP_ACT_LOG", 0x7ffc_0000),
+    ("SCMP_ACT_ALLOW", 0x7fff_0000),
+];
+
+/// The value a filter returns for an action; EPERM where an errno is wanted and none is given.
+pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
+    const EPERM: u32 = 1;
+    if name == "SCMP_ACT_NOTIFY" {
+        return Err(Error("SCMP_ACT_NOTIFY is not supported yet by dayfly".into()));
+    }
+    let found = ACTIONS.iter().find(|(known, _)| *known == name);
+    let (_, value) = found.ok_or_else(|| {
+        let names: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
+        Error(format!("seccomp action {name:?} is not known; known are {}", names.join(", ")))
+    })?;
+    let takes_errno = matches!(name, "SCMP_ACT_ERRNO" | "SCMP_ACT_TRACE");
+    // The lower half is the errno; what does not fit is cut, as runc's conversion does.
+    Ok(if takes_errno { value | errno.unwrap_or(EPERM) & 0xffff } else { *value })
+}
+
+/// Operators by name.
+pub const OPERATORS: [(&str, Operator); 7] = [
+    ("SCMP_CMP_NE", Operator::NotEqual),
+    ("SCMP_CMP_LT", Operator::Less),
+    ("SCMP_CMP_LE", Operator::LessOrEqual),
+    ("SCMP_CMP_EQ", Operator::Equal),
+    ("SCMP_CMP_GE", Operator::GreaterOrEqual),
+    ("SCMP_CMP_GT", Operator::Greater),
+    ("SCMP_CMP_MASKED_EQ", Operator::MaskedEqual),
+];
+
+/// How an argument is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `==`
+    Equal,
+    /// `>=`
+    GreaterOrEqual,
+    /// `>`
+    Greater,
+    /// `argument & value == valueTwo`
+    MaskedEqual,
+}
+
+impl Argument<'_> {
+    pub(crate) fn operator(&self) -> Result<Operator, Error> {
+        let found = OPERATORS.iter().find(|(name, _)| *name == self.op);
+        match found {
+            Some((_, operator)) => Ok(*operator),
+            None => Err(Error(format!("seccomp operator {:?} is not known", self.op))),
+        }
+    }
+}
+
+fn known_archs() -> String {
+    Arch::ALL.map(Arch::name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_words_are_named() {
+        for (json, word) in [
+            (r#"{"defaultAction":"SCMP_ACT_SMILE"}"#, "SCMP_ACT_SMILE"),
+            (r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#, "SCMP_ACT_NOTIFY"),
+            (r#"{"defaultAction":"SCMP_ACT_ALLOW","architectures":["SCMP_ARCH_VAX"]}"#, "VAX"),
+            (r#"{"defaultAction":"SCMP_ACT_ALLOW","flags":["NO_SUCH"]}"#, "NO_SUCH"),
+            (r#"{"defaultAction":"SCMP_ACT_ALLOW","listenerPath":"/s"}"#, "listenerPath"),
+            (
+                r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["read"],
+                    "action":"SCMP_ACT_ERRNO","args":[{"index":0,"value":1,"op":"SCMP_CMP_XX"}]}]}"#,
+                "SCMP_CMP_XX",
+            ),
+            (
+                r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["read"],
+                    "action":"SCMP_ACT_ERRNO","args":[{"index":6,"value":1,"op":"SCMP_CMP_EQ"}]}]}"#,
+                "6",
+            ),
+            (r#"{"defaultAction":7}"#, "linux.seccomp"),
+        ] {
+            let result = Profile::parse(json)
+                .and_then(|profile| crate::compile(&profile, &crate::Support::default()));
+            let text = std::string::ToString::to_string(&result.unwrap_err());
+            assert!(text.contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_errno_is_part_of_the_verdict() {
+        assert_eq!(action("SCMP_ACT_ERRNO", None).unwrap(), 0x0005_0001);
+        assert_eq!(action("SCMP_ACT_ERRNO", Some(38)).unwrap(), 0x0005_0026);
+        assert_eq!(action("SCMP_ACT_ALLOW", Some(38)).unwrap(), 0x7fff_0000);
+    }
+}

@@ -1,0 +1,181 @@
+//! Classic BPF, and a builder that writes it from the end.
+//!
+//! Jumps only go forward, and conditional ones at most 255 instructions. Written from the end, the
+//! target of every jump is known when it is made: if it is near it is used as it is, if not a return
+//! is repeated or a long jump put in between.
+
+use alloc::vec::Vec;
+
+/// `struct sock_filter` (linux/filter.h).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Insn {
+    /// Operation.
+    pub code: u16,
+    /// Jump if true, in instructions.
+    pub jt: u8,
+    /// Jump if false, in instructions.
+    pub jf: u8,
+    /// Operand.
+    pub k: u32,
+}
+
+/// A compiled profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The filter.
+    pub filter: Vec<Insn>,
+    /// SECCOMP_FILTER_FLAG_* for seccomp(2).
+    pub flags: u32,
+}
+
+/// Changes with the file format or the compiler's verdicts.
+const MAGIC: &[u8; 8] = b"dayfbpf\x01";
+
+impl Program {
+    /// The program as a file's content.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(12 + 8 * self.filter.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&self.flags.to_le_bytes());
+        for insn in &self.filter {
+            bytes.extend_from_slice(&insn.code.to_le_bytes());
+            bytes.extend_from_slice(&[insn.jt, insn.jf]);
+            bytes.extend_from_slice(&insn.k.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads what [`Program::to_bytes`] wrote; `None` for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (flags, mut rest) = rest.split_first_chunk::<4>()?;
+        let mut filter = Vec::with_capacity(rest.len() / 8);
+        while let Some(([c0, c1, jt, jf, k @ ..], tail)) = rest.split_first_chunk::<8>() {
+            let code = u16::from_le_bytes([*c0, *c1]);
+            filter.push(Insn { code, jt: *jt, jf: *jf, k: u32::from_le_bytes(*k) });
+            rest = tail;
+        }
+        let flags = u32::from_le_bytes(*flags);
+        (rest.is_empty() && !filter.is_empty()).then_some(Self { filter, flags })
+    }
+}
+
+/// Loads a word of `struct seccomp_data`.
+pub(crate) const LOAD: u16 = 0x20;
+const RETURN: u16 = 0x06;
+const JUMP: u16 = 0x05;
+pub(crate) const AND: u16 = 0x54;
+pub(crate) const JUMP_EQUAL: u16 = 0x15;
+pub(crate) const JUMP_GREATER: u16 = 0x25;
+pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
+
+/// Targets nearer than this are reached even if a long jump or a return is put in between.
+const NEAR: usize = 250;
+
+/// A place in the program, counted from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    /// The program backwards.
+    reversed: Vec<Insn>,
+    /// The latest return of each value.
+    returns: Vec<(u32, Label)>,
+}
+
+impl Builder {
+    pub(crate) fn push(&mut self, code: u16, k: u32) -> Label {
+        self.emit(Insn { code, jt: 0, jf: 0, k })
+    }
+
+    fn emit(&mut self, insn: Insn) -> Label {
+        self.reversed.push(insn);
+        Label(self.reversed.len() - 1)
+    }
+
+    /// Instructions between the next one and `label`.
+    fn distance(&self, label: Label) -> usize {
+        self.reversed.len() - label.0 - 1
+    }
+
+    /// A return of `value` near enough to jump to from what comes next.
+    pub(crate) fn ret(&mut self, value: u32) -> Label {
+        let known = self.returns.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
+        if let Some(label) = known
+            && self.distance(label) < NEAR
+        {
+            return label;
+        }
+        let label = self.push(RETURN, value);
+        self.returns.retain(|(known, _)| *known != value);
+        self.returns.push((value, label));
+        label
+    }
+
+    fn near(&mut self, label: Label) -> Label {
+        if self.distance(label) < NEAR {
+            return label;
+        }
+        let offset = self.distance(label) as u32;
+        self.push(JUMP, offset)
+    }
+
+    /// Goes to `yes` or `no`.
+    pub(crate) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) -> Label {
+        if yes == no {
+            return yes;
+        }
+        let (yes, no) = (self.near(yes), self.near(no));
+        let (jt, jf) = (self.distance(yes) as u8, self.distance(no) as u8);
+        self.emit(Insn { code, jt, jf, k })
+    }
+
+    /// Makes sure that what is pushed next continues at `label`.
+    pub(crate) fn fall_to(&mut self, label: Label) {
+        let distance = self.distance(label);
+        if distance > 0 {
+            self.push(JUMP, distance as u32);
+        }
+    }
+
+    /// The program, forwards.
+    pub(crate) fn finish(mut self) -> Vec<Insn> {
+        self.reversed.reverse();
+        self.reversed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_survive_a_file_and_nothing_else_does() {
+        let insn = Insn { code: RETURN, jt: 1, jf: 2, k: 0x7fff_0000 };
+        let program = Program { filter: alloc::vec![insn; 3], flags: 6 };
+        let bytes = program.to_bytes();
+        assert_eq!(Program::from_bytes(&bytes), Some(program));
+        assert_eq!(Program::from_bytes(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Program::from_bytes(b""), None);
+        assert_eq!(Program::from_bytes(&bytes[..12]), None);
+    }
+
+    #[test]
+    fn far_targets_are_reached_by_long_jumps() {
+        let mut builder = Builder::default();
+        let end = builder.ret(7);
+        for _ in 0..600 {
+            builder.push(LOAD, 0);
+        }
+        let near = builder.push(LOAD, 0);
+        builder.branch(JUMP_EQUAL, 1, end, near);
+        let program = builder.finish();
+        let jump = program[1];
+        assert_eq!(jump.code, JUMP);
+        assert_eq!(program[1 + 1 + jump.k as usize], Insn { code: RETURN, jt: 0, jf: 0, k: 7 });
+        assert_eq!((program[0].jt, program[0].jf), (0, 1));
+    }
+}
