@@ -273,9 +273,7 @@ fn missing_config(bed: &Bed) {
     let c = bed.bundle().make();
     fs::remove_file(c.bundle.join("config.json")).expect("remove config");
     c.create().fails("config.json not found");
-    bed.call(&["create", "--bundle", "/no/such/bundle", &c.id])
-        .run()
-        .fails("no such file or directory");
+    bed.call(&["create", "--bundle", "/no/such/bundle", &c.id]).run().fails("/no/such/bundle");
 }
 
 fn broken_config(bed: &Bed) {
