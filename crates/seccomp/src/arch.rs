@@ -74,6 +74,11 @@ impl Arch {
     }
 }
 
+/// The number of the system call `name` on `arch`, if it has one.
+pub fn number(name: &str, arch: Arch) -> Option<u32> {
+    numbers(name)?.on(arch)
+}
+
 /// The numbers of a system call on all architectures, or `None` for a name that is none anywhere.
 pub(crate) fn numbers(name: &str) -> Option<Numbers> {
     let index = TABLE.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;

@@ -60,7 +60,7 @@ enum Verdict {
 #[derive(Debug, Default)]
 struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
-    /// Up to where the numbers of each architecture go, and whether their arguments are wide.
+    /// Whether x32 is covered, whose numbers lie beyond x86_64's.
     x32: bool,
 }
 
@@ -203,6 +203,8 @@ impl Numbers {
         }
         if closed {
             put(X32_BIT, Verdict::Always(KILL_THREAD));
+            // −1 is no call: a tracer skips one with it.
+            put(u32::MAX, Verdict::Always(default));
         }
         merge(ranges)
     }
@@ -276,7 +278,8 @@ impl Condition {
     /// Code that goes to `yes` if the condition holds, else to `no`.
     fn compile(self, wide: bool, yes: Label, no: Label, builder: &mut Builder) -> Label {
         let value = match self.operator {
-            Operator::MaskedEqual => self.second,
+            // Bits outside the mask cannot be asked for: libseccomp does not look at them.
+            Operator::MaskedEqual => self.second & self.value,
             _ => self.value,
         };
         let mask = match self.operator {

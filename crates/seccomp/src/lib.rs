@@ -2,9 +2,8 @@
 //!
 //! Written for the start path: no table is built, names are found by binary search in one constant
 //! table for all architectures, and the filter is small and shallow, because the kernel emulates it
-//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; the
-//! differential test (`--features differential`) compares them for every number of every
-//! architecture.
+//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; tests/differential.rs
+//! compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -17,7 +16,7 @@ mod program;
 use alloc::string::String;
 use core::fmt;
 
-pub use arch::Arch;
+pub use arch::{Arch, number};
 pub use compile::{Support, compile};
 pub use profile::{ACTIONS, Argument, FLAGS, OPERATORS, Operator, Profile, Rule};
 pub use program::{Insn, Program};
