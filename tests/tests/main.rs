@@ -20,6 +20,7 @@ mod run;
 mod seccomp;
 mod security;
 mod terminal;
+mod tracing;
 mod userns;
 
 use dayfly_tests::runner::{self, Subject};
@@ -44,6 +45,7 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v2", cgroups_v2::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
+    ("tracing", tracing::CASES),
     ("crash", crash::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
