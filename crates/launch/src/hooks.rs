@@ -139,8 +139,8 @@ fn run(
     let reason = match (timed_out, status.exit_status(), status.terminating_signal()) {
         (true, ..) => Reason::Timeout(hook.timeout.unwrap_or(0)),
         (_, Some(0), _) => return Ok(()),
-        (_, Some(status), _) => Reason::Status(status as i32),
-        (_, _, signal) => Reason::Signal(signal.unwrap_or(0) as i32),
+        (_, Some(status), _) => Reason::Status(status),
+        (_, _, signal) => Reason::Signal(signal.unwrap_or(0)),
     };
     failure.length = rustix::io::pread(&output, &mut failure.output, 0).unwrap_or(0);
     Err(reason)

@@ -1,5 +1,6 @@
 //! Spec to plan: decides everything that can be decided before the clone.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -192,7 +193,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         cgroup: request
             .cgroup
             .clone()
-            .map(|location| CgroupPlan::Create { location, resources: resources(linux) }),
+            .map(|location| CgroupPlan::Create { location, resources: Box::new(resources(linux)) }),
         filter,
     })
 }

@@ -28,6 +28,7 @@ pub use label::labels;
 pub use path::{absolute, clean};
 pub use state::StateText;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use spec::resources::Resources;
@@ -61,7 +62,7 @@ pub enum CgroupPlan {
         /// Where.
         location: cgroup::Location,
         /// Its limits.
-        resources: Resources,
+        resources: Box<Resources>,
     },
     /// Joined by an additional process.
     Join {

@@ -2,6 +2,10 @@
 //!
 //! Between clone and exec there are only system calls: no allocation, no parsing of configuration, no
 //! decision that the plan could have taken. A step that fails ends it; the host actor hears why.
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure carries its text, since init does not allocate; there is one at most"
+)]
 
 mod console;
 mod copy_up;

@@ -1,0 +1,113 @@
+//! Golden plans: what the configurations of engines compile to, step by step. Needs no root.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
+//! review.
+
+use dayfly_plan::{Console, Kernel, Plan, Request, compile, labels};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+fn read(name: &str) -> Vec<u8> {
+    let path = format!("{}/../spec/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn unified_host() -> cgroup::Host {
+    let root = String::from(cgroup::MOUNT_ROOT);
+    cgroup::Host { unified: Some(root.clone()), root, legacy: Vec::new() }
+}
+
+fn legacy_host() -> cgroup::Host {
+    let hierarchy = |list: &str| cgroup::Hierarchy {
+        controllers: cgroup::Controllers::from_list(list),
+        mount: format!("/sys/fs/cgroup/{list}"),
+    };
+    let legacy = ["cpu,cpuacct", "memory", "devices", "pids"].map(hierarchy).into();
+    cgroup::Host { root: cgroup::MOUNT_ROOT.into(), unified: None, legacy }
+}
+
+fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
+    let text = read(name);
+    let spec = spec::Spec::parse(&text).unwrap();
+    spec::validate(&spec).unwrap();
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let request = Request {
+        id: "golden",
+        bundle: "/bundle",
+        wait_for_start,
+        no_pivot: false,
+        no_new_keyring: false,
+        preserve_fds: 0,
+        console: terminal.then_some(Console::Given),
+        extra_env: Vec::new(),
+        cgroup: Some(cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap()),
+        kernel: Kernel { version: (6, 18), seccomp: seccomp::Support::default() },
+    };
+    compile(&spec, &request).unwrap()
+}
+
+fn print(plan: &Plan) -> String {
+    let (host, init) = labels(plan);
+    let mut text = String::new();
+    for (actor, steps) in [("host", host), ("init", init)] {
+        for step in steps {
+            let line = format!("{actor} {:<14} {} {}", step.phase, step.name, step.object);
+            writeln!(text, "{}", line.trim_end()).unwrap();
+        }
+    }
+    text
+}
+
+fn check(golden: &str, plan: &Plan) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{golden}.txt"));
+    let text = print(plan);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(text == expected, "{} differs; the plan is now:\n{text}", path.display());
+}
+
+#[test]
+fn engines_on_v2() {
+    for name in ["podman", "docker", "containerd"] {
+        check(&format!("{name}-v2"), &compile_for(name, &unified_host(), true));
+    }
+}
+
+#[test]
+fn podman_on_v1() {
+    check("podman-v1", &compile_for("podman", &legacy_host(), true));
+}
+
+#[test]
+fn a_user_namespace_binds_its_devices() {
+    check("podman-userns-v2", &compile_for("podman-userns", &unified_host(), true));
+}
+
+#[test]
+fn run_does_not_wait_for_start() {
+    check("runc-spec-run-v2", &compile_for("runc-spec", &unified_host(), false));
+}
+
+/// The common case is one clone, whatever the engine, and the filter is loaded right before exec.
+#[test]
+fn what_every_plan_has() {
+    use dayfly_plan::step::{HostStep, InitStep};
+    for name in ["podman", "docker", "containerd", "podman-userns", "runc-spec"] {
+        let plan = compile_for(name, &unified_host(), true);
+        let clones = plan.host.iter().filter(|step| {
+            matches!(step, HostStep::Clone { relay: None, .. })
+        });
+        assert_eq!(clones.count(), 1, "{name}");
+        assert!(matches!(plan.init.last(), Some(InitStep::Exec { .. })), "{name}");
+        let place = |wanted: fn(&InitStep) -> bool| plan.init.iter().position(wanted);
+        let start = place(|step| matches!(step, InitStep::AwaitStart)).unwrap();
+        let user = place(|step| matches!(step, InitStep::ChangeUser { .. })).unwrap();
+        let bounding = place(|step| matches!(step, InitStep::LimitCapabilities { .. })).unwrap();
+        assert!(bounding < user && user < start, "{name}");
+        if let Some(filter) = place(|step| matches!(step, InitStep::LoadSeccomp { .. })) {
+            assert!(filter > start, "{name}: nothing but capset and exec under the filter");
+        }
+    }
+}
