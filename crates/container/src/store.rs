@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use sys::Context;
 
 use crate::record::{self, Header, Record};
-use crate::state::{State, Status};
+use crate::state::State;
 use crate::{Container, Error};
 
 /// The socket that init listens on between `create` and `start`.

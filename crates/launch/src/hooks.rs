@@ -76,6 +76,7 @@ impl HookFailure {
 ///
 /// # Errors
 /// The hook that failed.
+#[allow(clippy::result_large_err, reason = "it quotes the hook's output without allocation")]
 pub fn run_all(
     hooks: &Hooks,
     state: &StateText,

@@ -96,9 +96,8 @@ fn what_every_plan_has() {
     use dayfly_plan::step::{HostStep, InitStep};
     for name in ["podman", "docker", "containerd", "podman-userns", "runc-spec"] {
         let plan = compile_for(name, &unified_host(), true);
-        let clones = plan.host.iter().filter(|step| {
-            matches!(step, HostStep::Clone { relay: None, .. })
-        });
+        let clones =
+            plan.host.iter().filter(|step| matches!(step, HostStep::Clone { relay: None, .. }));
         assert_eq!(clones.count(), 1, "{name}");
         assert!(matches!(plan.init.last(), Some(InitStep::Exec { .. })), "{name}");
         let place = |wanted: fn(&InitStep) -> bool| plan.init.iter().position(wanted);

@@ -24,13 +24,14 @@ fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// What `create` and `run` have in common.
 pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Failure> {
     let values = invocation.values;
-    if let Some(rootless) = invocation.globals.text(&ROOTLESS) {
-        if boolean(rootless).is_none() && !rootless.eq_ignore_ascii_case("auto") {
-            return Err(Failure::new(format_args!(
-                "invalid value {rootless:?} for --{}: must be true, false or auto",
-                ROOTLESS.long
-            )));
-        }
+    if let Some(rootless) = invocation.globals.text(&ROOTLESS)
+        && boolean(rootless).is_none()
+        && !rootless.eq_ignore_ascii_case("auto")
+    {
+        return Err(Failure::new(format_args!(
+            "invalid value {rootless:?} for --{}: must be true, false or auto",
+            ROOTLESS.long
+        )));
     }
     Ok(CreateOptions {
         id: invocation.id()?,
