@@ -149,7 +149,7 @@ mod tests {
             // SAFETY: sizes are not zero, and every block is freed with its own layout.
             unsafe {
                 let block = heap.alloc(layout);
-                assert!(!block.is_null() && block.addr() % layout.align() == 0);
+                assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
                 block.write_bytes(round as u8, layout.size());
                 live.push((block, layout));
                 if live.len() > 40 {

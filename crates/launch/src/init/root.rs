@@ -166,8 +166,13 @@ mod tests {
         dir
     }
 
+    fn open_root(dir: &Path) -> OwnedFd {
+        let path = dir.join("root");
+        openat(rustix::fs::CWD, path.to_str().unwrap(), OFlags::PATH, Mode::empty()).unwrap()
+    }
+
     fn make(dir: &Path, path: &str) -> Result<OwnedFd, Failure> {
-        let fd = std::fs::File::open(dir.join("root")).unwrap();
+        let fd = open_root(dir);
         Root::new(fd.as_fd()).make_directories(&CString::new(path).unwrap())
     }
 
@@ -196,7 +201,7 @@ mod tests {
     #[test]
     fn files_and_the_root_itself_are_targets() {
         let dir = scratch("files");
-        let fd = std::fs::File::open(dir.join("root")).unwrap();
+        let fd = open_root(&dir);
         let root = Root::new(fd.as_fd());
         let file = Target { path: c"a/b/file".into(), no_symlinks: false };
         assert!(!is_directory(root.target(&file, false).unwrap()).unwrap());
