@@ -16,6 +16,7 @@ mod namespaces;
 mod output;
 mod parallel;
 mod process;
+mod refused;
 mod run;
 mod seccomp;
 mod security;
@@ -38,6 +39,7 @@ const SUBJECTS: &[Subject] = &[
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
     ("process", process::CASES),
+    ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),

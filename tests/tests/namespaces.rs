@@ -23,7 +23,6 @@ pub const CASES: &[Case] = &[
     case!(ipc_is_private),
     case!(host_pid_sees_the_host),
     case!(mount_namespace_is_required),
-    case!(time_namespace),
     case!(cgroup_namespace_root),
     case!(joined_mount_survives_the_first),
 ];
@@ -216,19 +215,6 @@ fn mount_namespace_is_required(bed: &Bed) {
     let c = bed.bundle().without_namespace("mount").make();
     assert_eq!(c.create().code(), 1);
     assert!(!c.exists());
-}
-
-fn time_namespace(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .push("/linux/namespaces", json!({ "type": "time" }))
-        .set("/linux/timeOffsets", json!({ "boottime": { "secs": 1_000_000, "nanosecs": 0 }, "monotonic": { "secs": 7, "nanosecs": 0 } }))
-        .sh("cut -d. -f1 /proc/uptime; cat /proc/self/timens_offsets")
-        .make();
-    let outcome = c.run().ok();
-    let uptime: u64 = outcome.lines()[0].parse().expect("uptime");
-    assert!(uptime >= 1_000_000, "{outcome}");
-    assert!(outcome.stdout.contains("monotonic") && outcome.stdout.contains('7'), "{outcome}");
 }
 
 fn cgroup_namespace_root(bed: &Bed) {

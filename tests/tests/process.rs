@@ -36,9 +36,6 @@ pub const CASES: &[Case] = &[
     case!(no_descriptors_leak),
     case!(init_has_no_parent),
     case!(session_and_group),
-    case!(scheduler),
-    case!(io_priority),
-    case!(personality),
     case!(annotations_do_not_matter),
     case!(signal_dispositions_are_default),
     case!(terminal_false_means_pipes),
@@ -376,33 +373,6 @@ fn session_and_group(bed: &Bed) {
     let outcome =
         bed.bundle().args(&["/bin/cut", "-d", " ", "-f5,6", "/proc/self/stat"]).make().run().ok();
     assert_eq!(outcome.stdout, "1 1\n", "leader of its session and group");
-}
-
-fn scheduler(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .set("/process/scheduler", json!({ "policy": "SCHED_BATCH", "nice": 5 }))
-        .sh("cut -d' ' -f19,41 /proc/self/stat")
-        .make();
-    assert_eq!(c.run().ok().stdout, "5 3\n");
-}
-
-fn io_priority(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .set("/process/ioPriority", json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 }))
-        .sh("busybox ionice -p $$")
-        .make();
-    assert_eq!(c.run().ok().stdout, "best-effort: prio 6\n");
-}
-
-fn personality(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .set("/linux/personality", json!({ "domain": "LINUX32" }))
-        .args(&["/bin/uname", "-m"])
-        .make();
-    assert_eq!(c.run().ok().stdout, "i686\n");
 }
 
 fn annotations_do_not_matter(bed: &Bed) {

@@ -24,7 +24,6 @@ pub const CASES: &[Case] = &[
     case!(several_ranges),
     case!(no_way_around_the_masks).unlike_runc(),
     case!(setgroups),
-    case!(idmapped_bind),
 ];
 
 /// A bundle whose container root is 100000 outside.
@@ -205,42 +204,29 @@ fn several_ranges(bed: &Bed) {
 }
 
 fn no_way_around_the_masks(bed: &Bed) {
-    // DESIGN §9.10: neither a fresh proc nor taking the tree apart leads around the masks.
-    let caps = ["CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"];
-    let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; umount -l /; cat /proc/keys; ls /";
-    let c = mapped(bed)
-        .set(
-            "/process/capabilities",
-            json!({ "effective": caps, "permitted": caps, "bounding": caps }),
-        )
-        .sh(script)
-        .make();
-    let outcome = c.run();
-    assert!(!outcome.stdout.contains("keyring"), "{outcome}");
-    assert!(!outcome.stdout.contains("boot"), "the host's root: {outcome}");
+    // DESIGN §9.10: neither a fresh proc nor taking the tree apart leads around the masks, for root
+    // of a user namespace as engines make it; and with every right of that namespace, nothing leads
+    // to the host's tree. (With CAP_SYS_ADMIN in it the masks themselves can be taken off, as with
+    // runc: the namespace that owns the mounts is its own.)
+    let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; \
+                  umount /proc/keys; umount -l /; cat /proc/keys; ls /";
+    for caps in [&["CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"][..], &["CAP_SYS_ADMIN", "CAP_SYS_CHROOT"]]
+    {
+        let c = mapped(bed)
+            .set(
+                "/process/capabilities",
+                json!({ "effective": caps, "permitted": caps, "bounding": caps }),
+            )
+            .sh(script)
+            .make();
+        let outcome = c.run();
+        let admin = caps.contains(&"CAP_SYS_ADMIN");
+        assert!(admin || !outcome.stdout.contains("keyring"), "{outcome}");
+        assert!(!outcome.stdout.contains("boot"), "the host's root: {outcome}");
+    }
 }
 
 fn setgroups(bed: &Bed) {
     let outcome = mapped(bed).sh("cat /proc/self/setgroups; id -G").make().run().ok();
     assert_eq!(outcome.stdout, "allow\n0\n");
-}
-
-fn idmapped_bind(bed: &Bed) {
-    let dir = bed.dir.join("data");
-    fs::create_dir(&dir).expect("make");
-    fs::write(dir.join("file"), "x\n").expect("write");
-    chown(dir.join("file"), Some(7), Some(7)).expect("chown");
-    let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]);
-    let c = bed
-        .bundle()
-        .push(
-            "/mounts",
-            json!({
-                "destination": "/mnt", "type": "bind", "source": dir, "options": ["rbind", "ro"],
-                "uidMappings": map, "gidMappings": map,
-            }),
-        )
-        .sh("stat -c %u:%g /mnt/file")
-        .make();
-    assert_eq!(c.run().ok().stdout, "100007:100007\n");
 }

@@ -155,6 +155,8 @@ impl Bundle {
         let text = match sys::fs::read_at(CWD, config.as_str()) {
             Ok(text) => text,
             Err(sys::Errno::NOENT) => {
+                rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS)
+                    .context("chdir", &path)?;
                 return Err(Error::Text(format!("JSON specification file {config} not found")));
             }
             Err(errno) => return Err(sys::Error::new("open", config, errno).into()),

@@ -7,7 +7,9 @@
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, read};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
 
 use crate::init::Failure;
 
@@ -81,6 +83,12 @@ pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
+}
+
+/// Whether the other end is still open.
+pub fn is_open(fd: impl AsFd) -> bool {
+    let mut byte = [0u8; 1];
+    recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).err() == Some(Errno::AGAIN)
 }
 
 /// Says that init reached a point. Without allocation.

@@ -14,6 +14,8 @@ pub mod nr {
     pub const EXECVEAT: usize = 322;
     /// rt_sigprocmask(2)
     pub const RT_SIGPROCMASK: usize = 14;
+    /// rt_sigaction(2)
+    pub const RT_SIGACTION: usize = 13;
     /// signalfd4(2)
     pub const SIGNALFD4: usize = 289;
     /// keyctl(2)
@@ -41,6 +43,8 @@ pub mod nr {
     pub const EXECVEAT: usize = 281;
     /// rt_sigprocmask(2)
     pub const RT_SIGPROCMASK: usize = 135;
+    /// rt_sigaction(2)
+    pub const RT_SIGACTION: usize = 134;
     /// signalfd4(2)
     pub const SIGNALFD4: usize = 74;
     /// keyctl(2)

@@ -33,6 +33,22 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
     Ok(SignalSet(old))
 }
 
+/// Gives every signal its default action again: what the caller ignores must not be ignored by a
+/// container's process, which inherits that across exec.
+pub fn reset_dispositions() {
+    // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
+    let default = [0u64; 4];
+    for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
+        // SAFETY: a sigaction of zeros is SIG_DFL with no flags; sets are 8 bytes.
+        let _ = unsafe {
+            crate::raw::call(
+                crate::raw::nr::RT_SIGACTION,
+                [signal, (&raw const default).addr(), 0, 8],
+            )
+        };
+    }
+}
+
 /// A descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
 ///
 /// # Errors

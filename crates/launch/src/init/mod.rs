@@ -62,6 +62,7 @@ pub(crate) fn run(
         recorder.become_init();
     }
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
+    sys::signal::reset_dispositions();
     // Modes given to mkdir and mknod are meant as they are; SetUmask comes before the program.
     rustix::process::umask(Mode::empty());
     let mut init = Init {
@@ -228,7 +229,10 @@ impl Init<'_> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            if channel::expect(&starter, Word::Start).is_ok() {
+            // A `start` that was killed after its word has not started anything: whoever asks for
+            // the state next must not be told "created" and then see it run.
+            if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
+                let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
                 self.starter = Some(starter);
                 return Ok(());
             }
