@@ -25,7 +25,6 @@ pub struct Case {
     need: Option<fn() -> Result<(), String>>,
     alone: bool,
     unlike_runc: bool,
-    later: bool,
     when: fn() -> bool,
 }
 
@@ -40,7 +39,6 @@ impl Case {
             need: None,
             alone: false,
             unlike_runc: false,
-            later: false,
             when: || true,
         }
     }
@@ -71,14 +69,6 @@ impl Case {
     #[must_use]
     pub const fn unlike_runc(mut self) -> Self {
         self.unlike_runc = true;
-        self
-    }
-
-    /// What dayfly refuses as not done yet: part of the run only against runc,
-    /// which proves the case, and with `DAYFLY_LATER` set.
-    #[must_use]
-    pub const fn later(mut self) -> Self {
-        self.later = true;
         self
     }
 
@@ -126,7 +116,6 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     };
     let runtime = runtime_path();
     let peer = runtime.file_name().is_some_and(|name| name == "runc");
-    let later = std::env::var_os("DAYFLY_LATER").is_some();
     let cases: Vec<(String, Case)> = subjects
         .iter()
         .flat_map(|(subject, cases)| {
