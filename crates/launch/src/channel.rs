@@ -11,7 +11,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::init::Failure;
+use crate::failure::Failure;
 
 /// Bytes of the longest message.
 const LONGEST: usize = 256;

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use cgroup::Cgroup;
 use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Slot};
 use plan::{CgroupPlan, Plan};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -343,6 +343,3 @@ fn clone_device(
     }
     Err(sys::Error::new("open device", format!("{} ({major}:{minor})", object()), Errno::NODEV))
 }
-
-/// A descriptor of another process's that is borrowed for a call.
-pub(crate) type Borrowed<'a> = Option<BorrowedFd<'a>>;

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod channel;
 mod error;
+mod failure;
 mod hooks;
 mod host;
 mod init;

@@ -4,17 +4,15 @@
 //! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
 //! and ends.
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::process::Pid;
 use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
-use crate::host::Borrowed;
-
 /// In the relay: returns only in init.
-pub(crate) fn pass_on(user: Borrowed<'_>, flags: CloneFlags, channel: &OwnedFd) {
+pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: &OwnedFd) {
     let joined = user.ok_or(Errno::BADF).and_then(|fd| sys::ns::join(fd, CloneFlags::NEWUSER));
     if let Err(errno) = joined {
         refuse(channel, b'u', errno);
@@ -45,7 +43,7 @@ pub(crate) enum Refused {
 }
 
 /// In the host actor: init's pidfd, and its pid as this process sees it.
-pub(crate) fn receive(channel: &OwnedFd, proc: Borrowed<'_>) -> Result<Child, Refused> {
+pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Child, Refused> {
     let mut bytes = [0u8; 8];
     let received = sys::fdpass::receive(channel, &mut bytes).context("recvmsg", "relay");
     let (length, pidfd) = received.map_err(Refused::System)?;
@@ -65,7 +63,7 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Borrowed<'_>) -> Result<Child, Re
 }
 
 /// The pid behind a pidfd, as fdinfo has it (proc_pid_fdinfo(5)).
-fn pid_of(pidfd: &OwnedFd, proc: Borrowed<'_>) -> Result<Pid, sys::Error> {
+fn pid_of(pidfd: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Pid, sys::Error> {
     use rustix::fd::AsRawFd;
     let path = alloc::format!("self/fdinfo/{}", pidfd.as_raw_fd());
     let proc = proc.ok_or_else(|| sys::Error::new("open", "/proc", Errno::BADF))?;

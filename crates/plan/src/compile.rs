@@ -5,13 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spec::resources::Resources;
-use spec::{Linux, Mount, Process, Spec};
+use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
-use sys::exec::StringArray;
 use sys::mount::{MountAttr, attr};
 
+use crate::builder::{Builder, Context, Namespaces};
 use crate::hooks;
-use crate::namespaces::{self, Namespaces};
+use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::state::StateText;
@@ -50,56 +50,6 @@ pub struct Request<'a> {
     pub cgroup: Option<cgroup::Location>,
     /// What the kernel can do.
     pub kernel: Kernel,
-}
-
-/// What the parts of the compiler read.
-pub struct Context<'a, 's> {
-    pub(crate) bundle: &'a str,
-    pub(crate) rootfs: String,
-    pub(crate) linux: &'a Linux<'s>,
-    pub(crate) mounts: &'a [Mount<'s>],
-    pub(crate) namespaces: Namespaces,
-    pub(crate) cgroup: Option<&'a cgroup::Location>,
-}
-
-/// Collects the steps of both actors and hands out slots.
-#[derive(Debug)]
-pub struct Builder {
-    host: Vec<HostStep>,
-    init: Vec<InitStep>,
-    slots: u16,
-}
-
-impl Builder {
-    /// No steps.
-    pub fn new() -> Self {
-        Self {
-            host: Vec::with_capacity(32),
-            init: Vec::with_capacity(64),
-            slots: Slot::FIRST_FREE.0,
-        }
-    }
-
-    /// Appends a step of the host actor.
-    pub fn host(&mut self, step: HostStep) {
-        self.host.push(step);
-    }
-
-    /// Appends a step of init.
-    pub fn init(&mut self, step: InitStep) {
-        self.init.push(step);
-    }
-
-    /// A new slot.
-    pub fn slot(&mut self) -> Slot {
-        self.slots += 1;
-        Slot(self.slots - 1)
-    }
-
-    /// The steps of host and init, and the number of slots.
-    pub fn finish(self) -> (Vec<HostStep>, Vec<InitStep>, u16) {
-        (self.host, self.init, self.slots)
-    }
 }
 
 /// Compiles a validated configuration. Changes nothing on the system.
@@ -386,9 +336,4 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
         cgroup: request.cgroup.clone().map(|location| CgroupPlan::Join { location }),
         filter: None,
     })
-}
-
-/// An array for execve(2) of strings that config.json gave.
-pub fn string_array(list: &[spec::Str<'_>]) -> Result<StringArray, Error> {
-    process::strings(list).map(StringArray::new)
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use spec::{Device, DeviceKind};
 use sys::clone::CloneFlags;
 
-use crate::compile::{Builder, Context};
+use crate::builder::{Builder, Context};
 use crate::path::{c_string, clean, in_root, split};
 use crate::step::{HostStep, InitStep, Node, Target};
 use crate::{Error, mounts};

@@ -2,10 +2,11 @@
 
 use alloc::format;
 use alloc::vec::Vec;
+use sys::exec::StringArray;
 
 use crate::Error;
-use crate::compile::string_array;
 use crate::path::c_string;
+use crate::process::strings;
 use crate::step::{Hook, Hooks};
 
 /// Lays the hooks of one kind out for execve(2).
@@ -27,8 +28,8 @@ pub fn compile(kind: &'static str, list: &[spec::Hook<'_>]) -> Result<Hooks, Err
             })?;
             Ok(Hook {
                 path: c_string(hook.path.as_str())?,
-                argv: string_array(args)?,
-                envp: string_array(&hook.env)?,
+                argv: StringArray::new(strings(args)?),
+                envp: StringArray::new(strings(&hook.env)?),
                 timeout,
             })
         })

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod builder;
 mod compile;
 mod devices;
 mod error;

@@ -10,7 +10,7 @@ use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr, propagation};
 
 use crate::Error;
-use crate::compile::{Builder, Context};
+use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
 

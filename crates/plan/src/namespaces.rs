@@ -3,52 +3,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use spec::{IdMapping, Linux, NamespaceKind};
+use spec::{IdMapping, Linux};
 use sys::clone::CloneFlags;
 
 use crate::Error;
-use crate::compile::Builder;
+use crate::builder::{Builder, Namespaces, flag};
 use crate::path::c_string;
 use crate::step::{HostStep, IdMaps, InitStep, Limit, Slot};
-
-/// The namespaces of a container, sorted by how they come about.
-#[derive(Debug, Default)]
-pub struct Namespaces {
-    /// Made by the clone.
-    pub new: CloneFlags,
-    /// Joined by path.
-    pub joined: CloneFlags,
-}
-
-impl Namespaces {
-    /// Reads the list of the configuration.
-    pub fn of(linux: &Linux<'_>) -> Self {
-        let mut namespaces = Self::default();
-        for namespace in &linux.namespaces {
-            let flag = flag(namespace.kind);
-            match namespace.path {
-                Some(_) => namespaces.joined |= flag,
-                None => namespaces.new |= flag,
-            }
-        }
-        namespaces
-    }
-
-    /// Whether the container has this namespace to itself or joins it: anything but the host's.
-    pub fn has(&self, kind: CloneFlags) -> bool {
-        self.new.contains(kind) || self.joined.contains(kind)
-    }
-
-    /// Whether it lives in a user namespace that is not the host's.
-    pub fn user(&self) -> bool {
-        self.has(CloneFlags::NEWUSER)
-    }
-}
-
-/// The clone flag of a namespace.
-pub fn flag(kind: NamespaceKind) -> CloneFlags {
-    CloneFlags::from_bits_retain(kind.clone_flag())
-}
 
 /// Opens what is joined, then adds the clone. The PID namespace is joined by the host actor, since
 /// setns(2) only changes where children are born; the rest by init, the user namespace first, so that

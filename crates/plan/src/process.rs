@@ -10,7 +10,7 @@ use spec::Process;
 use sys::exec::StringArray;
 
 use crate::Error;
-use crate::compile::Builder;
+use crate::builder::Builder;
 use crate::path::c_string;
 use crate::step::{Capabilities, HostStep, InitStep, Limit};
 

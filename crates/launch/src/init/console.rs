@@ -7,9 +7,9 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::failure::{Failure, Op};
 use super::mounts::attach;
 use super::root::Root;
+use crate::failure::{Failure, Op};
 
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
 

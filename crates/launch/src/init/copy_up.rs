@@ -10,8 +10,8 @@ use rustix::fs::{
     fchown, mkdirat, mknodat, openat, readlinkat_raw, sendfile, statat, symlinkat, utimensat,
 };
 
-use super::failure::{Failure, Op};
 use super::root::Root;
+use crate::failure::{Failure, Op};
 
 /// Copies the directory at `target` into the mount `tree`, which is not attached yet.
 pub(crate) fn copy_up(

@@ -8,8 +8,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::failure::{Failure, Op};
 use super::root::Root;
+use crate::failure::{Failure, Op};
 
 /// Makes nodes in one directory. One that is there already (an image with a populated /dev) stays.
 pub(crate) fn make(root: &Root<'_>, directory: &CStr, nodes: &[Node]) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use rustix::thread::{
 };
 
 use super::Init;
-use super::failure::{Failure, Op};
+use crate::failure::{Failure, Op};
 
 /// uid 0 and gid 0 of the user namespace, so that what is made belongs to its root.
 pub(crate) fn become_root() -> Result<(), Failure> {

@@ -10,7 +10,6 @@
 mod console;
 mod copy_up;
 mod devices;
-mod failure;
 mod identity;
 mod mounts;
 mod program;
@@ -26,9 +25,8 @@ use rustix::net::{SocketFlags, accept_with};
 use trace::{Kind, Recorder};
 
 use crate::channel::{self, Message, Word};
+use crate::failure::{Failure, Op};
 use crate::slots::Slots;
-pub use failure::Failure;
-use failure::Op;
 use root::Root;
 
 /// What init carries from step to step.

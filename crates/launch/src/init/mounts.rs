@@ -13,8 +13,8 @@ use rustix::mount::{
 use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
 
 use super::copy_up::copy_up;
-use super::failure::{Failure, Op};
 use super::root::{Root, is_directory};
+use crate::failure::{Failure, Op};
 
 /// Turns every mount of the copied table into a slave: the host's later mounts arrive, ours stay.
 pub(crate) fn detach_propagation() -> Result<(), Failure> {

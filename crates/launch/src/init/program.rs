@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, openat, stat};
 use rustix::io::Errno;
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// Room for `HOME=`, a path and NUL.
 pub(crate) const LONGEST_HOME: usize = 512;

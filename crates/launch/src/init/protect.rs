@@ -15,9 +15,9 @@ use rustix::mount::{
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr};
 
 use super::Init;
-use super::failure::{Failure, Op};
 use super::mounts::attach;
 use super::root::{Root, is_directory};
+use crate::failure::{Failure, Op};
 
 fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE

@@ -11,7 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
 use rustix::io::Errno;
 
-use super::failure::{Failure, Op};
+use crate::failure::{Failure, Op};
 
 /// PATH_MAX
 const LONGEST: usize = 4096;

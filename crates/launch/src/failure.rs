@@ -1,4 +1,8 @@
 //! Why a step failed, in a form that needs no allocation.
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure carries its text, since init does not allocate; there is one at most"
+)]
 
 use plan::step::Hooks;
 use rustix::io::Errno;
