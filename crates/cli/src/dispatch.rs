@@ -20,6 +20,7 @@ const UNKNOWN_COMMAND: i32 = 3;
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
+    sys::stdio::ensure_open();
     let mut log = Log::default();
     match try_run(args, &mut log) {
         Ok(status) => status,

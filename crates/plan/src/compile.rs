@@ -122,7 +122,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     process::compile_identity(&mut builder, process, around)?;
     builder.init(InitStep::AwaitCommit);
     if request.wait_for_start {
-        builder.init(InitStep::AwaitStart);
+        builder.init(InitStep::AwaitStart { from: 3 + request.preserve_fds });
     }
     builder.host(HostStep::AwaitReady);
     builder.host(HostStep::Commit);

@@ -149,7 +149,7 @@ impl InitStep {
                 label(Phase::Security, "close descriptors", format!("from {from}"))
             }
             Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
-            Self::AwaitStart => label(Phase::Sync, "await start", ""),
+            Self::AwaitStart { .. } => label(Phase::Sync, "await start", ""),
             Self::LoadSeccomp { filter, .. } => {
                 label(Phase::Security, "load seccomp", format!("{} instructions", filter.len()))
             }
@@ -165,7 +165,7 @@ impl InitStep {
     pub fn waits(&self) -> bool {
         matches!(
             self,
-            Self::AwaitAdmission | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart
+            Self::AwaitAdmission | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart { .. }
         )
     }
 }

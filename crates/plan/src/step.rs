@@ -308,8 +308,12 @@ pub enum InitStep {
     },
     /// Tells the host actor that all is set up and waits until that is on record.
     AwaitCommit,
-    /// Waits for the `start` command.
-    AwaitStart,
+    /// Waits for the `start` command, with nothing open that it does not need: an exec into the
+    /// waiting container could otherwise reach it through /proc/1/fd (the lesson of CVE-2024-21626).
+    AwaitStart {
+        /// Descriptors below are the process's own.
+        from: u32,
+    },
     /// Loads the seccomp filter.
     LoadSeccomp {
         /// Classic BPF.

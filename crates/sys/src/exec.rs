@@ -77,6 +77,22 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args) -> Errno {
     }
 }
 
+/// Closes every descriptor from `first` on but `kept`. What is closed must not be used again by whoever
+/// owns it: this is for a process that goes on to exec or exit.
+///
+/// # Errors
+/// ENOSYS on kernels before 5.9.
+pub fn close_all_but(first: u32, kept: BorrowedFd<'_>) -> Result<(), Errno> {
+    let kept = kept.as_raw_fd() as usize;
+    let first = first as usize;
+    let ranges = [(first, kept.saturating_sub(1)), (first.max(kept + 1), u32::MAX as usize)];
+    for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to) {
+        // SAFETY: no pointers; by contract nobody uses the descriptors that go.
+        unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
+    }
+    Ok(())
+}
+
 /// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11):
 /// whatever the caller leaked to us does not reach the container (CVE-2024-21626).
 ///

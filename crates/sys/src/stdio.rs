@@ -1,7 +1,9 @@
 //! Standard output and error as `core::fmt` writers, unbuffered and retried until all is written.
 
 use core::fmt;
-use rustix::fd::{AsFd, BorrowedFd};
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, write};
 
 /// Writes all of `bytes` to `fd`.
@@ -30,6 +32,21 @@ pub fn stdout() -> BorrowedFd<'static> {
 /// Standard error's descriptor.
 pub fn stderr() -> BorrowedFd<'static> {
     standard(2)
+}
+
+/// Opens /dev/null in place of standard streams that the caller closed: the next file opened would take
+/// their number, and become a container's standard input or output.
+pub fn ensure_open() {
+    if (0..3).all(|fd| rustix::io::fcntl_getfd(standard(fd)).is_ok()) {
+        return;
+    }
+    while let Ok(fd) = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()) {
+        if fd.as_raw_fd() > 2 {
+            return;
+        }
+        // Stays open for good.
+        core::mem::forget(fd);
+    }
 }
 
 fn standard(fd: i32) -> BorrowedFd<'static> {

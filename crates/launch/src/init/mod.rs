@@ -181,7 +181,7 @@ impl Init<'_> {
                 self.announce(&Message::Ready)?;
                 self.expect(Word::Commit)
             }
-            InitStep::AwaitStart => self.await_start(),
+            InitStep::AwaitStart { from } => self.await_start(*from),
             InitStep::LoadSeccomp { filter, flags } => {
                 sys::seccomp::load(filter, *flags).op("seccomp")
             }
@@ -219,8 +219,11 @@ impl Init<'_> {
 
     /// Waits for the `start` command. A connection alone is no start: `state` probes so whether
     /// someone waits here.
-    fn await_start(&mut self) -> Result<(), Failure> {
-        self.channel = None;
+    fn await_start(&mut self, from: u32) -> Result<(), Failure> {
+        let listener = self.fd(Slot::START)?;
+        sys::exec::close_all_but(from, listener).op("close_range")?;
+        // Closed already, as all that the slots and masks held; none of it is used from here on.
+        core::mem::forget(self.channel.take());
         loop {
             let listener = self.fd(Slot::START)?;
             let starter = match accept_with(listener, SocketFlags::CLOEXEC) {
