@@ -214,7 +214,7 @@ fn request<'a>(
         wait_for_start,
         no_pivot: options.no_pivot,
         no_new_keyring: options.no_new_keyring,
-        preserve_fds: options.preserve_fds + listen_fds,
+        preserve_fds: options.preserve_fds.saturating_add(listen_fds),
         console,
         extra_env,
         cgroup,
@@ -239,8 +239,8 @@ fn make(
     request: &Request<'_>,
     console: Console<'_>,
 ) -> Result<Made, Error> {
-    let plan = plan::compile(spec, request)?;
     check_preserved(request.preserve_fds)?;
+    let plan = plan::compile(spec, request)?;
     let directory = store.claim(options.id)?;
     let result = launch_claimed(options, bundle, spec, request, &plan, &directory, console);
     match result {
@@ -262,8 +262,8 @@ fn make(
 }
 
 /// Descriptors that are promised to the process must be there, as in runc.
-fn check_preserved(count: u32) -> Result<(), Error> {
-    for fd in 3..3 + count {
+pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
+    for fd in (3..).take(count as usize) {
         let path = format!("/proc/self/fd/{fd}");
         if rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS).is_err() {
             return Err(Error::Text(format!(

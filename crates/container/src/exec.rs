@@ -14,7 +14,7 @@ use sys::clone::{Child, CloneFlags};
 use trace::Recorder;
 
 use crate::console::{Console, Terminal};
-use crate::create::{absolute, announce};
+use crate::create::{absolute, announce, check_preserved};
 use crate::state::Status;
 use crate::store::FILTER;
 use crate::{Container, Error, foreground, tracing};
@@ -93,6 +93,7 @@ impl Container {
             None => amend(own, options)?,
         };
         spec::validate_process(&process)?;
+        check_preserved(options.preserve_fds)?;
 
         let mut console =
             Console::prepare(process.terminal, options.console_socket, options.detach)?;
