@@ -18,6 +18,8 @@ use crate::{Arch, Error};
 
 /// SECCOMP_RET_KILL_THREAD: what libseccomp does to calls of an architecture nobody named.
 const KILL_THREAD: u32 = 0;
+/// SECCOMP_RET_ERRNO | ENOSYS
+const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
 /// Offsets in `struct seccomp_data`.
@@ -62,6 +64,9 @@ struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
     /// Whether x32 is covered, whose numbers lie beyond x86_64's.
     x32: bool,
+    /// The last number that any rule names, whatever its action; likewise among those of x32.
+    last: Option<u32>,
+    last_x32: Option<u32>,
 }
 
 /// Compiles a profile.
@@ -79,10 +84,11 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
     for rule in profile.rules() {
         add_rule(&mut tables, &archs, rule, default)?;
     }
+    let beyond = beyond(default);
     let mut builder = Builder::default();
     let mut entries = Vec::with_capacity(tables.len());
     for (token, table) in tables.iter().rev() {
-        let tree = table.tree(*token, default, &mut builder)?;
+        let tree = table.tree(*token, default, beyond, &mut builder)?;
         builder.fall_to(tree);
         entries.push((*token, builder.push(LOAD, OFFSET_NR)));
     }
@@ -112,25 +118,42 @@ fn add_rule(
 ) -> Result<(), Error> {
     let value = action(&rule.action, rule.errno_ret)?;
     let alternatives = alternatives(rule)?;
-    if value == default {
-        return Ok(());
-    }
     for name in &rule.names {
         // A call that neither this nor any other architecture has: the kernel is newer than we are,
         // or the profile is wrong. Either way it gets the default action, as with runc.
         let Some(known) = numbers(name) else { continue };
         for &arch in archs {
             let Some(table) = tables.get_mut(&arch.token()) else { continue };
-            if let Some(number) = known.on(arch) {
+            let number = known.on(arch);
+            let multiplexed = if arch == Arch::X86 { multiplexed_on_x86(name) } else { None };
+            for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
+                table.extend_to(number);
+            }
+            // Nothing to do, and it must not hide a later rule either (runc skips it likewise).
+            if value == default {
+                continue;
+            }
+            if let Some(number) = number {
                 table.add(number, &alternatives, value);
             }
-            let multiplexed = if arch == Arch::X86 { multiplexed_on_x86(name) } else { None };
             if let Some((number, call)) = multiplexed {
                 table.add(number, &behind(&alternatives, call), value);
             }
         }
     }
     Ok(())
+}
+
+/// What calls get that are newer than the profile: those after the last number it names. A profile that
+/// refuses by default would answer them with EPERM or worse, and C libraries fall back to older calls on
+/// ENOSYS only (runc's libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
+fn beyond(default: u32) -> u32 {
+    const TRACE: u32 = 0x7ff0_0000;
+    // TRACE, LOG and ALLOW are the greatest; KILL_PROCESS is negative.
+    match default & 0xffff_0000 {
+        TRACE..0x8000_0000 => default,
+        _ => NO_SUCH_CALL,
+    }
 }
 
 /// The conditions of a rule, any of which is enough. Those on different arguments must all hold; if an
@@ -185,8 +208,14 @@ impl Numbers {
         known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
     }
 
+    /// Notes that a rule names `number`.
+    fn extend_to(&mut self, number: u32) {
+        let last = if number & X32_BIT == 0 { &mut self.last } else { &mut self.last_x32 };
+        *last = (*last).max(Some(number));
+    }
+
     /// Ranges from 0 to the last number, each from its first number on.
-    fn ranges(&self, token: u32, default: u32) -> Vec<(u32, Verdict)> {
+    fn ranges(&self, token: u32, default: u32, beyond: u32) -> Vec<(u32, Verdict)> {
         let mut ranges: Vec<(u32, Verdict)> = alloc::vec![(0, Verdict::Always(default))];
         let mut put = |from: u32, verdict: Verdict| match ranges.last_mut() {
             Some((last, known)) if *last == from => *known = verdict,
@@ -194,12 +223,24 @@ impl Numbers {
             _ => ranges.push((from, verdict)),
         };
         // Without x32, its numbers are those of an architecture nobody named.
-        let closed = token == Arch::X86_64.token() && !self.x32;
-        for (&number, verdict) in &self.verdicts {
+        let split = token == Arch::X86_64.token();
+        let closed = split && !self.x32;
+        for (&number, verdict) in self.verdicts.range(..X32_BIT) {
             put(number, verdict.clone());
-            if let Some(after) = number.checked_add(1) {
-                put(after, Verdict::Always(default));
-            }
+            put(number + 1, Verdict::Always(default));
+        }
+        if let Some(last) = self.last {
+            put(last + 1, Verdict::Always(beyond));
+        }
+        if split {
+            put(X32_BIT, Verdict::Always(default));
+        }
+        for (&number, verdict) in self.verdicts.range(X32_BIT..) {
+            put(number, verdict.clone());
+            put(number.saturating_add(1), Verdict::Always(default));
+        }
+        if let Some(last) = self.last_x32 {
+            put(last.saturating_add(1), Verdict::Always(beyond));
         }
         if closed {
             put(X32_BIT, Verdict::Always(KILL_THREAD));
@@ -209,8 +250,14 @@ impl Numbers {
         merge(ranges)
     }
 
-    fn tree(&self, token: u32, default: u32, builder: &mut Builder) -> Result<Label, Error> {
-        let ranges = self.ranges(token, default);
+    fn tree(
+        &self,
+        token: u32,
+        default: u32,
+        beyond: u32,
+        builder: &mut Builder,
+    ) -> Result<Label, Error> {
+        let ranges = self.ranges(token, default, beyond);
         let compiler = Tree { token, default };
         compiler.node(&ranges, builder)
     }

@@ -90,10 +90,14 @@ impl<'a> Profile<'a> {
         Ok(all)
     }
 
-    /// SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC says nothing here: the process has one thread.
+    /// SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC says nothing here: the process has one thread. Without a
+    /// list, not even an empty one, SPEC_ALLOW is set as runc does: the mitigation that it turns off
+    /// costs much and guards little (Linux itself has left it off by default since 5.16).
     pub(crate) fn flags(&self) -> Result<u32, Error> {
+        const SPEC_ALLOW: u32 = 4;
+        let Some(flags) = &self.flags else { return Ok(SPEC_ALLOW) };
         let mut bits = 0;
-        for flag in self.flags.as_deref().unwrap_or_default() {
+        for flag in flags {
             match FLAGS.iter().find(|(name, _)| name == flag) {
                 Some((_, bit)) => bits |= bit,
                 None => return Err(Error(format!("seccomp flag {flag} is not known to dayfly"))),
@@ -223,6 +227,20 @@ mod tests {
                 .and_then(|profile| crate::compile(&profile, &crate::Support::default()));
             let text = std::string::ToString::to_string(&result.unwrap_err());
             assert!(text.contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn flags_have_a_default_only_without_a_list() {
+        for (flags, bits) in [
+            ("", 4),
+            (r#","flags":null"#, 4),
+            (r#","flags":[]"#, 0),
+            (r#","flags":["SECCOMP_FILTER_FLAG_TSYNC"]"#, 0),
+            (r#","flags":["SECCOMP_FILTER_FLAG_LOG","SECCOMP_FILTER_FLAG_SPEC_ALLOW"]"#, 6),
+        ] {
+            let json = std::format!(r#"{{"defaultAction":"SCMP_ACT_ALLOW"{flags}}}"#);
+            assert_eq!(Profile::parse(&json).unwrap().flags().unwrap(), bits, "{json}");
         }
     }
 
