@@ -18,9 +18,11 @@ use crate::store::{self, START, path_in};
 use crate::time::Rfc3339;
 use crate::{Error, hooks, identity, owner};
 
-/// How long `delete` waits for a killed init, in seconds. A process in uninterruptible sleep may take
-/// longer; the container is then still there and can be deleted again.
-const PATIENCE: i64 = 10;
+/// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
+/// sleep may take longer; the container is then still there and can be deleted again.
+const PATIENCE: i64 = 10_000;
+/// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
+const GRACE: i64 = 50;
 const SIGKILL: i32 = 9;
 
 /// An existing container.
@@ -168,6 +170,8 @@ impl Container {
         match status {
             Status::Stopped | Status::Created => {}
             _ if force => {}
+            // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
+            Status::Running if self.ends_within(GRACE) => {}
             _ => {
                 return Err(Error::Text(format!(
                     "cannot delete container {} that is not stopped: {status}",
@@ -176,6 +180,10 @@ impl Container {
             }
         }
         self.destroy()
+    }
+
+    fn ends_within(&self, milliseconds: i64) -> bool {
+        self.init().is_none_or(|(_, pidfd)| identity::wait_for_exit(&pidfd, milliseconds))
     }
 
     /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is

@@ -46,9 +46,10 @@ pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Waits for the end of a process that need not be a child; `false` after `seconds`.
-pub(crate) fn wait_for_exit(pidfd: &OwnedFd, seconds: i64) -> bool {
-    let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+/// Waits for the end of a process that need not be a child; `false` after `milliseconds`.
+pub(crate) fn wait_for_exit(pidfd: &OwnedFd, milliseconds: i64) -> bool {
+    let tv_nsec = milliseconds % 1000 * 1_000_000;
+    let limit = Timespec { tv_sec: milliseconds / 1000, tv_nsec: tv_nsec as _ };
     loop {
         match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&limit)) {
             Err(Errno::INTR) => {}
