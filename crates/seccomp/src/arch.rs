@@ -101,7 +101,7 @@ impl Numbers {
 pub(crate) fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
     const SOCKETCALL: u32 = 102;
     const IPC: u32 = 117;
-    const SOCKET_CALLS: [&str; 20] = [
+    const SOCKET_CALLS: [&str; 18] = [
         "socket",
         "bind",
         "connect",
@@ -120,8 +120,6 @@ pub(crate) fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
         "sendmsg",
         "recvmsg",
         "accept4",
-        "recvmmsg",
-        "sendmmsg",
     ];
     const IPC_CALLS: [(&str, u64); 12] = [
         ("semop", 1),

@@ -10,9 +10,10 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::arch::{X32_BIT, multiplexed_on_x86, numbers};
-use crate::condition::{Condition, precedence};
-use crate::profile::{Profile, Rule, action};
-use crate::program::{Builder, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, LOAD, Label, Program};
+use crate::profile::{Operator, Profile, Rule, action};
+use crate::program::{
+    AND, Builder, JUMP_EQUAL, JUMP_GREATER, JUMP_GREATER_OR_EQUAL, LOAD, Label, Program,
+};
 use crate::{Arch, Error};
 
 /// SECCOMP_RET_KILL_THREAD: what libseccomp does to calls of an architecture nobody named.
@@ -24,6 +25,7 @@ const LONGEST: usize = 4096;
 /// Offsets in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
+const OFFSET_ARGS: u32 = 16;
 
 /// What the filter is compiled for.
 #[derive(Debug, Clone)]
@@ -36,6 +38,15 @@ impl Default for Support {
     fn default() -> Self {
         Self { native: Arch::NATIVE }
     }
+}
+
+/// A condition on one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Condition {
+    index: u32,
+    operator: Operator,
+    value: u64,
+    second: u64,
 }
 
 /// What happens to one system call number.
@@ -106,7 +117,7 @@ fn add_rule(
     default: u32,
 ) -> Result<(), Error> {
     let value = action(&rule.action, rule.errno_ret)?;
-    let [wide, narrow] = [alternatives(rule, Arch::X86_64)?, alternatives(rule, Arch::X86)?];
+    let alternatives = alternatives(rule)?;
     for name in &rule.names {
         // A call that neither this nor any other architecture has: the kernel is newer than we are,
         // or the profile is wrong. Either way it gets the default action, as with runc.
@@ -122,18 +133,11 @@ fn add_rule(
             if value == default {
                 continue;
             }
-            let contradiction = || {
-                Error(format!(
-                    "seccomp rules for {name} contradict each other: \
-                     these or narrower conditions have another action already"
-                ))
-            };
-            let alternatives = if arch.wide_arguments() { &wide } else { &narrow };
             if let Some(number) = number {
-                table.add(number, alternatives, value).ok_or_else(contradiction)?;
+                table.add(number, &alternatives, value);
             }
             if let Some((number, call)) = multiplexed {
-                table.add(number, &behind(alternatives, call), value).ok_or_else(contradiction)?;
+                table.add(number, &behind(&alternatives, call), value);
             }
         }
     }
@@ -152,70 +156,56 @@ fn beyond(default: u32) -> u32 {
     }
 }
 
-/// The conditions of a rule on `arch`, any of which is enough, each in the order of its arguments. Those on
-/// different arguments must all hold; if an argument is named twice, each condition stands alone (runc's
-/// rule).
-fn alternatives(rule: &Rule<'_>, arch: Arch) -> Result<Vec<Vec<Condition>>, Error> {
-    let args = rule.args();
-    if let Some(argument) = args.iter().find(|argument| argument.index > 5) {
-        let index = argument.index;
-        return Err(Error(format!("seccomp argument index {index}: there are arguments 0 to 5")));
-    }
-    let repeated = args
-        .iter()
-        .enumerate()
-        .any(|(at, argument)| args.iter().take(at).any(|earlier| earlier.index == argument.index));
-    let mut alternatives = Vec::with_capacity(1);
-    if repeated {
-        for argument in args {
-            alternatives.push(Condition::new(argument, arch)?.into_iter().collect());
+/// The conditions of a rule, any of which is enough. Those on different arguments must all hold; if an
+/// argument is named twice, each condition stands alone (runc's rule).
+fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
+    let mut conditions = Vec::with_capacity(rule.args().len());
+    for argument in rule.args() {
+        if argument.index > 5 {
+            let index = argument.index;
+            return Err(Error(format!(
+                "seccomp argument index {index}: there are arguments 0 to 5"
+            )));
         }
-    } else {
-        let mut conditions = Vec::with_capacity(args.len());
-        for argument in args {
-            conditions.extend(Condition::new(argument, arch)?);
-        }
-        conditions.sort_unstable_by_key(|condition| condition.index);
-        alternatives.push(conditions);
+        conditions.push(Condition {
+            index: argument.index,
+            operator: argument.operator()?,
+            value: argument.value,
+            second: argument.value_two,
+        });
     }
-    Ok(alternatives)
+    let repeated = conditions.iter().enumerate().any(|(at, condition)| {
+        conditions.iter().take(at).any(|earlier| earlier.index == condition.index)
+    });
+    Ok(match repeated {
+        true => conditions.into_iter().map(|condition| alloc::vec![condition]).collect(),
+        false => alloc::vec![conditions],
+    })
 }
 
 /// The same behind socketcall(2) or ipc(2), whose first argument says which call it is; what the rule
 /// wants of its own first argument cannot be seen there (libseccomp drops it likewise).
 fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
+    let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
     let rest = |conditions: &Vec<Condition>| {
         let others = conditions.iter().filter(|condition| condition.index != 0).copied();
-        core::iter::once(Condition::picks(call)).chain(others).collect()
+        core::iter::once(which).chain(others).collect()
     };
     alternatives.iter().map(rest).collect()
 }
 
 impl Numbers {
-    /// Adds a rule for a number, by libseccomp's rules. One without conditions beats those with, and the
-    /// first of several without beats the others. Of those with, what the conditions are decides which
-    /// is asked for first. `None` if the rule leaves nothing of an earlier one with another value.
-    fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) -> Option<()> {
+    /// Adds a rule for a number. One without conditions beats those with, and the first of several
+    /// without beats the others (libseccomp's rules).
+    fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
         let entry = self.verdicts.entry(number);
         let verdict = entry.or_insert_with(|| Verdict::If(Vec::new()));
-        let Verdict::If(known) = verdict else { return Some(()) };
-        for conditions in alternatives {
-            if conditions.is_empty() {
-                *verdict = Verdict::Always(value);
-                return Some(());
-            }
-            let hides = |(earlier, other): &(Vec<Condition>, u32)| {
-                *other != value && earlier.starts_with(conditions)
-            };
-            if known.iter().any(hides) {
-                return None;
-            }
-            let later =
-                |(earlier, _): &(Vec<Condition>, u32)| precedence(conditions, earlier).is_lt();
-            let at = known.iter().position(later).unwrap_or(known.len());
-            known.insert(at, (conditions.clone(), value));
+        let Verdict::If(known) = verdict else { return };
+        if alternatives.iter().any(Vec::is_empty) {
+            *verdict = Verdict::Always(value);
+            return;
         }
-        Some(())
+        known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
     }
 
     /// Notes that a rule names `number`.
@@ -267,7 +257,9 @@ impl Numbers {
         beyond: u32,
         builder: &mut Builder,
     ) -> Result<Label, Error> {
-        node(&self.ranges(token, default, beyond), default, builder)
+        let ranges = self.ranges(token, default, beyond);
+        let compiler = Tree { token, default };
+        compiler.node(&ranges, builder)
     }
 }
 
@@ -282,47 +274,102 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
-/// The code for some ranges of numbers, entered with the number loaded.
-fn node(ranges: &[(u32, Verdict)], default: u32, builder: &mut Builder) -> Result<Label, Error> {
-    match ranges {
-        [] => Ok(builder.ret(default)),
-        [(_, verdict)] => Ok(leaf(verdict, default, builder)),
-        // A single number that stands out costs one comparison.
-        [(_, around), (number, verdict), (next, after)]
-            if around == after && *next == number + 1 =>
-        {
-            let no = leaf(around, default, builder);
-            let yes = leaf(verdict, default, builder);
-            Ok(builder.branch(JUMP_EQUAL, *number, yes, no))
+/// Compiles the ranges of one audit token.
+struct Tree {
+    token: u32,
+    default: u32,
+}
+
+impl Tree {
+    /// The code for some ranges, entered with the number loaded.
+    fn node(&self, ranges: &[(u32, Verdict)], builder: &mut Builder) -> Result<Label, Error> {
+        match ranges {
+            [] => Ok(builder.ret(self.default)),
+            [(from, verdict)] => Ok(self.leaf(*from, verdict, builder)),
+            _ => {
+                let (lower, upper) = ranges.split_at(ranges.len() / 2);
+                let middle = upper.first().map_or(0, |(from, _)| *from);
+                let yes = self.node(upper, builder)?;
+                let no = self.node(lower, builder)?;
+                // A return may have got out of reach behind the code of the lower half.
+                let yes = match upper {
+                    [(_, Verdict::Always(value))] => builder.ret(*value),
+                    _ => yes,
+                };
+                Ok(builder.branch(JUMP_GREATER_OR_EQUAL, middle, yes, no))
+            }
         }
-        _ => {
-            let (lower, upper) = ranges.split_at(ranges.len() / 2);
-            let middle = upper.first().map_or(0, |(from, _)| *from);
-            let yes = node(upper, default, builder)?;
-            let no = node(lower, default, builder)?;
-            // A return may have got out of reach behind the code of the lower half.
-            let yes = match upper {
-                [(_, Verdict::Always(value))] => builder.ret(*value),
-                _ => yes,
-            };
-            Ok(builder.branch(JUMP_GREATER_OR_EQUAL, middle, yes, no))
+    }
+
+    fn leaf(&self, number: u32, verdict: &Verdict, builder: &mut Builder) -> Label {
+        let alternatives = match verdict {
+            Verdict::Always(value) => return builder.ret(*value),
+            Verdict::If(alternatives) => alternatives,
+        };
+        let x32 = self.token == Arch::X32.token() && number >= X32_BIT;
+        let arch = Arch::ALL.into_iter().find(|arch| arch.token() == self.token);
+        let wide = !x32 && arch.is_none_or(Arch::wide_arguments);
+        let mut next = builder.ret(self.default);
+        for (conditions, value) in alternatives.iter().rev() {
+            let mut then = builder.ret(*value);
+            for condition in conditions.iter().rev() {
+                then = condition.compile(wide, then, next, builder);
+            }
+            next = then;
         }
+        next
     }
 }
 
-/// The code for one verdict.
-fn leaf(verdict: &Verdict, default: u32, builder: &mut Builder) -> Label {
-    let alternatives = match verdict {
-        Verdict::Always(value) => return builder.ret(*value),
-        Verdict::If(alternatives) => alternatives,
-    };
-    let mut next = builder.ret(default);
-    for (conditions, value) in alternatives.iter().rev() {
-        let mut then = builder.ret(*value);
-        for condition in conditions.iter().rev() {
-            then = condition.compile(then, next, builder);
+impl Condition {
+    /// Code that goes to `yes` if the condition holds, else to `no`.
+    fn compile(self, wide: bool, yes: Label, no: Label, builder: &mut Builder) -> Label {
+        let value = match self.operator {
+            // Bits outside the mask cannot be asked for: libseccomp does not look at them.
+            Operator::MaskedEqual => self.second & self.value,
+            _ => self.value,
+        };
+        let mask = match self.operator {
+            Operator::MaskedEqual => self.value,
+            _ => u64::MAX,
+        };
+        let (yes, no, comparison) = match self.operator {
+            Operator::Equal | Operator::MaskedEqual => (yes, no, JUMP_EQUAL),
+            Operator::NotEqual => (no, yes, JUMP_EQUAL),
+            Operator::Greater => (yes, no, JUMP_GREATER),
+            Operator::LessOrEqual => (no, yes, JUMP_GREATER),
+            Operator::GreaterOrEqual => (yes, no, JUMP_GREATER_OR_EQUAL),
+            Operator::Less => (no, yes, JUMP_GREATER_OR_EQUAL),
+        };
+        let offset = OFFSET_ARGS + 8 * self.index;
+        let low = compare_word(builder, offset, mask as u32, comparison, value as u32, yes, no);
+        if !wide {
+            return low;
         }
-        next = then;
+        let (high_mask, high) = ((mask >> 32) as u32, (value >> 32) as u32);
+        if comparison == JUMP_EQUAL {
+            return compare_word(builder, offset + 4, high_mask, JUMP_EQUAL, high, low, no);
+        }
+        let equal = builder.branch(JUMP_EQUAL, high, low, no);
+        builder.branch(JUMP_GREATER, high, yes, equal);
+        builder.push(LOAD, offset + 4)
     }
-    next
+}
+
+/// Loads half an argument, masks it and compares it.
+fn compare_word(
+    builder: &mut Builder,
+    offset: u32,
+    mask: u32,
+    comparison: u16,
+    value: u32,
+    yes: Label,
+    no: Label,
+) -> Label {
+    let test = builder.branch(comparison, value, yes, no);
+    builder.fall_to(test);
+    if mask != u32::MAX {
+        builder.push(AND, mask);
+    }
+    builder.push(LOAD, offset)
 }

@@ -2,15 +2,14 @@
 //!
 //! Written for the start path: no table is built, names are found by binary search in one constant
 //! table for all architectures, and the filter is small and shallow, because the kernel emulates it
-//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule;
-//! tests/differential.rs compares them for every number of every architecture.
+//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; tests/differential.rs
+//! compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 mod arch;
 mod compile;
-mod condition;
 mod profile;
 mod program;
 

@@ -5,13 +5,11 @@
 //! Both programs run in an interpreter of classic BPF. Names that this libseccomp is too old to know
 //! are taken out of the profile first, and counted.
 
-mod overlap;
 mod stub;
 
 use std::collections::BTreeSet;
 
 use dayfly_seccomp::{Arch, Insn, Profile, Support, compile};
-use libseccomp::error::SeccompError;
 use libseccomp::{
     ScmpAction, ScmpArch, ScmpArgCompare, ScmpCompareOp, ScmpFilterContext, ScmpSyscall,
 };
@@ -75,11 +73,6 @@ fn interpret(filter: &[Insn], data: &Data) -> u32 {
 /// them: a rule that one of several architectures lacks makes libseccomp 2.5 roll back and lose
 /// conditions of other rules, which the profiles of engines do not meet and generated ones do.
 fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
-    try_theirs_of(profile, token).unwrap()
-}
-
-/// The same for a profile whose rules libseccomp may refuse.
-fn try_theirs_of(profile: &Value, token: Option<u32>) -> Result<Vec<Insn>, SeccompError> {
     let archs: Vec<(Arch, ScmpArch)> =
         covered(profile).filter(|(arch, _)| token.is_none_or(|t| t == arch.token())).collect();
     let action = |value: &Value, errno: &Value| {
@@ -119,10 +112,10 @@ fn try_theirs_of(profile: &Value, token: Option<u32>) -> Result<Vec<Insn>, Secco
             }
             if indices.len() < conditions.len() {
                 for condition in &conditions {
-                    filter.add_rule_conditional(value, call, &[*condition])?;
+                    filter.add_rule_conditional(value, call, &[*condition]).unwrap();
                 }
             } else {
-                filter.add_rule_conditional(value, call, &conditions)?;
+                filter.add_rule_conditional(value, call, &conditions).unwrap();
             }
         }
     }
@@ -136,7 +129,7 @@ fn try_theirs_of(profile: &Value, token: Option<u32>) -> Result<Vec<Insn>, Secco
         jf: c[3],
         k: u32::from_le_bytes([c[4], c[5], c[6], c[7]]),
     };
-    Ok(bytes.chunks_exact(8).map(insn).collect())
+    bytes.chunks_exact(8).map(insn).collect()
 }
 
 /// The architectures of a profile.
