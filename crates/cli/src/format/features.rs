@@ -54,11 +54,11 @@ struct Cgroup {
 #[serde(rename_all = "camelCase")]
 struct Seccomp {
     enabled: bool,
-    actions: &'static [&'static str],
-    operators: &'static [&'static str],
-    archs: &'static [&'static str],
-    known_flags: &'static [&'static str],
-    supported_flags: &'static [&'static str],
+    actions: Vec<&'static str>,
+    operators: Vec<&'static str>,
+    archs: Vec<&'static str>,
+    known_flags: Vec<&'static str>,
+    supported_flags: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,33 +145,24 @@ pub fn text() -> Result<String, Failure> {
 /// What the seccomp compiler reads. `SCMP_ACT_NOTIFY` is not among it: nobody would get the listener.
 fn seccomp() -> Seccomp {
     // All since Linux 4.17, which is older than what dayfly needs.
-    let flags =
-        &["SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_SPEC_ALLOW", "SECCOMP_FILTER_FLAG_LOG"];
+    let flags = names(&seccomp::FLAGS);
+    let mut archs = Vec::from(seccomp::Arch::ALL.map(seccomp::Arch::name));
+    archs.sort_unstable();
     Seccomp {
         enabled: true,
-        actions: &[
-            "SCMP_ACT_ALLOW",
-            "SCMP_ACT_ERRNO",
-            "SCMP_ACT_KILL",
-            "SCMP_ACT_KILL_PROCESS",
-            "SCMP_ACT_KILL_THREAD",
-            "SCMP_ACT_LOG",
-            "SCMP_ACT_TRACE",
-            "SCMP_ACT_TRAP",
-        ],
-        operators: &[
-            "SCMP_CMP_EQ",
-            "SCMP_CMP_GE",
-            "SCMP_CMP_GT",
-            "SCMP_CMP_LE",
-            "SCMP_CMP_LT",
-            "SCMP_CMP_MASKED_EQ",
-            "SCMP_CMP_NE",
-        ],
-        archs: &["SCMP_ARCH_AARCH64", "SCMP_ARCH_X32", "SCMP_ARCH_X86", "SCMP_ARCH_X86_64"],
-        known_flags: flags,
+        actions: names(&seccomp::ACTIONS),
+        operators: names(&seccomp::OPERATORS),
+        archs,
+        known_flags: flags.clone(),
         supported_flags: flags,
     }
+}
+
+/// The names of a table of the compiler's, sorted.
+fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = table.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
 }
 
 #[cfg(test)]
