@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use cgroup::{Cgroup, FreezerState};
+use launch::Waiter;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::process::Pid;
@@ -23,6 +24,8 @@ use crate::{Error, hooks, identity, owner};
 const PATIENCE: i64 = 10_000;
 /// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
 const GRACE: i64 = 50;
+/// How long a process that is being killed may take from closing its files to its end, in milliseconds.
+const DYING: i64 = 20;
 const SIGKILL: i32 = 9;
 
 /// An existing container.
@@ -61,8 +64,11 @@ impl Container {
             let at_work = self.header.process.is_none() && store::is_locked(self.directory.as_fd());
             return Ok(if at_work { Status::Creating } else { Status::Stopped });
         }
-        if launch::waits_for_start(&path_in(self.directory.as_fd(), START)) {
-            return Ok(Status::Created);
+        match launch::waiter(&path_in(self.directory.as_fd(), START)) {
+            Waiter::Waiting => return Ok(Status::Created),
+            // A process that is killed closes its sockets before its end can be seen.
+            Waiter::Gone if self.ends_within(DYING) => return Ok(Status::Stopped),
+            Waiter::Gone | Waiter::None => {}
         }
         Ok(if self.is_frozen()? { Status::Paused } else { Status::Running })
     }

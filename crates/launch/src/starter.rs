@@ -23,9 +23,24 @@ fn dial(path: &str) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Whether init waits for `start` at `path`. Connecting without a word changes nothing.
-pub fn waits_for_start(path: &str) -> bool {
-    dial(path).is_ok()
+/// What is found where init waits for `start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiter {
+    /// Init listens.
+    Waiting,
+    /// A socket on which nobody listens: a program that was just started, or an init that is dying.
+    Gone,
+    /// No socket: started for good, or never waited.
+    None,
+}
+
+/// Looks who waits for `start` at `path`. Connecting without a word changes nothing.
+pub fn waiter(path: &str) -> Waiter {
+    match dial(path) {
+        Ok(_) => Waiter::Waiting,
+        Err(Errno::NOENT) => Waiter::None,
+        Err(_) => Waiter::Gone,
+    }
 }
 
 /// Starts the program, and waits until it runs.
