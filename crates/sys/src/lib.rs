@@ -18,6 +18,7 @@ pub mod mount;
 pub mod net;
 pub mod ns;
 pub mod raw;
+pub mod rusage;
 pub mod seccomp;
 pub mod shared;
 pub mod signal;

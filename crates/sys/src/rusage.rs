@@ -1,0 +1,112 @@
+//! wait4(2): the end of a child together with what it used.
+
+use core::time::Duration;
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+#[cfg(target_arch = "x86_64")]
+const WAIT4: usize = 61;
+#[cfg(target_arch = "aarch64")]
+const WAIT4: usize = 260;
+
+/// What a process and the children it waited for have used (getrusage(2)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// The largest resident set of any one of the processes, in KiB.
+    pub peak_kib: u64,
+    /// Page faults served without input or output.
+    pub minor_faults: u64,
+    /// Page faults that had to read.
+    pub major_faults: u64,
+    /// Context switches because the process waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time was up or another one came first.
+    pub involuntary_switches: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It returned this exit status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+}
+
+/// Waits until the child `pid` has ended, and reaps it.
+///
+/// # Errors
+/// ECHILD if it is no child of ours, EINTR if a signal came first.
+pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
+    let mut status = 0_i32;
+    // struct rusage: two timevals and fourteen counters, all as wide as a register.
+    let mut raw = [0_i64; 18];
+    let args = [
+        pid.as_raw_pid() as usize,
+        (&raw mut status).expose_provenance(),
+        0,
+        (&raw mut raw).expose_provenance(),
+    ];
+    // SAFETY: both pointers lead to local variables of the sizes that the kernel writes.
+    unsafe { crate::raw::call(WAIT4, args) }?;
+    let end = match status & 0x7f {
+        0 => End::Exited((status >> 8) & 0xff),
+        signal => End::Killed(signal),
+    };
+    Ok((end, usage(&raw)))
+}
+
+fn usage(raw: &[i64; 18]) -> Usage {
+    let [user_s, user_us, system_s, system_us, peak, _, _, _, minor, major, ..] = *raw;
+    let [.., voluntary, involuntary] = *raw;
+    let count = |value: i64| u64::try_from(value).unwrap_or(0);
+    let time = |s: i64, us: i64| Duration::from_secs(count(s)) + Duration::from_micros(count(us));
+    Usage {
+        user: time(user_s, user_us),
+        system: time(system_s, system_us),
+        peak_kib: count(peak),
+        minor_faults: count(minor),
+        major_faults: count(major),
+        voluntary_switches: count(voluntary),
+        involuntary_switches: count(involuntary),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn run(script: &str) -> (End, Usage) {
+        let child = Command::new("/bin/sh").args(["-c", script]).spawn().expect("spawn sh");
+        let pid = Pid::from_raw(child.id().cast_signed()).expect("pid");
+        wait4(pid).expect("wait4")
+    }
+
+    #[test]
+    fn tells_the_exit_status() {
+        assert_eq!(run("exit 7").0, End::Exited(7));
+    }
+
+    #[test]
+    fn tells_the_signal() {
+        assert_eq!(run("kill -9 $$").0, End::Killed(9));
+    }
+
+    #[test]
+    fn tells_what_was_used() {
+        let (_, usage) = run("i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done");
+        assert!(usage.user > Duration::ZERO, "{usage:?}");
+        assert!(usage.peak_kib > 100, "{usage:?}");
+        assert!(usage.minor_faults > 10, "{usage:?}");
+    }
+
+    #[test]
+    fn refuses_a_stranger() {
+        assert_eq!(wait4(Pid::INIT), Err(Errno::CHILD));
+    }
+}
