@@ -60,9 +60,13 @@ impl Container {
     /// # Errors
     /// If its freezer cannot be read.
     pub fn status(&self) -> Result<Status, Error> {
+        let at_work = store::is_locked(self.directory.as_fd());
         if self.init().is_none() {
-            let at_work = self.header.process.is_none() && store::is_locked(self.directory.as_fd());
-            return Ok(if at_work { Status::Creating } else { Status::Stopped });
+            let begun = at_work && self.header.process.is_none();
+            return Ok(if begun { Status::Creating } else { Status::Stopped });
+        }
+        if at_work {
+            return Ok(Status::Creating);
         }
         match launch::waiter(&path_in(self.directory.as_fd(), START)) {
             Waiter::Waiting => return Ok(Status::Created),

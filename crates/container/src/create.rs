@@ -1,12 +1,13 @@
 //! `create` and `run`: from a bundle to a container.
 
+use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::Given;
-use plan::{Kernel, Plan, Request};
+use plan::{Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
 use rustix::net::{
@@ -20,7 +21,7 @@ use trace::Recorder;
 use crate::console::{Console, Terminal};
 use crate::identity::Identity;
 use crate::record::{self, Header, Record};
-use crate::store::{FILTER, START, TryClone, path_in};
+use crate::store::{self, FILTER, START, TryClone, path_in};
 use crate::{Container, Error, Store, foreground, hooks, pid_file, time, tracing};
 
 /// Who manages cgroups.
@@ -88,7 +89,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let request = request(options, &bundle, &spec, true, console.source())?;
     let made = make(store, options, &bundle, &spec, &request, console)?;
-    tracing::write(options.trace, made.recorder.as_ref(), &made.plan)
+    tracing::write(options.trace, made.recorder.as_ref(), made.plan)
 }
 
 /// Makes a container and runs its program: to its end, or with `detach` only up to its start.
@@ -118,7 +119,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
             signals.wait(&made.child, terminal.as_ref())
         }
     };
-    tracing::write(create.trace, made.recorder.as_ref(), &made.plan)?;
+    tracing::write(create.trace, made.recorder.as_ref(), made.plan)?;
     if (!options.detach && !options.keep) || status.is_err() {
         made.container.destroy()?;
     }
@@ -208,6 +209,8 @@ fn request<'a>(
         extra_env.push(format!("LISTEN_FDS={listen_fds}"));
         extra_env.push("LISTEN_PID=1".to_string());
     }
+    let without = options.env.env(plan::WITHOUT).unwrap_or_default();
+    let techniques = Techniques::without(without).map_err(Error::Text)?;
     Ok(Request {
         id: options.id,
         bundle: &bundle.path,
@@ -218,7 +221,8 @@ fn request<'a>(
         console,
         extra_env,
         cgroup,
-        kernel: Kernel::probe(),
+        template: false,
+        kernel: Kernel { techniques, ..Kernel::probe() },
     })
 }
 
@@ -226,7 +230,7 @@ fn request<'a>(
 struct Made {
     container: Container,
     child: Child,
-    plan: Plan,
+    plan: &'static Plan,
     recorder: Option<Recorder>,
 }
 
@@ -240,13 +244,15 @@ fn make(
     console: Console<'_>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
-    let plan = plan::compile(spec, request)?;
+    // Kept for good: an init in our memory reads it until its exec.
+    let plan: &'static Plan = Box::leak(Box::new(plan::compile(spec, request)?));
     let directory = store.claim(options.id)?;
-    let result = launch_claimed(options, bundle, spec, request, &plan, &directory, console);
+    let result = launch_claimed(options, bundle, spec, request, plan, &directory, console);
     match result {
         Ok((record, child, recorder)) => {
             let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
             let header = Header { process: Some((child.pid, identity)) };
+            store::unlock(directory.as_fd()).context("flock", options.id)?;
             let root = store.root_fd().try_clone_fd()?;
             let container = Container { root, directory, header, record };
             Ok(Made { container, child, plan, recorder })
@@ -280,7 +286,7 @@ fn launch_claimed(
     bundle: &Bundle,
     spec: &Spec<'_>,
     request: &Request<'_>,
-    plan: &Plan,
+    plan: &'static Plan,
     directory: &OwnedFd,
     console: Console<'_>,
 ) -> Result<(Record, Child, Option<Recorder>), Error> {

@@ -1,12 +1,13 @@
 //! `exec`: an additional process in a container that lives.
 
+use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::Given;
-use plan::ExecRequest;
+use plan::{ExecRequest, Plan};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -70,8 +71,11 @@ impl Container {
     /// If the container does not live; a value that cannot be; what made exec fail.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
         match self.status()? {
-            Status::Stopped | Status::Creating => {
-                return Err(Error::text("cannot exec in a stopped container"));
+            Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
+            // Its init still works in the memory of the command that makes it: nobody must be let in
+            // who could trace it.
+            Status::Creating => {
+                return Err(Error::text("cannot exec in a container that is being created"));
             }
             Status::Paused if !options.ignore_paused => {
                 return Err(Error::text(
@@ -106,7 +110,7 @@ impl Container {
             Some(_) => Some(Recorder::new().context("mmap", "trace")?),
             None => None,
         };
-        let plan = plan::compile_exec(
+        let plan: &'static Plan = Box::leak(Box::new(plan::compile_exec(
             &process,
             &ExecRequest {
                 id: self.id(),
@@ -117,8 +121,8 @@ impl Container {
                 console: console.source(),
                 keyring: self.record.keyring,
             },
-        )?;
-        let child = self.launch_exec(options, &plan, console, recorder.as_ref())?;
+        )?));
+        let child = self.launch_exec(options, plan, console, recorder.as_ref())?;
         let status = match signals {
             None => Ok(0),
             Some(signals) => {
@@ -126,14 +130,14 @@ impl Container {
                 signals.wait(&child, terminal.as_ref())
             }
         };
-        tracing::write(options.trace, recorder.as_ref(), &plan)?;
+        tracing::write(options.trace, recorder.as_ref(), plan)?;
         status
     }
 
     fn launch_exec(
         &self,
         options: &ExecOptions<'_>,
-        plan: &plan::Plan,
+        plan: &'static Plan,
         console: Console<'_>,
         recorder: Option<&Recorder>,
     ) -> Result<Child, Error> {

@@ -168,11 +168,17 @@ pub(crate) fn remove(
     }
 }
 
+/// Says that the command which made the container is done with it. Init may hold the lock's descriptor
+/// still, so that closing ours would not be enough.
+pub(crate) fn unlock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    flock(directory, FlockOperation::Unlock)
+}
+
 /// Whether a command is at work on the container.
 pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
     match flock(directory, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
-            let _ = flock(directory, FlockOperation::Unlock);
+            let _ = unlock(directory);
             false
         }
         Err(errno) => errno == Errno::AGAIN,

@@ -37,6 +37,8 @@ pub enum Message {
     },
     /// The socket is closed.
     Closed,
+    /// It was closed with words of the host actor unread: init has ended before its program.
+    Died,
 }
 
 /// What the host actor says.
@@ -100,7 +102,7 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
         Message::Hooks => b'H',
         Message::Ready => b'R',
         Message::Relayed => b'P',
-        Message::Failed { .. } | Message::Closed => return Err(Errno::INVAL),
+        Message::Failed { .. } | Message::Closed | Message::Died => return Err(Errno::INVAL),
     };
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
 }
@@ -129,15 +131,18 @@ pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
 /// Those of read(2); EPROTO for what is no message.
 pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     let mut bytes = [0u8; LONGEST];
+    let mut unread = false;
     let length = loop {
         match read(fd.as_fd(), &mut bytes) {
             Err(Errno::INTR) => {}
-            // The other end closed with words of ours unread.
-            Err(Errno::CONNRESET) => break 0,
+            // The other end closed with words of ours unread. That comes first; what it said before
+            // can still be read.
+            Err(Errno::CONNRESET) if !unread => unread = true,
             result => break result?,
         }
     };
     match bytes.get(..length).unwrap_or_default() {
+        [] if unread => Ok(Message::Died),
         [] => Ok(Message::Closed),
         [b'H'] => Ok(Message::Hooks),
         [b'R'] => Ok(Message::Ready),
@@ -168,5 +173,19 @@ mod tests {
         assert_eq!(expect(&init, Word::Admitted), Err(Errno::PROTO));
         drop(init);
         assert_eq!(listen(&host).unwrap(), Message::Closed);
+    }
+
+    #[test]
+    fn what_init_said_last_arrives_though_it_did_not_listen() {
+        let (host, init) = pair().unwrap();
+        report(&init, 7, &Failure::new("stat", Errno::NOENT));
+        say(&host, Word::Commit).unwrap();
+        drop(init);
+        assert!(matches!(listen(&host).unwrap(), Message::Failed { step: 7, .. }));
+        assert_eq!(listen(&host).unwrap(), Message::Closed);
+        let (host, init) = pair().unwrap();
+        say(&host, Word::Commit).unwrap();
+        drop(init);
+        assert_eq!(listen(&host).unwrap(), Message::Died);
     }
 }

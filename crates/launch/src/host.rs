@@ -6,21 +6,22 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
-use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Slot};
+use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, Slot};
 use plan::{CgroupPlan, Plan};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
 use sys::Context;
-use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, mount_setattr};
 use trace::{Kind, Recorder};
 
+use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::slots::Slots;
-use crate::{Error, hooks, init, relay};
+use crate::{Error, birth, hooks, network, relay};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -29,8 +30,8 @@ pub type OnBirth<'a> = dyn FnMut(&Child) -> Result<(), sys::Error> + 'a;
 
 /// A launch in progress.
 pub(crate) struct Host<'a> {
-    pub plan: &'a Plan,
-    pub slots: Slots,
+    pub plan: &'static Plan,
+    pub slots: &'static Slots,
     pub recorder: Option<&'a Recorder>,
     /// Where hooks run.
     pub bundle: &'a CStr,
@@ -39,8 +40,12 @@ pub(crate) struct Host<'a> {
     pub cgroup: Option<Cgroup>,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
+    /// The process that makes init's network namespace.
+    pub maker: Option<Child>,
     /// The namespace that children are born in when a PID namespace was entered.
     pub own_pid_namespace: Option<OwnedFd>,
+    /// What this process's score was before it went along with init's.
+    pub own_oom_score: Option<Vec<u8>>,
 }
 
 impl Host<'_> {
@@ -81,13 +86,15 @@ impl Host<'_> {
             }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
-            HostStep::Clone { flags, relay } => self.clone_init(*flags, *relay)?,
+            HostStep::Clone { flags, relay, memory } => {
+                self.clone_init(*flags, *relay, *memory)?;
+            }
+            HostStep::MakeNetwork => self.make_network()?,
             HostStep::MapIds(maps) => self.map_ids(maps)?,
             HostStep::LimitResources(limits) => self.limit_resources(limits)?,
             HostStep::Admit => self.say(Word::Admitted)?,
-            HostStep::AdjustOomScore(score) => {
-                self.write_proc("oom_score_adj", &score.to_string())?
-            }
+            HostStep::AdjustOomScore(score) => self.adjust_oom_score(*score)?,
+            HostStep::RestoreOomScore => self.restore_oom_score()?,
             HostStep::RecordBirth => {
                 let child = self.child.as_ref().ok_or_else(no_child)?;
                 (self.on_birth)(child)?;
@@ -126,34 +133,37 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn clone_init(&mut self, flags: CloneFlags, relay: Option<Slot>) -> Result<(), Error> {
+    fn clone_init(
+        &mut self,
+        flags: CloneFlags,
+        relay: Option<Slot>,
+        memory: Memory,
+    ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
         let procs = match &self.cgroup {
             Some(cgroup) => cgroup.procs_fds()?,
             None => Vec::new(),
         };
         let born_in = self.cgroup.as_ref().and_then(Cgroup::dir_fd);
+        let birth = Birth {
+            plan: self.plan,
+            slots: self.slots,
+            procs: procs.iter().map(AsRawFd::as_raw_fd).collect(),
+            channel: theirs.as_raw_fd(),
+            host_end: ours.as_raw_fd(),
+            recorder: self.recorder.map(Recorder::of_init),
+            flags,
+            relay,
+        };
         let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
-        // SAFETY: the process has one thread.
-        let clone = unsafe { clone3(at_birth, born_in) };
-        match clone.context("clone3", format!("{at_birth:?}"))? {
-            Clone::Child => {
-                // Were the host's end open here too, its closing would go unseen.
-                drop(ours);
-                if let Some(slot) = relay {
-                    relay::pass_on(self.slots.get(slot), flags, &theirs);
-                }
-                init::run(self.plan, &self.slots, &procs, theirs, self.recorder)
-            }
-            Clone::Parent(child) => {
-                drop(theirs);
-                self.child = Some(match relay {
-                    None => child,
-                    Some(_) => self.receive_init(child, &ours)?,
-                });
-                self.channel = Some(ours);
-            }
-        }
+        let child = birth::give(birth, at_birth, born_in, memory)
+            .context("clone3", format!("{at_birth:?}"))?;
+        drop(theirs);
+        self.child = Some(match relay {
+            None => child,
+            Some(_) => self.receive_init(child, &ours)?,
+        });
+        self.channel = Some(ours);
         if let Some(own) = self.own_pid_namespace.take() {
             sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
         }
@@ -171,6 +181,35 @@ impl Host<'_> {
             }
             Err(relay::Refused::System(error)) => Err(error.into()),
         }
+    }
+
+    fn make_network(&mut self) -> Result<(), Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let (maker, socket) = network::start(proc).context("clone3", "network maker")?;
+        self.maker = Some(maker);
+        self.slots.set(Slot::NETWORK, socket);
+        Ok(())
+    }
+
+    /// Sets init's score if it has another one than this process, from which it has its own.
+    fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = "self/oom_score_adj";
+        let own = sys::fs::read_at(proc, path).context("read", format!("/proc/{path}"))?;
+        let score = score.to_string();
+        if own.trim_ascii() == score.as_bytes() {
+            return Ok(());
+        }
+        self.own_oom_score = Some(own);
+        self.write_proc("oom_score_adj", &score)
+    }
+
+    fn restore_oom_score(&mut self) -> Result<(), Error> {
+        let Some(own) = self.own_oom_score.take() else { return Ok(()) };
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        // Best effort: a lower score than init's may be forbidden, and the container runs by now.
+        let _ = sys::fs::write_at(proc, "self/oom_score_adj", own.trim_ascii());
+        Ok(())
     }
 
     fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {
@@ -224,7 +263,7 @@ impl Host<'_> {
         match channel::listen(channel).context("read", "init")? {
             message if message == *expected => Ok(()),
             Message::Failed { step, errno, text } => Err(self.failed_step(step, errno, text)),
-            Message::Closed => Err(self.death()),
+            Message::Closed | Message::Died => Err(self.death()),
             other => {
                 let object = format!("{other:?} instead of {expected:?}");
                 Err(sys::Error::new("read", object, Errno::PROTO).into())

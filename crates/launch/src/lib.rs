@@ -7,12 +7,14 @@
 
 extern crate alloc;
 
+mod birth;
 mod channel;
 mod error;
 mod failure;
 mod hooks;
 mod host;
 mod init;
+mod network;
 mod relay;
 mod seal;
 mod slots;
@@ -42,25 +44,29 @@ pub struct Given {
     pub console: Option<OwnedFd>,
     /// For [`Slot::CONTAINER`]: the pidfd of the init that an exec joins.
     pub container: Option<OwnedFd>,
+    /// For [`Slot::TEMPLATE`]: the template mount namespace.
+    pub template: Option<OwnedFd>,
 }
 
 /// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
 /// the host run; `on_birth` is called once init exists, before anything of the container can run.
+/// The plan has to stay: an init that waits for `start` in this process's memory reads it later.
 ///
 /// # Errors
 /// What failed. Nothing of the launch is left then.
 pub fn launch<'a>(
-    plan: &'a Plan,
+    plan: &'static Plan,
     given: Given,
     bundle: &'a CStr,
     recorder: Option<&'a Recorder>,
     on_birth: &'a mut OnBirth<'a>,
 ) -> Result<Child, Error> {
-    let mut slots = Slots::new(plan.slots);
+    let slots = Slots::leak(plan.slots);
     for (slot, fd) in [
         (Slot::START, given.start),
         (Slot::CONSOLE, given.console),
         (Slot::CONTAINER, given.container),
+        (Slot::TEMPLATE, given.template),
     ] {
         if let Some(fd) = fd {
             slots.set(slot, fd);
@@ -75,10 +81,20 @@ pub fn launch<'a>(
         cgroup: None,
         channel: None,
         child: None,
+        maker: None,
         own_pid_namespace: None,
+        own_oom_score: None,
     };
     let result = host.run();
-    let host::Host { child, cgroup, .. } = host;
+    let host::Host { child, maker, cgroup, .. } = host;
+    slots.close();
+    if let Some(maker) = maker {
+        if result.is_err() {
+            let _ = sys::signal::send(maker.pidfd.as_fd(), 9);
+        }
+        // On success it is gone by now: init has what it made.
+        let _ = hooks::wait(&maker.pidfd);
+    }
     match (result, child) {
         (Ok(()), Some(child)) => {
             if let Some(mut cgroup) = cgroup {

@@ -52,6 +52,7 @@ pub fn start(path: &str) -> Result<(), Error> {
     channel::say(&socket, Word::Start).context("send", path)?;
     match channel::listen(&socket).context("read", path)? {
         Message::Closed => Ok(()),
+        Message::Died => Err(Error::Died("container init was killed before it started".into())),
         Message::Failed { errno, text, .. } => {
             Err(Error::Init { step: "start".into(), detail: text, errno })
         }

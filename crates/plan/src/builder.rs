@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use spec::{Linux, Mount, NamespaceKind};
 use sys::clone::CloneFlags;
 
+use crate::birth::Birth;
+use crate::path::clean;
 use crate::step::{HostStep, InitStep, Slot};
 
 /// The namespaces of a container, sorted by how they come about.
@@ -53,7 +55,22 @@ pub struct Context<'a, 's> {
     pub(crate) linux: &'a Linux<'s>,
     pub(crate) mounts: &'a [Mount<'s>],
     pub(crate) namespaces: Namespaces,
+    pub(crate) birth: Birth,
     pub(crate) cgroup: Option<&'a cgroup::Location>,
+}
+
+impl Context<'_, '_> {
+    /// Whether a path has to wait for the network namespace: it lies at or below a sysfs, which shows
+    /// the one of whoever mounts it.
+    pub(crate) fn shows_network(&self, path: &str) -> bool {
+        let place = clean(path);
+        let mut sysfs = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
+        self.birth.parallel_network
+            && sysfs.any(|sysfs| {
+                let rest = place.strip_prefix(&clean(&sysfs.destination));
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+    }
 }
 
 /// Collects the steps of both actors and hands out slots.

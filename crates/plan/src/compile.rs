@@ -9,13 +9,15 @@ use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr};
 
+use crate::birth::Birth;
 use crate::builder::{Builder, Context, Namespaces};
 use crate::hooks;
 use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::state::StateText;
-use crate::step::{HostStep, InitStep, Slot};
+use crate::step::{HostStep, InitStep, Memory, Slot};
+use crate::technique::Techniques;
 use crate::{CgroupPlan, Error, Kernel, Plan, devices, mounts};
 
 /// Who receives the master of a terminal.
@@ -48,6 +50,8 @@ pub struct Request<'a> {
     pub extra_env: Vec<String>,
     /// The container's place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
+    /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
+    pub template: bool,
     /// What the kernel can do.
     pub kernel: Kernel,
 }
@@ -63,12 +67,14 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
     let empty = Linux::default();
     let linux = spec.linux.as_ref().unwrap_or(&empty);
+    let namespaces = Namespaces::of(linux);
     let context = Context {
         bundle: request.bundle,
         rootfs: absolute(request.bundle, &root.path),
         linux,
         mounts: &spec.mounts,
-        namespaces: Namespaces::of(linux),
+        birth: Birth::of(spec, linux, &namespaces, request),
+        namespaces,
         cgroup: request.cgroup.as_ref(),
     };
     if !context.namespaces.has(CloneFlags::NEWNS) {
@@ -80,18 +86,21 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let filter = compile_seccomp(linux, &request.kernel)?;
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
+    if context.birth.parallel_network {
+        builder.host(HostStep::MakeNetwork);
+    }
 
     // Host steps up to the clone are interleaved with the init steps they prepare.
     let mut rootfs = Builder::new();
     rootfs.slots = builder.slots;
-    let mut later = Vec::new();
-    compile_rootfs(&mut rootfs, &mut later, spec, &context)?;
+    let mut waiting = Waiting::default();
+    compile_rootfs(&mut rootfs, &mut waiting, spec, &context)?;
     builder.slots = rootfs.slots;
     // First the cgroup: on v1 its directories are among the trees to take.
     builder.host(HostStep::CreateCgroup);
     builder.host.append(&mut rootfs.host);
     let limits = process::limits(process)?;
-    namespaces::compile(&mut builder, linux, &context.namespaces, limits)?;
+    namespaces::compile(&mut builder, &context, limits)?;
 
     compile_platform(&mut builder, request)?;
     builder.init.append(&mut rootfs.init);
@@ -107,12 +116,21 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.host(HostStep::RunHooks);
     }
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
-    builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
+    if !context.birth.from_template {
+        builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
+    }
     mounts::compile_root_propagation(&mut builder, &context)?;
     compile_terminal(&mut builder, process, &context);
-    builder.init.append(&mut later);
+    // What does not show the network first, so that nobody has to wait for it.
+    compile_protection(&mut builder, &context, |path| !context.shows_network(path))?;
+    builder.init.append(&mut waiting.for_network);
+    builder.init.append(&mut waiting.for_mounts);
     compile_uts_and_sysctl(&mut builder, spec, linux)?;
-    compile_protection(&mut builder, linux, root.readonly)?;
+    compile_protection(&mut builder, &context, |path| context.shows_network(path))?;
+    if root.readonly {
+        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+        builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
+    }
 
     let around = Around {
         preserve_fds: request.preserve_fds,
@@ -120,15 +138,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         seccomp: filter.is_some(),
     };
     process::compile_identity(&mut builder, process, around)?;
-    builder.init(InitStep::AwaitCommit);
-    if request.wait_for_start {
-        builder.init(InitStep::AwaitStart { from: 3 + request.preserve_fds });
-    }
-    builder.host(HostStep::AwaitReady);
-    builder.host(HostStep::Commit);
-    if !request.wait_for_start {
-        builder.host(HostStep::AwaitExec);
-    }
+    compile_handshake(&mut builder, request, process, context.birth.memory);
     add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
     process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
 
@@ -146,6 +156,32 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .map(|location| CgroupPlan::Create { location, resources: Box::new(resources(linux)) }),
         filter,
     })
+}
+
+/// The end of the set-up. `create` answers once init is ready, and everything is on record before init
+/// waits for `start`. With `run` nobody waits for readiness: init goes on once it is on record.
+fn compile_handshake(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+    memory: Memory,
+) {
+    let one_way = !request.wait_for_start
+        && request.kernel.techniques.contains(Techniques::ONE_WAY_HANDSHAKE);
+    if !one_way {
+        builder.init(InitStep::AnnounceReady);
+        builder.host(HostStep::AwaitReady);
+    }
+    builder.init(InitStep::AwaitCommit);
+    builder.host(HostStep::Commit);
+    if request.wait_for_start {
+        builder.init(InitStep::AwaitStart { from: 3 + request.preserve_fds });
+        return;
+    }
+    builder.host(HostStep::AwaitExec);
+    if memory == Memory::Shared && process.oom_score_adj.is_some() {
+        builder.host(HostStep::RestoreOomScore);
+    }
 }
 
 /// The limits, with the device rules that every container gets after its own.
@@ -173,15 +209,25 @@ fn open_sources(builder: &mut Builder, console: Option<Console<'_>>) -> Result<(
     Ok(())
 }
 
+/// Steps of init that wait for others.
+#[derive(Default)]
+struct Waiting {
+    /// Until it is in its network namespace.
+    for_network: Vec<InitStep>,
+    /// Until everything is mounted: a tmpfs becomes read-only once it has what belongs in it.
+    for_mounts: Vec<InitStep>,
+}
+
 fn compile_rootfs(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
+    waiting: &mut Waiting,
     spec: &Spec<'_>,
     context: &Context<'_, '_>,
 ) -> Result<(), Error> {
     mounts::compile_root(builder, context)?;
-    for mount in &spec.mounts {
-        mounts::compile_mount(builder, later, context, mount)?;
+    let late = |mount: &&spec::Mount<'_>| context.shows_network(&mount.destination);
+    for mount in spec.mounts.iter().filter(|mount| !late(mount)) {
+        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
     }
     if context.linux.masked_paths.iter().any(|path| !path.is_empty()) {
         builder.host(HostStep::CloneDevice {
@@ -193,6 +239,14 @@ fn compile_rootfs(
         });
     }
     devices::compile(builder, context)?;
+    let ready = builder.init.len();
+    if context.birth.parallel_network {
+        builder.init(InitStep::JoinNetwork);
+    }
+    for mount in spec.mounts.iter().filter(late) {
+        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
+    }
+    waiting.for_network = builder.init.split_off(ready);
     let cwd = spec.process.as_ref().map_or("/", |process| &process.cwd);
     if in_root(cwd)?.as_bytes().is_empty() {
         return Ok(());
@@ -240,20 +294,18 @@ fn compile_uts_and_sysctl(
     Ok(())
 }
 
+/// Read-only and masked paths, those that `now` is true of.
 fn compile_protection(
     builder: &mut Builder,
-    linux: &Linux<'_>,
-    readonly_root: bool,
+    context: &Context<'_, '_>,
+    now: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    for path in linux.readonly_paths.iter().filter(|path| !path.is_empty()) {
+    let wanted = |path: &&spec::Str<'_>| !path.is_empty() && now(path);
+    for path in context.linux.readonly_paths.iter().filter(wanted) {
         builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
     }
-    for path in linux.masked_paths.iter().filter(|path| !path.is_empty()) {
+    for path in context.linux.masked_paths.iter().filter(wanted) {
         builder.init(InitStep::MaskPath { path: in_root(path)? });
-    }
-    if readonly_root {
-        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
     }
     Ok(())
 }
@@ -321,7 +373,6 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
     };
     process::compile_identity(&mut builder, process, around)?;
     builder.init(InitStep::AwaitCommit);
-    builder.host(HostStep::AwaitReady);
     builder.host(HostStep::Commit);
     builder.host(HostStep::AwaitExec);
     process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;

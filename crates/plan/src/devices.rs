@@ -6,7 +6,7 @@ use sys::clone::CloneFlags;
 
 use crate::builder::{Builder, Context};
 use crate::path::{c_string, clean, in_root, split};
-use crate::step::{HostStep, InitStep, Node, Target};
+use crate::step::{HostStep, InitStep, Link, Node, Target};
 use crate::{Error, mounts};
 
 /// The devices every container has (runtime-spec, config-linux.md, "Default Devices").
@@ -129,20 +129,17 @@ fn bind(builder: &mut Builder, device: &Wanted<'_>) -> Result<(), Error> {
 }
 
 fn links(builder: &mut Builder) -> Result<(), Error> {
-    let dev = in_root("/dev")?;
-    let mut link = |name: &str, text: &str, replace, only_if| -> Result<(), Error> {
-        builder.init(InitStep::MakeLink {
-            directory: dev.clone(),
-            name: c_string(name)?,
-            text: c_string(text)?,
-            replace,
-            only_if,
-        });
-        Ok(())
-    };
+    let mut links = Vec::with_capacity(LINKS.len() + 2);
     for (name, text) in LINKS {
-        link(name, text, false, None)?;
+        links.push(link(name, text)?);
     }
-    link("core", "/proc/kcore", false, Some(c_string("kcore")?))?;
-    link("ptmx", "pts/ptmx", true, None)
+    links.push(Link { only_if: Some(c_string("kcore")?), ..link("core", "/proc/kcore")? });
+    links.push(Link { replace: true, ..link("ptmx", "pts/ptmx")? });
+    builder.init(InitStep::MakeLinks { directory: in_root("/dev")?, links });
+    Ok(())
+}
+
+/// A link that leaves alone what is there already.
+pub(crate) fn link(name: &str, text: &str) -> Result<Link, Error> {
+    Ok(Link { name: c_string(name)?, text: c_string(text)?, replace: false, only_if: None })
 }

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use crate::Error;
+use crate::{Error, Techniques};
 
 /// The oldest kernel with everything the start path is built on: mount_setattr(2).
 const OLDEST: (u32, u32) = (5, 12);
@@ -14,6 +14,8 @@ pub struct Kernel {
     pub version: (u32, u32),
     /// seccomp actions and flags.
     pub seccomp: seccomp::Support,
+    /// What a start makes use of.
+    pub techniques: Techniques,
 }
 
 impl Kernel {
@@ -26,7 +28,11 @@ impl Kernel {
             .split(|byte| !byte.is_ascii_digit())
             .map(|digits| core::str::from_utf8(digits).ok()?.parse().ok());
         let mut next = || numbers.next().flatten().unwrap_or(0);
-        Self { version: (next(), next()), seccomp: seccomp::Support::default() }
+        Self {
+            version: (next(), next()),
+            seccomp: seccomp::Support::default(),
+            techniques: Techniques::all(),
+        }
     }
 
     /// Refuses kernels that dayfly was not built for, before anything has been made.

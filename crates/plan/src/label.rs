@@ -10,7 +10,7 @@ use trace::{Label, Phase};
 
 use crate::Plan;
 use crate::mounts::attr_words;
-use crate::step::{HostStep, InitStep, MountFs, Target};
+use crate::step::{HostStep, InitStep, Memory, MountFs, Target};
 
 /// The labels of host and init steps, in order.
 pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
@@ -57,10 +57,12 @@ impl HostStep {
             Self::ConnectConsole { path } => label(Phase::Platform, "connect console", text(path)),
             Self::CreateCgroup => label(Phase::Cgroups, "enter cgroup", ""),
             Self::EnterPidNamespace { .. } => label(Phase::Platform, "enter pid namespace", ""),
-            Self::Clone { flags, relay } => {
+            Self::Clone { flags, relay, memory } => {
                 let by = if relay.is_some() { " by relay" } else { "" };
-                label(Phase::Bootstrap, "clone", format!("{}{by}", names(*flags)))
+                let how = if *memory == Memory::Shared { " in shared memory" } else { "" };
+                label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags)))
             }
+            Self::MakeNetwork => label(Phase::Platform, "make network", ""),
             Self::MapIds(maps) => {
                 label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))
             }
@@ -71,6 +73,7 @@ impl HostStep {
             Self::AdjustOomScore(score) => {
                 label(Phase::Security, "adjust oom score", score.to_string())
             }
+            Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::RecordBirth => label(Phase::Configuration, "record", ""),
             Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
             Self::AwaitReady => label(Phase::Sync, "await ready", ""),
@@ -98,7 +101,8 @@ impl InitStep {
             }
             Self::AwaitAdmission => label(Phase::Sync, "await admission", ""),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
-            Self::UnshareCgroup => label(Phase::Cgroups, "unshare cgroup namespace", ""),
+            Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
+            Self::JoinNetwork => label(Phase::Platform, "join network", ""),
             Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
             Self::NewSession => label(Phase::Platform, "new session", ""),
             Self::LoopbackUp => label(Phase::Platform, "loopback up", ""),
@@ -113,14 +117,16 @@ impl InitStep {
                 let object = format!("{} {}", inside(directory), names.join(" "));
                 label(Phase::Mounts, "make devices", object)
             }
-            Self::MakeLink { directory, name, text: target, .. } => {
-                let object = format!("{}/{} to {}", inside(directory), text(name), text(target));
-                label(Phase::Mounts, "make link", object)
+            Self::MakeLinks { directory, links } => {
+                let names: Vec<Cow<'_, str>> = links.iter().map(|link| text(&link.name)).collect();
+                let object = format!("{} {}", inside(directory), names.join(" "));
+                label(Phase::Mounts, "make links", object)
             }
             Self::MakeDirectory { path } => label(Phase::Mounts, "make directory", inside(path)),
             Self::AwaitHooks => label(Phase::Sync, "await hooks", "prestart, createRuntime"),
             Self::RunHooks(hooks) => label(Phase::Bootstrap, "run hooks", hooks.kind),
             Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
+            Self::EnterRoot => label(Phase::Mounts, "enter root", ""),
             Self::ChangeRoot => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
             Self::SetMountAttr { path, attr, .. } => {
@@ -148,6 +154,7 @@ impl InitStep {
             Self::CloseFds { from } => {
                 label(Phase::Security, "close descriptors", format!("from {from}"))
             }
+            Self::AnnounceReady => label(Phase::Sync, "announce ready", ""),
             Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
             Self::AwaitStart { .. } => label(Phase::Sync, "await start", ""),
             Self::LoadSeccomp { filter, .. } => {
@@ -165,7 +172,11 @@ impl InitStep {
     pub fn waits(&self) -> bool {
         matches!(
             self,
-            Self::AwaitAdmission | Self::AwaitHooks | Self::AwaitCommit | Self::AwaitStart { .. }
+            Self::AwaitAdmission
+                | Self::JoinNetwork
+                | Self::AwaitHooks
+                | Self::AwaitCommit
+                | Self::AwaitStart { .. }
         )
     }
 }

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod birth;
 mod builder;
 mod compile;
 mod devices;
@@ -20,6 +21,7 @@ mod path;
 mod process;
 mod state;
 pub mod step;
+mod technique;
 
 pub use compile::{Console, ExecRequest, Request, compile, compile_exec};
 pub use error::Error;
@@ -28,6 +30,7 @@ pub use kernel::Kernel;
 pub use label::labels;
 pub use path::{absolute, clean};
 pub use state::StateText;
+pub use technique::{Techniques, WITHOUT};
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -9,10 +9,10 @@ use spec::mount_options::{AttrChange, MountOptions, Propagation};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr, propagation};
 
-use crate::Error;
 use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
+use crate::{Error, devices};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
 const LONGEST_PARAMETER: usize = 255;
@@ -46,8 +46,13 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
         attr: MountAttr { propagation: kind, ..MountAttr::default() },
         recursive_attr: MountAttr::default(),
     }));
-    builder.init(InitStep::DetachPropagation);
-    builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
+    if context.birth.from_template {
+        builder.init(InitStep::AttachRoot { path: c"/".into() });
+        builder.init(InitStep::EnterRoot);
+    } else {
+        builder.init(InitStep::DetachPropagation);
+        builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
+    }
     Ok(())
 }
 
@@ -257,6 +262,7 @@ fn compile_cgroup(
         inherit_mode: false,
         oversized: None,
     }));
+    let mut links = Vec::new();
     for hierarchy in &location.legacy {
         let name = hierarchy.place.mount().rsplit('/').next().unwrap_or_default();
         let below = format!("{destination}/{name}");
@@ -273,14 +279,11 @@ fn compile_cgroup(
         }
         // Co-mounted controllers are found under each of their names: cpu beside cpu,cpuacct.
         for link in name.split(',').filter(|link| *link != name) {
-            builder.init(InitStep::MakeLink {
-                directory: top.clone(),
-                name: c_string(link)?,
-                text: c_string(name)?,
-                replace: false,
-                only_if: None,
-            });
+            links.push(devices::link(link, name)?);
         }
+    }
+    if !links.is_empty() {
+        builder.init(InitStep::MakeLinks { directory: top.clone(), links });
     }
     if own.set & attr::RDONLY != 0 {
         let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };

@@ -3,13 +3,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use spec::{IdMapping, Linux};
+use spec::IdMapping;
 use sys::clone::CloneFlags;
 
 use crate::Error;
-use crate::builder::{Builder, Namespaces, flag};
+use crate::builder::{Builder, Context, flag};
 use crate::path::c_string;
-use crate::step::{HostStep, IdMaps, InitStep, Limit, Slot};
+use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, Slot};
 
 /// Opens what is joined, then adds the clone. The PID namespace is joined by the host actor, since
 /// setns(2) only changes where children are born; the rest by init, the user namespace first, so that
@@ -17,10 +17,10 @@ use crate::step::{HostStep, IdMaps, InitStep, Limit, Slot};
 /// inside it: that takes an intermediate process.
 pub fn compile(
     builder: &mut Builder,
-    linux: &Linux<'_>,
-    namespaces: &Namespaces,
+    context: &Context<'_, '_>,
     limits: Vec<Limit>,
 ) -> Result<(), Error> {
+    let Context { linux, namespaces, birth, .. } = context;
     let mut relay = None;
     let mut pid = None;
     let mut joins = Vec::new();
@@ -38,9 +38,17 @@ pub fn compile(
     if let Some(slot) = pid {
         builder.host(HostStep::EnterPidNamespace { slot });
     }
-    // The cgroup namespace is unshared later, from inside the container's cgroup.
-    let born_in = namespaces.new.difference(CloneFlags::NEWCGROUP);
-    builder.host(HostStep::Clone { flags: born_in, relay });
+    // The cgroup namespace is unshared later, from inside the container's cgroup; the mount namespace
+    // too if it is a copy of the template's.
+    let mut unshared = namespaces.new.intersection(CloneFlags::NEWCGROUP);
+    if birth.from_template {
+        unshared |= CloneFlags::NEWNS;
+    }
+    let mut born_in = namespaces.new.difference(unshared);
+    if birth.parallel_network {
+        born_in.remove(CloneFlags::NEWNET);
+    }
+    builder.host(HostStep::Clone { flags: born_in, relay, memory: birth.memory });
     if namespaces.new.contains(CloneFlags::NEWUSER) {
         builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
     }
@@ -52,10 +60,13 @@ pub fn compile(
     if namespaces.user() {
         builder.init(InitStep::BecomeRoot);
     }
-    if namespaces.new.contains(CloneFlags::NEWCGROUP) {
-        builder.init(InitStep::UnshareCgroup);
+    if birth.from_template {
+        builder.init(InitStep::JoinNamespace { slot: Slot::TEMPLATE, kind: CloneFlags::NEWNS });
     }
-    if namespaces.new.contains(CloneFlags::NEWNET) {
+    if !unshared.is_empty() {
+        builder.init(InitStep::Unshare(unshared));
+    }
+    if born_in.contains(CloneFlags::NEWNET) {
         builder.init(InitStep::LoopbackUp);
     }
     Ok(())
@@ -96,7 +107,9 @@ pub fn join_all(builder: &mut Builder, kinds: CloneFlags, limits: Vec<Limit>) {
     if kinds.contains(CloneFlags::NEWPID) {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
-    builder.host(HostStep::Clone { flags: CloneFlags::empty(), relay: None });
+    // The PID namespace is the container's: whoever is in there could trace a process in our memory.
+    let memory = Memory::Copied;
+    builder.host(HostStep::Clone { flags: CloneFlags::empty(), relay: None, memory });
     limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), limits);
     builder.init(InitStep::JoinCgroups);
     if !rest.is_empty() {

@@ -28,8 +28,12 @@ impl Slot {
     pub const NULL: Self = Self(4);
     /// The pidfd of the container that an exec enters; the caller provides it.
     pub const CONTAINER: Self = Self(5);
+    /// The template mount namespace; the caller provides it.
+    pub const TEMPLATE: Self = Self(6);
+    /// The socket over which init gets its network namespace.
+    pub const NETWORK: Self = Self(7);
     /// The first slot that compile hands out.
-    pub const FIRST_FREE: Self = Self(6);
+    pub const FIRST_FREE: Self = Self(8);
 }
 
 /// What the host actor does, in order.
@@ -83,7 +87,11 @@ pub enum HostStep {
         /// If set, init is made by an intermediate process that joins this user namespace first, so
         /// that the new namespaces belong to it.
         relay: Option<Slot>,
+        /// Whose memory init works in until its exec.
+        memory: Memory,
     },
+    /// Starts a process that makes init's network namespace, with `lo` up, and hands it over.
+    MakeNetwork,
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
     /// Sets resource limits of init from outside, where init lives in a user namespace whose root may
@@ -93,6 +101,8 @@ pub enum HostStep {
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
+    /// Takes the own score back, which went along with that of an init in the same memory.
+    RestoreOomScore,
     /// Writes down the new process, before anything can run.
     RecordBirth,
     /// Runs prestart and createRuntime hooks when init says its namespaces are there.
@@ -103,6 +113,16 @@ pub enum HostStep {
     Commit,
     /// Waits until init has become the container's process, or has failed.
     AwaitExec,
+}
+
+/// Whose memory init works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// A copy of the host actor's.
+    Copied,
+    /// The host actor's own. Only where init is the first process of a PID namespace: anybody else in
+    /// there could trace it, and write to the host actor.
+    Shared,
 }
 
 /// [`HostStep::CloneTree`].
@@ -163,8 +183,11 @@ pub enum InitStep {
     AwaitAdmission,
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
-    /// Makes the cgroup it is in the root of a new cgroup namespace.
-    UnshareCgroup,
+    /// Leaves namespaces for new ones: the cgroup namespace, whose root is the cgroup it is in, and
+    /// the mount namespace where it joined the template.
+    Unshare(CloneFlags),
+    /// Joins the network namespace that is being made meanwhile.
+    JoinNetwork,
     /// Joins a new session keyring.
     JoinKeyring {
         /// `_ses.` and the container's id.
@@ -201,18 +224,12 @@ pub enum InitStep {
         /// The nodes.
         nodes: Vec<Node>,
     },
-    /// Makes a symbolic link.
-    MakeLink {
-        /// The directory, in the root.
+    /// Makes symbolic links in one directory.
+    MakeLinks {
+        /// In the root.
         directory: CString,
-        /// Its name there.
-        name: CString,
-        /// What it says.
-        text: CString,
-        /// Whether it takes the place of what is there; else that stays.
-        replace: bool,
-        /// Only if this exists in the host's procfs.
-        only_if: Option<CString>,
+        /// The links.
+        links: Vec<Link>,
     },
     /// Makes a directory with its parents.
     MakeDirectory {
@@ -225,6 +242,8 @@ pub enum InitStep {
     RunHooks(Hooks),
     /// Makes the root filesystem the root, and lets go of the host's.
     PivotRoot,
+    /// Makes the root filesystem the root where nothing of the host is below it.
+    EnterRoot,
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`).
     ChangeRoot,
     /// Opens a terminal in the container's devpts, sends its master out, and makes its other end
@@ -306,7 +325,9 @@ pub enum InitStep {
         /// The first descriptor to close.
         from: u32,
     },
-    /// Tells the host actor that all is set up and waits until that is on record.
+    /// Tells the host actor that all is set up.
+    AnnounceReady,
+    /// Waits until it is on record.
     AwaitCommit,
     /// Waits for the `start` command, with nothing open that it does not need: an exec into the
     /// waiting container could otherwise reach it through /proc/1/fd (the lesson of CVE-2024-21626).
@@ -376,6 +397,19 @@ pub struct Node {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+}
+
+/// A symbolic link to make.
+#[derive(Debug)]
+pub struct Link {
+    /// In its directory.
+    pub name: CString,
+    /// What it says.
+    pub text: CString,
+    /// Whether it takes the place of what is there; else that stays.
+    pub replace: bool,
+    /// Only if this exists in the host's procfs.
+    pub only_if: Option<CString>,
 }
 
 /// Hooks of one kind, for [`InitStep::RunHooks`] and the host actor.

@@ -3,7 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
 //! review.
 
-use dayfly_plan::{Console, Kernel, Plan, Request, compile, labels};
+use dayfly_plan::{Console, Kernel, Plan, Request, Techniques, compile, labels};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -41,7 +41,12 @@ fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
         console: terminal.then_some(Console::Given),
         extra_env: Vec::new(),
         cgroup: Some(cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap()),
-        kernel: Kernel { version: (6, 18), seccomp: seccomp::Support::default() },
+        template: true,
+        kernel: Kernel {
+            version: (6, 18),
+            seccomp: seccomp::Support::default(),
+            techniques: Techniques::all(),
+        },
     };
     compile(&spec, &request).unwrap()
 }

@@ -1,9 +1,13 @@
 //! clone3(2): a process born in its namespaces and its cgroup (Linux 5.3; INTO_CGROUP 5.7).
 
+use core::ffi::c_void;
+
 use bitflags::bitflags;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
+
+use crate::stack::Stack;
 
 bitflags! {
     /// The flags of clone(2) and clone3(2) that dayfly uses.
@@ -30,6 +34,7 @@ bitflags! {
     }
 }
 
+const CLONE_VM: u64 = 0x100;
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 const SIGCHLD: u64 = 17;
@@ -70,6 +75,23 @@ pub struct Child {
     pub pidfd: OwnedFd,
 }
 
+impl Arguments {
+    fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
+        let mut arguments = Self {
+            flags: flags.bits() | CLONE_PIDFD,
+            pidfd: (&raw mut *pidfd).addr() as u64,
+            // With CLONE_PARENT the kernel wants none: the caller's own exit signal is used.
+            exit_signal: if flags.contains(CloneFlags::PARENT) { 0 } else { SIGCHLD },
+            ..Self::default()
+        };
+        if let Some(dir) = cgroup {
+            arguments.flags |= CLONE_INTO_CGROUP;
+            arguments.cgroup = dir.as_raw_fd() as u64;
+        }
+        arguments
+    }
+}
+
 /// Makes a process with its own copy of memory and descriptors, in new namespaces per `flags`, born in
 /// the cgroup v2 directory `cgroup` if one is given: no migration, hence no wait for the
 /// threadgroup lock.
@@ -82,17 +104,7 @@ pub struct Child {
 /// Those of clone3(2).
 pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Result<Clone, Errno> {
     let mut pidfd: RawFd = -1;
-    let mut arguments = Arguments {
-        flags: flags.bits() | CLONE_PIDFD,
-        pidfd: (&raw mut pidfd).addr() as u64,
-        // With CLONE_PARENT the kernel wants none: the caller's own exit signal is used.
-        exit_signal: if flags.contains(CloneFlags::PARENT) { 0 } else { SIGCHLD },
-        ..Arguments::default()
-    };
-    if let Some(dir) = cgroup {
-        arguments.flags |= CLONE_INTO_CGROUP;
-        arguments.cgroup = dir.as_raw_fd() as u64;
-    }
+    let arguments = Arguments::new(flags, &mut pidfd, cgroup);
     // SAFETY: `arguments` is a valid clone_args for the length given; memory is not shared and the
     // stack pointer is kept, so the child returns from here on its own copy of this stack.
     let pid = unsafe {
@@ -105,4 +117,102 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Clone::Parent(Child { pid, pidfd }))
+}
+
+/// As [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on
+/// `stack`: no page table to copy, no page to fault in again. Descriptors are its own copy.
+///
+/// # Safety
+/// Both processes now work in one memory, like threads. Whatever the child reaches through `argument`
+/// and the stack itself must stay where it is, unchanged by the caller, until the child has executed a
+/// program or ended; and the child must not allocate.
+///
+/// # Errors
+/// Those of clone3(2).
+pub unsafe fn clone3_shared(
+    flags: CloneFlags,
+    cgroup: Option<BorrowedFd<'_>>,
+    stack: &Stack,
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> Result<Child, Errno> {
+    let mut pidfd: RawFd = -1;
+    let mut arguments = Arguments::new(flags, &mut pidfd, cgroup);
+    arguments.flags |= CLONE_VM;
+    arguments.stack = stack.base() as u64;
+    arguments.stack_size = stack.len() as u64;
+    // SAFETY: `arguments` is a valid clone_args; the child starts on a stack of its own, and the rest
+    // is the caller's promise.
+    let pid = crate::raw::check(unsafe { enter_shared(&arguments, run, argument) })?;
+    let pid = Pid::from_raw(pid as i32).ok_or(Errno::CHILD)?;
+    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Child { pid, pidfd })
+}
+
+/// The clone itself. The child has the caller's registers but for the result and the stack pointer, so
+/// it finds what to run in registers, and leaves nothing on the stack that it shares with nobody.
+///
+/// # Safety
+/// As [`clone3_shared`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn enter_shared(
+    arguments: &Arguments,
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> isize {
+    let result: isize;
+    // SAFETY: the caller's; the child never returns into this frame.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") crate::raw::CLONE3 as isize => result,
+            in("rdi") arguments,
+            in("rsi") size_of::<Arguments>(),
+            in("r12") argument,
+            in("r13") run,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// As on x86-64.
+///
+/// # Safety
+/// As [`clone3_shared`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn enter_shared(
+    arguments: &Arguments,
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> isize {
+    let result: isize;
+    // SAFETY: the caller's; the child never returns into this frame.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x30, xzr",
+            "mov x0, {argument}",
+            "br {run}",
+            "2:",
+            argument = in(reg) argument,
+            run = in(reg) run,
+            in("x8") crate::raw::CLONE3,
+            inlateout("x0") arguments as *const Arguments as isize => result,
+            in("x1") size_of::<Arguments>(),
+            options(nostack),
+        );
+    }
+    result
 }

@@ -22,6 +22,7 @@ pub mod rusage;
 pub mod seccomp;
 pub mod shared;
 pub mod signal;
+pub mod stack;
 pub mod start;
 pub mod stdio;
 

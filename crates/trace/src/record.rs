@@ -130,11 +130,14 @@ impl Recorder {
         Ok(Self { records, next: Cell::new(0), end: Cell::new(Self::CAPACITY), lost: Cell::new(0) })
     }
 
-    /// To be called by init first of all: its records start in its own half.
-    pub fn become_init(&self) {
-        self.next.set(Self::CAPACITY);
-        self.end.set(2 * Self::CAPACITY);
-        self.lost.set(0);
+    /// The recorder of init, whose records go into the other half.
+    pub fn of_init(&self) -> Self {
+        Self {
+            records: self.records,
+            next: Cell::new(Self::CAPACITY),
+            end: Cell::new(2 * Self::CAPACITY),
+            lost: Cell::new(0),
+        }
     }
 
     /// Stores a step that began at `start` and ends now.
@@ -176,8 +179,7 @@ mod tests {
         assert_eq!(recorder.lost(), 3);
         assert_eq!(recorder.records(Actor::Host).count(), Recorder::CAPACITY);
         assert_eq!(recorder.records(Actor::Init).count(), 0);
-        recorder.become_init();
-        recorder.record(7, Kind::Wait, 5, Err(Errno::NOENT));
+        recorder.of_init().record(7, Kind::Wait, 5, Err(Errno::NOENT));
         let record = recorder.records(Actor::Init).next().unwrap();
         assert_eq!((record.step, record.kind, record.start), (7, Kind::Wait, 5));
         assert_eq!(i32::from(record.errno), Errno::NOENT.raw_os_error());

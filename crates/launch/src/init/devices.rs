@@ -2,9 +2,10 @@
 
 use core::ffi::CStr;
 
-use plan::step::Node;
+use plan::step::{Link, Node};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, Uid, chownat, makedev, mknodat, symlinkat, unlinkat,
+    AtFlags, FileType, Gid, Mode, Uid, chownat, makedev, mknodat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -32,22 +33,29 @@ pub(crate) fn make(root: &Root<'_>, directory: &CStr, nodes: &[Node]) -> Result<
     Ok(())
 }
 
-/// Makes a symbolic link. With `replace`, what is there goes; otherwise it stays.
+/// Makes symbolic links in one directory. With `replace`, what is there goes; otherwise it stays.
 pub(crate) fn link(
     root: &Root<'_>,
+    proc: BorrowedFd<'_>,
     directory: &CStr,
-    name: &CStr,
-    text: &CStr,
-    replace: bool,
+    links: &[Link],
 ) -> Result<(), Failure> {
     let directory = root.make_directories(directory)?;
-    match symlinkat(text, &directory, name) {
-        Err(Errno::EXIST) if replace => {
-            unlinkat(&directory, name, AtFlags::empty()).op("unlinkat")?;
-            symlinkat(text, &directory, name).op("symlinkat")
+    for Link { name, text, replace, only_if } in links {
+        if let Some(wanted) = only_if
+            && statat(proc, wanted, AtFlags::empty()).is_err()
+        {
+            continue;
         }
-        // Something of that name is the image's business.
-        Err(Errno::EXIST) => Ok(()),
-        result => result.op("symlinkat"),
+        match symlinkat(text, &directory, name) {
+            Err(Errno::EXIST) if *replace => {
+                unlinkat(&directory, name, AtFlags::empty()).op("unlinkat")?;
+                symlinkat(text, &directory, name).op("symlinkat")?;
+            }
+            // Something of that name is the image's business.
+            Err(Errno::EXIST) => {}
+            result => result.op("symlinkat")?,
+        }
     }
+    Ok(())
 }

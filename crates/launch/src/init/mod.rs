@@ -1,7 +1,8 @@
 //! The init actor: runs its steps and becomes the container's process.
 //!
-//! Between clone and exec there are only system calls: no allocation, no parsing of configuration, no
-//! decision that the plan could have taken. A step that fails ends it; the host actor hears why.
+//! Between clone and exec there are only system calls: no allocation (the memory may be the host
+//! actor's, who allocates at the same time), no parsing of configuration, no decision that the plan
+//! could have taken. A step that fails ends it; the host actor hears why.
 #![allow(
     clippy::result_large_err,
     reason = "a failure carries its text, since init does not allocate; there is one at most"
@@ -18,14 +19,17 @@ mod root;
 
 use plan::Plan;
 use plan::step::{InitStep, Slot};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use trace::{Kind, Recorder};
+use sys::clone::CloneFlags;
+use trace::Kind;
 
+use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::failure::{Failure, Op};
+use crate::network;
 use crate::slots::Slots;
 use root::Root;
 
@@ -38,7 +42,7 @@ pub(crate) struct Init<'a> {
     /// The `start` command, once it came.
     starter: Option<OwnedFd>,
     /// cgroup.procs of the v1 hierarchies.
-    procs: &'a [OwnedFd],
+    procs: &'a [RawFd],
     /// A working directory that root may not enter, to be tried again as the user.
     cwd_denied: bool,
     /// Something that covers files, and something that covers directories, once attached.
@@ -49,16 +53,8 @@ pub(crate) struct Init<'a> {
 }
 
 /// Runs the plan's init list. Never returns.
-pub(crate) fn run(
-    plan: &Plan,
-    slots: &Slots,
-    procs: &[OwnedFd],
-    channel: OwnedFd,
-    recorder: Option<&Recorder>,
-) -> ! {
-    if let Some(recorder) = recorder {
-        recorder.become_init();
-    }
+pub(crate) fn run(birth: &'static Birth, channel: OwnedFd) -> ! {
+    let Birth { plan, slots, procs, recorder, .. } = birth;
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     sys::signal::reset_dispositions();
     // Modes given to mkdir and mknod are meant as they are; SetUmask comes before the program.
@@ -75,7 +71,7 @@ pub(crate) fn run(
         program: 0,
     };
     for (number, step) in plan.init.iter().enumerate() {
-        let start = recorder.map(|_| trace::now());
+        let start = recorder.as_ref().map(|_| trace::now());
         let result = init.step(step);
         if let (Some(recorder), Some(start)) = (recorder, start) {
             let kind = if step.waits() { Kind::Wait } else { Kind::Work };
@@ -105,8 +101,10 @@ impl Init<'_> {
             }
             InitStep::AwaitAdmission => self.expect(Word::Admitted),
             InitStep::BecomeRoot => identity::become_root(),
-            InitStep::UnshareCgroup => {
-                sys::ns::unshare(sys::clone::CloneFlags::NEWCGROUP).op("unshare")
+            InitStep::Unshare(kinds) => sys::ns::unshare(*kinds).op("unshare"),
+            InitStep::JoinNetwork => {
+                let made = network::receive(self.fd(Slot::NETWORK)?).op("unshare, ioctl lo")?;
+                sys::ns::join(made.as_fd(), CloneFlags::NEWNET).op("setns")
             }
             InitStep::JoinKeyring { name } => identity::join_keyring(name),
             InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
@@ -126,18 +124,8 @@ impl Init<'_> {
             InitStep::MakeDevices { directory, nodes } => {
                 devices::make(&self.root()?, directory, nodes)
             }
-            InitStep::MakeLink { directory, name, text, replace, only_if } => {
-                if let Some(wanted) = only_if
-                    && rustix::fs::statat(
-                        self.fd(Slot::PROC)?,
-                        wanted,
-                        rustix::fs::AtFlags::empty(),
-                    )
-                    .is_err()
-                {
-                    return Ok(());
-                }
-                devices::link(&self.root()?, directory, name, text, *replace)
+            InitStep::MakeLinks { directory, links } => {
+                devices::link(&self.root()?, self.fd(Slot::PROC)?, directory, links)
             }
             InitStep::MakeDirectory { path } => self.root()?.make_directories(path).map(drop),
             InitStep::AwaitHooks => {
@@ -146,6 +134,7 @@ impl Init<'_> {
             }
             InitStep::RunHooks(hooks) => self.run_hooks(hooks),
             InitStep::PivotRoot => mounts::pivot_root(self.fd(Slot::ROOT)?),
+            InitStep::EnterRoot => mounts::enter_root(self.fd(Slot::ROOT)?),
             InitStep::ChangeRoot => mounts::change_root(self.fd(Slot::ROOT)?),
             InitStep::OpenConsole { size, uid, bind } => {
                 console::open(&self.root()?, self.fd(Slot::CONSOLE)?, *size, *uid, *bind)
@@ -177,10 +166,8 @@ impl Init<'_> {
                 Ok(())
             }
             InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
-            InitStep::AwaitCommit => {
-                self.announce(&Message::Ready)?;
-                self.expect(Word::Commit)
-            }
+            InitStep::AnnounceReady => self.announce(&Message::Ready),
+            InitStep::AwaitCommit => self.expect(Word::Commit),
             InitStep::AwaitStart { from } => self.await_start(*from),
             InitStep::LoadSeccomp { filter, flags } => {
                 sys::seccomp::load(filter, *flags).op("seccomp")
@@ -211,7 +198,9 @@ impl Init<'_> {
 
     /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts.
     fn join_cgroups(&self) -> Result<(), Failure> {
-        for procs in self.procs {
+        for &procs in self.procs {
+            // SAFETY: open in this process, which is still to execute its program.
+            let procs = unsafe { BorrowedFd::borrow_raw(procs) };
             rustix::io::write(procs, b"0").map(drop).op("write cgroup.procs")?;
         }
         Ok(())

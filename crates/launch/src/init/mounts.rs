@@ -128,6 +128,13 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::chdir(c"/").op("chdir /")
 }
 
+/// chroot(2) into the tree that covers the root of a namespace made from the template. Whatever gets out
+/// of it, by chroot tricks or `umount /`, finds the template's one file system: empty and read-only.
+pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
+    rustix::process::fchdir(tree).op("fchdir")?;
+    rustix::process::chroot(c".").op("chroot")
+}
+
 /// For a root that pivot_root(2) cannot leave (initramfs): moved over `/`, then chroot(2).
 pub(crate) fn change_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;

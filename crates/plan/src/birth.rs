@@ -1,0 +1,72 @@
+//! How init comes into the world: which of the fast ways this container can take.
+
+use spec::{Linux, Spec};
+use sys::clone::CloneFlags;
+
+use crate::builder::Namespaces;
+use crate::compile::Request;
+use crate::step::Memory;
+use crate::technique::Techniques;
+
+/// Bytes. With a lower memory limit the OOM killer may come while init still sets up, and it ends
+/// every process that shares the memory of its victim: the host actor, which has to report it.
+const ROOM_TO_SHARE: i64 = 64 << 20;
+
+/// How init is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Birth {
+    /// Its mount namespace starts as a copy of the template: one empty file system, where the host's
+    /// table would have to be copied and let go of again.
+    pub from_template: bool,
+    /// Its network namespace is made by another process meanwhile.
+    pub parallel_network: bool,
+    /// Whose memory it works in.
+    pub memory: Memory,
+}
+
+impl Birth {
+    /// Decides it for a container.
+    pub fn of(
+        spec: &Spec<'_>,
+        linux: &Linux<'_>,
+        namespaces: &Namespaces,
+        request: &Request<'_>,
+    ) -> Self {
+        let techniques = request.kernel.techniques;
+        // A user namespace owns what is made in it: all of that has to be made by its members.
+        let plain = !namespaces.user() && !needs_mount_table(spec, linux);
+        Self {
+            from_template: request.template
+                && techniques.contains(Techniques::TEMPLATE_NAMESPACE)
+                && plain
+                && namespaces.new.contains(CloneFlags::NEWNS)
+                && !request.no_pivot,
+            parallel_network: techniques.contains(Techniques::PARALLEL_NETWORK)
+                && plain
+                && namespaces.new.contains(CloneFlags::NEWNET),
+            memory: memory(linux, namespaces, techniques),
+        }
+    }
+}
+
+/// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
+/// enter it look for programs and the rootfs where the host has them, and a root that shares
+/// propagation is made of the host's.
+fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
+    let hooks = &spec.hooks;
+    !hooks.prestart.is_empty()
+        || !hooks.create_runtime.is_empty()
+        || !hooks.create_container.is_empty()
+        || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
+}
+
+fn memory(linux: &Linux<'_>, namespaces: &Namespaces, techniques: Techniques) -> Memory {
+    let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
+    let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE);
+    let alone = namespaces.new.contains(CloneFlags::NEWPID)
+        && !namespaces.joined.contains(CloneFlags::NEWUSER);
+    match techniques.contains(Techniques::SHARED_MEMORY) && room && alone {
+        true => Memory::Shared,
+        false => Memory::Copied,
+    }
+}
