@@ -1,0 +1,34 @@
+//! Names the seccomp compiler by what it was built from: a filter that another version compiled is
+//! never taken for one of ours, be it a development build or a release.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What decides which program a profile compiles to: the compiler, its build script, and the versions
+/// of the crates they use.
+const SOURCES: [&str; 4] =
+    ["../seccomp/src", "../seccomp/build.rs", "../seccomp/Cargo.toml", "../../Cargo.lock"];
+
+fn main() {
+    let mut files = Vec::new();
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+        collect(Path::new(source), &mut files);
+    }
+    files.sort();
+    let contents = files.iter().filter_map(|file| fs::read(file).ok());
+    let version = contents.fold(0xcbf2_9ce4_8422_2325, |hash, content| fnv1a(hash, &content));
+    println!("cargo::rustc-env=SECCOMP_COMPILER={version}");
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().for_each(|entry| collect(&entry.path(), files)),
+        Err(_) => files.push(path.to_path_buf()),
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,84 @@
+//! The cache's directory.
+
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use sys::Context;
+
+use crate::Error;
+
+/// Where a host's cache is unless the caller has another place.
+pub const DEFAULT_PATH: &str = "/run/dayfly-cache";
+
+/// The host's cache, open.
+#[derive(Debug)]
+pub struct Cache {
+    directory: OwnedFd,
+}
+
+impl Cache {
+    /// Opens the cache at an absolute path; makes it if it is not there. When it is: two system calls.
+    ///
+    /// # Errors
+    /// [`Error::NotRoot`] and [`Error::Foreign`]; [`Error::System`], such as for `/run` read-only.
+    pub fn open(path: &str) -> Result<Self, Error> {
+        let directory = match open_directory(CWD, path) {
+            Err(Errno::NOENT) => make(path)?,
+            result => result.context("open", path)?,
+        };
+        let stat = fstat(&directory).context("stat", path)?;
+        if !is_ours(&stat, FileType::Directory, Mode::RWXU) {
+            return Err(Error::Foreign(String::from(path)));
+        }
+        Ok(Self { directory })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Opens a directory of the cache for writing, and makes it if it is not there.
+    pub(crate) fn subdirectory(&self, name: &str) -> Result<OwnedFd, Errno> {
+        match mkdirat(self.fd(), name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => open_directory(self.fd(), name),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Whether this is a file of root's of that type, with exactly that mode.
+pub(crate) fn is_ours(stat: &Stat, file_type: FileType, mode: Mode) -> bool {
+    stat.st_uid == 0
+        && FileType::from_raw_mode(stat.st_mode) == file_type
+        && Mode::from_raw_mode(stat.st_mode) == mode
+}
+
+/// The name of what `fd` refers to, for calls that take a path only.
+pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, path, flags, Mode::empty())
+}
+
+/// Makes the directory. Two processes may do so at once.
+fn make(path: &str) -> Result<OwnedFd, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NotRoot);
+    }
+    match mkdirat(CWD, path, Mode::RWXU) {
+        Err(Errno::EXIST) => Ok(open_directory(CWD, path).context("open", path)?),
+        made => {
+            made.context("mkdir", path)?;
+            let directory = open_directory(CWD, path).context("open", path)?;
+            // Whatever the umask left of it.
+            fchmod(&directory, Mode::RWXU).context("chmod", path)?;
+            Ok(directory)
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Why there is no cache, or not all of it.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why something could not be had from the cache. A start goes on without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A system call failed.
+    System(sys::Error),
+    /// Only the superuser has a cache.
+    NotRoot,
+    /// The directory at this path is not root's alone.
+    Foreign(String),
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(f),
+            Self::NotRoot => f.write_str("no cache: only the superuser has one"),
+            Self::Foreign(path) => {
+                write!(f, "cache {path} is not used: it must belong to root with mode 0700")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}

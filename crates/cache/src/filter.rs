@@ -1,0 +1,145 @@
+//! Compiled seccomp filters, one file each.
+//!
+//! A file is what its key says it must be (magic, compiler, lengths, profile, kernel support), and then
+//! the program with its checksum. Reading compares all of the former, so that two profiles of one hash
+//! never share a filter. Comparing 18 KB costs less than a cryptographic hash of them would, and the
+//! profile need not be parsed.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, fstat, linkat, openat, unlinkat};
+use rustix::io::{Errno, read, write};
+use seccomp::Program;
+
+use crate::Cache;
+use crate::directory::{is_ours, proc_path};
+use crate::entries::{Bound, trim};
+use crate::hash::{hash, strip};
+
+const DIRECTORY: &str = "seccomp";
+/// The first eight bytes of a file; the last one is the version of the layout.
+const MAGIC: [u8; 8] = *b"dayfscf\x01";
+/// A number that changes with the compiler: see build.rs.
+const COMPILER: &str = env!("SECCOMP_COMPILER");
+/// What may be kept of filters.
+const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
+/// The largest file that is kept, or read.
+const LARGEST: usize = 1 << 20;
+
+/// What a filter depends on. The compiler's version is known here.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterKey<'a> {
+    /// The profile as it stands in config.json.
+    pub profile: &'a [u8],
+    /// The kernel's architecture, actions and flags, in bytes of the caller's choice.
+    pub support: &'a [u8],
+}
+
+impl FilterKey<'_> {
+    /// The file's name: a hash of everything, which need not be unique.
+    fn name(&self) -> String {
+        let key = hash(hash(hash(0, COMPILER.as_bytes()), self.support), self.profile);
+        format!("{DIRECTORY}/{key:016x}")
+    }
+
+    /// How the file begins: magic, compiler, lengths.
+    fn header(&self) -> [[u8; 8]; 4] {
+        let compiler = hash(0, COMPILER.as_bytes());
+        let (profile, support) = (self.profile.len() as u64, self.support.len() as u64);
+        [MAGIC, compiler.to_le_bytes(), profile.to_le_bytes(), support.to_le_bytes()]
+    }
+
+    /// The file of `program`.
+    fn write(&self, program: &Program) -> Vec<u8> {
+        let program = program.to_bytes();
+        let checksum = hash(0, &program).to_le_bytes();
+        [self.header().as_flattened(), self.profile, self.support, &checksum, &program].concat()
+    }
+
+    /// The program of a file, if it is one of this key and undamaged.
+    fn read(&self, bytes: &[u8]) -> Option<Program> {
+        let bytes = strip(bytes, self.header().as_flattened())?;
+        let bytes = strip(bytes, self.profile)?;
+        let bytes = strip(bytes, self.support)?;
+        let (checksum, program) = bytes.split_first_chunk()?;
+        if u64::from_le_bytes(*checksum) != hash(0, program) {
+            return None;
+        }
+        Program::from_bytes(program)
+    }
+}
+
+impl Cache {
+    /// The filter of `key`: from the cache (four system calls), else from `compile`, and then kept.
+    /// That it cannot be kept is no error.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub fn filter<E>(
+        &self,
+        key: &FilterKey<'_>,
+        compile: impl FnOnce() -> Result<Program, E>,
+    ) -> Result<Program, E> {
+        let name = key.name();
+        if let Some(program) = load(self.fd(), &name).and_then(|bytes| key.read(&bytes)) {
+            return Ok(program);
+        }
+        let program = compile()?;
+        let _ = self.keep(&name, &key.write(&program));
+        Ok(program)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+        if bytes.len() > LARGEST {
+            return Err(Errno::FBIG);
+        }
+        let directory = self.subdirectory(DIRECTORY)?;
+        store(self.fd(), directory.as_fd(), name, bytes)?;
+        trim(directory.as_fd(), BOUND)
+    }
+}
+
+/// Reads the file `name` in one go, if it is root's and of a sane size.
+fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(cache, name, flags, Mode::empty()).ok()?;
+    let stat = fstat(&file).ok()?;
+    let size = usize::try_from(stat.st_size).ok()?;
+    if !is_ours(&stat, FileType::RegularFile, Mode::RUSR | Mode::WUSR) || size > LARGEST {
+        return None;
+    }
+    // One more than the size: rustix wants room to read into, even for an empty file.
+    let mut bytes = Vec::with_capacity(size + 1);
+    read(&file, rustix::buffer::spare_capacity(&mut bytes)).ok()?;
+    (bytes.len() == size).then_some(bytes)
+}
+
+/// Writes a file that has no name until it is complete, so that there is never half of one, nor
+/// anything to clean up after a writer that was killed.
+fn store(
+    cache: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), Errno> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
+    // Whatever the umask left of it.
+    fchmod(&file, mode)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    let unnamed = proc_path(file.as_fd());
+    match linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW) {
+        Err(Errno::EXIST) => {}
+        result => return result,
+    }
+    // One that was of no use; if another process puts its own there now, that one is as good.
+    unlinkat(cache, name, AtFlags::empty())?;
+    linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW)
+}

@@ -1,0 +1,79 @@
+//! A fast hash for names and checksums, and comparing without memcmp(3).
+
+/// Odd constants with bits all over: the fractional parts of √2 and √3.
+const K0: u64 = 0x6a09_e667_f3bc_c909;
+const K1: u64 = 0xbb67_ae85_84ca_a73b;
+
+/// A 64-bit hash of `bytes`, going on from `seed`. Not cryptographic: whoever relies on equality
+/// compares. Takes 16 bytes a step, so that a profile of 18 KB costs 2 µs.
+pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    let mut last = [0; 16];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    let state = blocks.iter().fold(mix(seed ^ K0, K1), absorb);
+    mix(absorb(state, &last) ^ K0, bytes.len() as u64 ^ K1)
+}
+
+fn absorb(state: u64, block: &[u8; 16]) -> u64 {
+    let block = u128::from_le_bytes(*block);
+    mix(block as u64 ^ K0, (block >> 64) as u64 ^ state)
+}
+
+/// The product's two halves, folded.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// What follows `prefix` in `bytes`. The runtime's own memcmp goes by single bytes, which a profile is
+/// too long for.
+pub(crate) fn strip<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    let (head, tail) = bytes.split_at_checked(prefix.len())?;
+    let (ours, our_rest) = head.as_chunks::<16>();
+    let (theirs, their_rest) = prefix.as_chunks::<16>();
+    let word = |block: &[u8; 16]| u128::from_ne_bytes(*block);
+    let same = ours.iter().zip(theirs).all(|(a, b)| word(a) == word(b));
+    (same && our_rest == their_rest).then_some(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_and_the_length_count() {
+        let bytes: Vec<u8> = (0..100).map(|n| n as u8).collect();
+        for len in 0..bytes.len() {
+            let whole = hash(7, &bytes[..len]);
+            assert_ne!(whole, hash(7, &bytes[..len + 1]));
+            assert_ne!(whole, hash(8, &bytes[..len]));
+            for bit in 0..8 * len {
+                let mut other = bytes[..len].to_vec();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(whole, hash(7, &other), "bit {bit} of {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_at_the_end_count() {
+        assert_ne!(hash(0, &[0; 16]), hash(0, &[0; 32]));
+        assert_ne!(hash(0, &[]), hash(0, &[0]));
+    }
+
+    #[test]
+    fn a_prefix_is_compared_whole() {
+        let bytes: Vec<u8> = (0..50).collect();
+        for len in 0..=50 {
+            assert_eq!(strip(&bytes, &bytes[..len]), Some(&bytes[len..]));
+            for wrong in 0..len {
+                let mut prefix = bytes[..len].to_vec();
+                prefix[wrong] ^= 0x10;
+                assert_eq!(strip(&bytes, &prefix), None);
+            }
+        }
+        assert_eq!(strip(&bytes[..3], &bytes), None);
+    }
+}

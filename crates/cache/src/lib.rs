@@ -1,0 +1,30 @@
+//! What a host keeps between container starts, so that a start only opens it.
+//!
+//! One directory for the host, root's alone (`/run/dayfly-cache` by default):
+//!
+//! ```text
+//! seccomp/HASH      a compiled filter, with the profile it was compiled from
+//! mounts/           a private tmpfs of our own, made when first needed
+//! ```
+//!
+//! Nothing in here is ever needed: whatever is missing, foreign or damaged is made again, and whoever
+//! cannot have the cache starts without it. An [`Error`] tells why, for a log; it is no reason to fail
+//! a start.
+//!
+//! What is trusted: a directory that belongs to root with mode 0700, and therefore root. Checksums are
+//! for accidents, such as a full file system or a killed writer, not for attackers.
+//!
+//! Filters are good for every process that sees the directory.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod directory;
+mod entries;
+mod error;
+mod filter;
+mod hash;
+
+pub use directory::{Cache, DEFAULT_PATH};
+pub use error::Error;
+pub use filter::FilterKey;
