@@ -92,107 +92,6 @@ pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
     exit(2)
 }
 
-/// Memory routines the compiler calls by name. `rep movsb`/`stosb` are fast on every CPU of the last
-/// decade and need no CPUID to find out; aarch64 copies words.
-pub mod mem {
-    /// memcpy(3)
-    ///
-    /// # Safety
-    /// As memcpy(3).
-    #[inline(always)]
-    pub unsafe fn copy_forward(dst: *mut u8, src: *const u8, len: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller gives `len` valid bytes at both ends.
-        unsafe {
-            core::arch::asm!("rep movsb", inout("rcx") len => _, inout("rdi") dst => _,
-                inout("rsi") src => _, options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let mut i = 0;
-            while i < len {
-                // SAFETY: i < len; volatile keeps the compiler from calling memcpy here.
-                unsafe { dst.add(i).write_volatile(src.add(i).read_volatile()) };
-                i += 1;
-            }
-        }
-    }
-
-    /// memmove(3)
-    ///
-    /// # Safety
-    /// As memmove(3).
-    #[inline(always)]
-    pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        if (dst as usize).wrapping_sub(src as usize) >= len {
-            // SAFETY: dst is not inside [src, src+len): a forward copy is right.
-            unsafe { copy_forward(dst, src, len) };
-        } else {
-            let mut i = len;
-            while i > 0 {
-                i -= 1;
-                // SAFETY: i < len; volatile keeps the compiler from calling memmove here.
-                unsafe { dst.add(i).write_volatile(src.add(i).read_volatile()) };
-            }
-        }
-    }
-
-    /// memset(3)
-    ///
-    /// # Safety
-    /// As memset(3).
-    #[inline(always)]
-    pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller gives `len` valid bytes.
-        unsafe {
-            core::arch::asm!("rep stosb", inout("rcx") len => _, inout("rdi") dst => _,
-                in("al") byte, options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let mut i = 0;
-            while i < len {
-                // SAFETY: i < len; volatile keeps the compiler from calling memset here.
-                unsafe { dst.add(i).write_volatile(byte) };
-                i += 1;
-            }
-        }
-    }
-
-    /// memcmp(3)
-    ///
-    /// # Safety
-    /// As memcmp(3).
-    #[inline(always)]
-    pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
-        let mut i = 0;
-        while i < len {
-            // SAFETY: i < len.
-            let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
-            if x != y {
-                return i32::from(x) - i32::from(y);
-            }
-            i += 1;
-        }
-        0
-    }
-
-    /// strlen(3)
-    ///
-    /// # Safety
-    /// As strlen(3).
-    #[inline(always)]
-    pub unsafe fn length(s: *const u8) -> usize {
-        let mut i = 0;
-        // SAFETY: the caller gives a NUL-terminated string.
-        while unsafe { s.add(i).read_volatile() } != 0 {
-            i += 1;
-        }
-        i
-    }
-}
-
 /// Makes `$main: fn(sys::Args) -> i32` the program: entry point, allocator, panic handler and the
 /// memory routines that libc would bring. Use once, in a `#![no_std] #![no_main]` binary linked with
 /// `-nostartfiles -nostdlib -static -no-pie`.
@@ -227,35 +126,35 @@ macro_rules! entry {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn memcpy(d: *mut u8, s: *const u8, n: usize) -> *mut u8 {
             // SAFETY: memcpy's own contract.
-            unsafe { $crate::start::mem::copy_forward(d, s, n) };
+            unsafe { $crate::mem::copy_forward(d, s, n) };
             d
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn memmove(d: *mut u8, s: *const u8, n: usize) -> *mut u8 {
             // SAFETY: memmove's own contract.
-            unsafe { $crate::start::mem::copy(d, s, n) };
+            unsafe { $crate::mem::copy(d, s, n) };
             d
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn memset(d: *mut u8, c: i32, n: usize) -> *mut u8 {
             // SAFETY: memset's own contract.
-            unsafe { $crate::start::mem::set(d, c as u8, n) };
+            unsafe { $crate::mem::set(d, c as u8, n) };
             d
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
             // SAFETY: memcmp's own contract.
-            unsafe { $crate::start::mem::compare(a, b, n) }
+            unsafe { $crate::mem::compare(a, b, n) }
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
             // SAFETY: bcmp's own contract.
-            unsafe { $crate::start::mem::compare(a, b, n) }
+            unsafe { $crate::mem::compare(a, b, n) }
         }
         #[unsafe(no_mangle)]
         unsafe extern "C" fn strlen(s: *const u8) -> usize {
             // SAFETY: strlen's own contract.
-            unsafe { $crate::start::mem::length(s) }
+            unsafe { $crate::mem::length(s) }
         }
 
         // The prebuilt core and alloc refer to the unwinder; with panic=abort nothing calls it.
