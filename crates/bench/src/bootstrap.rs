@@ -1,0 +1,176 @@
+//! Intervals by the percentile bootstrap: rounds are drawn anew, with repetition, and the figure is
+//! computed from each draw; the middle 95 % of what comes out is the interval.
+//!
+//! The draws come from a generator with a fixed seed: the same samples give the same report.
+
+use crate::statistics::{median, quantile};
+use serde::Serialize;
+
+/// How often rounds are drawn.
+const DRAWS: usize = 2000;
+
+/// Fewer rounds than this say nothing about how they scatter.
+pub const FEWEST_ROUNDS: usize = 6;
+
+/// A figure with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The figure, from all samples.
+    pub value: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Whether the interval leaves out `neutral` (1 for a ratio, 0 for a difference): only then is
+    /// there a difference to speak of.
+    #[must_use]
+    pub fn differs_from(&self, neutral: f64) -> bool {
+        self.low > neutral || self.high < neutral
+    }
+}
+
+/// Whether the n-th samples of two rows were taken in the same round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// They were: a draw takes both or none.
+    Paired,
+    /// They have nothing to do with each other.
+    Independent,
+}
+
+/// The ratio of the medians, `these` ÷ `those`. `None` if there are too few samples, or if paired
+/// rows differ in length.
+#[must_use]
+pub fn ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
+    estimate(these, those, pairing, |a, b| a / b)
+}
+
+/// The difference of the medians, `these` − `those`. `None` as with [`ratio`].
+#[must_use]
+pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
+    estimate(these, those, pairing, |a, b| a - b)
+}
+
+fn estimate(
+    these: &[f64],
+    those: &[f64],
+    pairing: Pairing,
+    figure: impl Fn(f64, f64) -> f64,
+) -> Option<Estimate> {
+    let fewest = these.len().min(those.len());
+    if fewest < FEWEST_ROUNDS || (pairing == Pairing::Paired && these.len() != those.len()) {
+        return None;
+    }
+    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let (mut a, mut b) = (these.to_vec(), those.to_vec());
+    let value = figure(median(&mut a), median(&mut b));
+    let mut figures: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            match pairing {
+                Pairing::Paired => {
+                    for (a, b) in a.iter_mut().zip(&mut b) {
+                        let round = draw.below(fewest);
+                        (*a, *b) = (these[round], those[round]);
+                    }
+                }
+                Pairing::Independent => {
+                    a.fill_with(|| these[draw.below(these.len())]);
+                    b.fill_with(|| those[draw.below(those.len())]);
+                }
+            }
+            figure(median(&mut a), median(&mut b))
+        })
+        .collect();
+    figures.sort_unstable_by(f64::total_cmp);
+    Some(Estimate { value, low: quantile(&figures, 0.025), high: quantile(&figures, 0.975) })
+}
+
+/// A pseudo-random generator: splitmix64.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; the high half of a product has no bias worth speaking of.
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Pairing::{Independent, Paired};
+
+    /// Roughly normal around `mean`: the sum of twelve uniform numbers.
+    fn noise(draw: &mut Draw, mean: f64, spread: f64) -> f64 {
+        let sum: f64 = (0..12).map(|_| (draw.next() >> 11) as f64 / (1_u64 << 53) as f64).sum();
+        mean + spread * (sum - 6.0)
+    }
+
+    fn row(draw: &mut Draw, mean: f64, spread: f64, count: usize) -> Vec<f64> {
+        (0..count).map(|_| noise(draw, mean, spread)).collect()
+    }
+
+    #[test]
+    fn sees_a_difference_that_is_there() {
+        let mut draw = Draw(1);
+        let fast = row(&mut draw, 3.0, 0.2, 100);
+        let slow = row(&mut draw, 9.0, 0.5, 100);
+        let ratio = ratio(&fast, &slow, Paired).expect("enough rounds");
+        assert!(ratio.differs_from(1.0) && ratio.low < 1.0 / 3.0 && 1.0 / 3.0 < ratio.high);
+        assert!(ratio.high - ratio.low < 0.05, "{ratio:?}");
+    }
+
+    #[test]
+    fn refuses_a_difference_that_is_not() {
+        let samples = row(&mut Draw(2), 5.0, 1.0, 100);
+        for pairing in [Paired, Independent] {
+            let ratio = ratio(&samples, &samples, pairing).expect("enough rounds");
+            assert!(!ratio.differs_from(1.0), "{ratio:?}");
+            let difference = difference(&samples, &samples, pairing).expect("enough rounds");
+            assert!(!difference.differs_from(0.0), "{difference:?}");
+        }
+    }
+
+    #[test]
+    fn covers_the_truth_nineteen_times_in_twenty() {
+        let mut draw = Draw(3);
+        let trials = 150;
+        let covered = (0..trials)
+            .filter(|_| {
+                let (a, b) = (row(&mut draw, 2.0, 0.3, 60), row(&mut draw, 4.0, 0.6, 60));
+                let ratio = ratio(&a, &b, Paired).expect("enough rounds");
+                ratio.low <= 0.5 && 0.5 <= ratio.high
+            })
+            .count();
+        assert!((133..=150).contains(&covered), "{covered} of {trials}");
+    }
+
+    #[test]
+    fn what_disturbs_both_cancels_in_pairs() {
+        let mut draw = Draw(4);
+        let load = row(&mut draw, 10.0, 2.0, 80);
+        let ours: Vec<f64> = load.iter().map(|load| load + noise(&mut draw, 0.0, 0.05)).collect();
+        let theirs: Vec<f64> = load.iter().map(|load| load + 0.5).collect();
+        let paired = difference(&ours, &theirs, Paired).expect("enough rounds");
+        let independent = difference(&ours, &theirs, Independent).expect("enough rounds");
+        assert!(paired.high - paired.low < independent.high - independent.low);
+    }
+
+    #[test]
+    fn too_little_says_nothing() {
+        assert_eq!(ratio(&[1.0; 5], &[2.0; 5], Paired), None);
+        assert_eq!(ratio(&[1.0; 10], &[2.0; 9], Paired), None);
+        assert!(ratio(&[1.0; 10], &[2.0; 9], Independent).is_some());
+    }
+}

@@ -1,0 +1,200 @@
+//! One container of one runtime: the commands that are timed.
+
+use crate::process::{self, Failure, Sample};
+use crate::stand::{Entrant, Stand};
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A command of a runtime that went wrong.
+#[derive(Debug)]
+pub struct Fault {
+    /// The command: `run`, `create`, ….
+    pub step: &'static str,
+    /// What happened.
+    pub failure: Failure,
+    /// The last line that it wrote to stderr.
+    pub said: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.step, self.failure)?;
+        if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
+    }
+}
+
+/// A container, not there yet. When dropped it is removed, whatever its state, with its bundle.
+#[derive(Debug)]
+pub struct Container<'a> {
+    stand: &'a Stand,
+    entrant: &'a Entrant,
+    /// Its id.
+    pub id: String,
+    bundle: PathBuf,
+    /// Whether a runtime has been told to make it and not, successfully, to remove it.
+    made: Cell<bool>,
+    /// Its program, once created, until it has been waited for.
+    pid: Cell<Option<Pid>>,
+}
+
+impl<'a> Container<'a> {
+    pub(crate) fn new(stand: &'a Stand, entrant: &'a Entrant, id: String, bundle: PathBuf) -> Self {
+        Self { stand, entrant, id, bundle, made: Cell::new(false), pid: Cell::new(None) }
+    }
+
+    /// `run` in the foreground: until the container is gone. What its processes used is part of the
+    /// sample's usage, since the runtime waits for them.
+    ///
+    /// # Errors
+    /// The runtime's, or the program's exit status.
+    pub fn run(&self) -> Result<Sample, Fault> {
+        self.made.set(true);
+        let sample = self.call("run", &self.with_bundle("run"))?;
+        self.made.set(false);
+        Ok(sample)
+    }
+
+    /// `create`.
+    ///
+    /// # Errors
+    /// The runtime's, or no pid in the file that it was given.
+    pub fn create(&self) -> Result<Sample, Fault> {
+        self.made.set(true);
+        let file = self.bundle.join("pid");
+        let mut arguments = self.with_bundle("create");
+        arguments.splice(1..1, ["--pid-file".as_ref(), file.as_os_str()]);
+        let sample = self.call("create", &arguments)?;
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+        self.pid.set(pid);
+        match pid {
+            Some(_) => Ok(sample),
+            None => Err(self.fault("create", Failure::Left(format!("pid file: {text:?}")))),
+        }
+    }
+
+    /// `start`.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn start(&self) -> Result<Sample, Fault> {
+        self.call("start", &["start".as_ref(), self.id.as_ref()])
+    }
+
+    /// `kill` with the signal KILL.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn kill(&self) -> Result<Sample, Fault> {
+        self.call("kill", &["kill".as_ref(), self.id.as_ref(), "KILL".as_ref()])
+    }
+
+    /// `exec` of `program`, in the foreground.
+    ///
+    /// # Errors
+    /// The runtime's, or the program's exit status.
+    pub fn exec(&self, program: &str) -> Result<Sample, Fault> {
+        self.call("exec", &["exec".as_ref(), self.id.as_ref(), program.as_ref()])
+    }
+
+    /// Waits for the program's end, which this process is told of as the parent of orphans.
+    ///
+    /// # Errors
+    /// It does not end in time, or there is none.
+    pub fn exit(&self) -> Result<Sample, Fault> {
+        let start = Instant::now();
+        let pid = self.pid.get();
+        let pid = pid.ok_or_else(|| self.fault("exit", Failure::Left("no program".to_owned())))?;
+        let (_, usage) = process::wait(pid, self.stand.deadline)
+            .map_err(|failure| self.fault("exit", failure))?;
+        self.pid.set(None);
+        Ok(Sample { wall: start.elapsed(), usage })
+    }
+
+    /// `delete` of what has ended.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn delete(&self) -> Result<Sample, Fault> {
+        let sample = self.call("delete", &["delete".as_ref(), self.id.as_ref()])?;
+        self.made.set(false);
+        Ok(sample)
+    }
+
+    /// The program's pid, between [`Self::create`] and [`Self::exit`].
+    #[must_use]
+    pub fn pid(&self) -> Option<Pid> {
+        self.pid.get()
+    }
+
+    /// The runtime with `arguments`, its state directory before them; what it and the container
+    /// write to stdout is lost.
+    #[must_use]
+    pub fn command(&self, arguments: &[&OsStr]) -> Command {
+        let runtime = &self.entrant.runtime;
+        let mut command = Command::new(&runtime.path);
+        command
+            .arg("--root")
+            .arg(runtime.state_root(self.stand.state()))
+            .args(arguments)
+            .envs(self.entrant.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command
+    }
+
+    /// The arguments of `run` or `create`.
+    #[must_use]
+    pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
+        vec![step.as_ref(), "--bundle".as_ref(), self.bundle.as_os_str(), self.id.as_ref()]
+    }
+
+    fn call(&self, step: &'static str, arguments: &[&OsStr]) -> Result<Sample, Fault> {
+        let mut command = self.command(arguments);
+        match File::create(self.errors()) {
+            Ok(errors) => command.stderr(errors),
+            Err(error) => return Err(self.fault(step, Failure::Spawn(error))),
+        };
+        process::run(&mut command, self.stand.deadline).map_err(|failure| self.fault(step, failure))
+    }
+
+    fn errors(&self) -> PathBuf {
+        self.bundle.join("stderr")
+    }
+
+    fn fault(&self, step: &'static str, failure: Failure) -> Fault {
+        let text = fs::read(self.errors()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        Fault { step, failure, said: said.trim().to_owned() }
+    }
+
+    /// Removes the container by force.
+    fn remove(&self) {
+        let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
+        // Whether that works or not: what it leaves is removed next.
+        let _ = process::run(command.stderr(Stdio::null()), self.stand.deadline);
+        if let Some(pid) = self.pid.take() {
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = process::wait(pid, Duration::from_secs(1));
+        }
+        self.stand.clear(&self.id);
+    }
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        if self.made.get() {
+            self.remove();
+        }
+        if let Err(error) = fs::remove_dir_all(&self.bundle) {
+            eprintln!("dayfly-bench: {} stays: {error}", self.bundle.display());
+        }
+    }
+}

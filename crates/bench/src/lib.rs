@@ -1,0 +1,34 @@
+//! dayfly's benchmarks: any OCI runtimes, on this host, in interleaved rounds.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
+//! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
+//! | [`start`], … | the experiments, a module each |
+//! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
+//! | [`record`], [`report`] | the circumstances, and how results are written |
+//!
+//! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
+//! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
+
+pub mod bootstrap;
+pub mod cgroup;
+pub mod config;
+pub mod container;
+pub mod error;
+pub mod interrupt;
+pub mod options;
+pub mod process;
+pub mod profile;
+pub mod progress;
+pub mod record;
+pub mod report;
+pub mod rootfs;
+pub mod runtime;
+pub mod session;
+pub mod stand;
+pub mod start;
+pub mod statistics;
+pub mod view;
+
+pub use error::Error;

@@ -1,0 +1,160 @@
+//! The command line.
+
+use crate::config::Profile;
+use crate::start::Operation;
+use crate::view::View;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
+#[derive(Debug, Parser)]
+#[command(name = "dayfly bench", version, disable_help_subcommand = true)]
+pub struct Options {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The experiments.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Time the commands of a container's life, runtime by runtime
+    Start(Start),
+    /// Write a bundle that the experiments use
+    Bundle(Bundle),
+}
+
+/// What all experiments take.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// A runtime; repeatable, the first is the one that others are compared with [default: dayfly
+    /// and the crun, runc and youki found]
+    #[arg(long = "runtime", value_name = "[NAME=]PATH")]
+    pub runtimes: Vec<String>,
+    /// Take containers from this bundle instead of making one
+    #[arg(long, value_name = "DIR", conflicts_with = "profile")]
+    pub bundle: Option<PathBuf>,
+    /// The kind of container
+    #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
+    pub profile: Profile,
+    /// Leave the device rules out: crun before 1.9 can't load them without CAP_SYS_RESOURCE
+    #[arg(long)]
+    pub no_device_rules: bool,
+    /// Kill a command after this time, and leave its runtime out
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    pub deadline: Duration,
+    /// Measure in this view of the host's cgroups: v2 brings out that of a hybrid host, in a mount
+    /// namespace of the experiment's own [default: as the host is]
+    #[arg(long, value_enum)]
+    pub view: Option<View>,
+    /// Print JSON, every sample in it, instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write every sample as a line of CSV, - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// `start`.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Rounds that count
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub rounds: usize,
+    /// Rounds before those that count
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub warm_up: usize,
+    /// Wait this long before every start; a pause longer than the kernel's grace periods brings out
+    /// costs that back-to-back starts hide
+    #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
+    pub pause: Vec<Duration>,
+    /// What is timed
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "run,lifecycle,kill,exec"
+    )]
+    pub operation: Vec<Operation>,
+}
+
+/// `bundle`.
+#[derive(Debug, Args)]
+pub struct Bundle {
+    /// The directory to make
+    pub directory: PathBuf,
+    /// The kind of container; joined has its namespaces to itself until an experiment joins them
+    #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
+    pub profile: Profile,
+}
+
+/// Reads `10s`, `60ms`, `250us` or `0`.
+///
+/// # Errors
+/// Says what a time looks like.
+pub fn time(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    // The longer suffix first: every one of them ends in s.
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let seconds = units.into_iter().find_map(|(suffix, unit)| {
+        let number: f64 = text.strip_suffix(suffix)?.parse().ok()?;
+        Some(number * unit)
+    });
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a time is a number and us, ms or s, such as 60ms".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn reads_times() {
+        assert_eq!(time("60ms"), Ok(Duration::from_millis(60)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(time("0"), Ok(Duration::ZERO));
+        for bad in ["", "5", "ms", "-1s", "NaNs", "1e99s"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn start_has_its_defaults() {
+        let options = Options::try_parse_from(["bench", "start"]).expect("no arguments needed");
+        let Command::Start(start) = options.command else { panic!("not start") };
+        assert_eq!((start.rounds, start.warm_up), (100, 5));
+        assert_eq!(start.pause, [Duration::ZERO, Duration::from_millis(60)]);
+        assert_eq!(start.operation.len(), 4);
+        assert_eq!(start.common.profile, Profile::Seccomp);
+    }
+
+    #[test]
+    fn a_step_stands_for_its_operation() {
+        let line = ["bench", "start", "--operation", "run,create", "--view", "v2"];
+        let options = Options::try_parse_from(line).expect("good");
+        let Command::Start(start) = options.command else { panic!("not start") };
+        assert_eq!(start.operation, [Operation::Run, Operation::Lifecycle]);
+        assert_eq!(start.common.view, Some(View::V2));
+    }
+
+    #[test]
+    fn a_bundle_has_no_profile() {
+        let line = ["bench", "start", "--bundle", "/x", "--profile", "plain"];
+        assert!(Options::try_parse_from(line).is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! How far a long run is, in one line on stderr, if that is a terminal.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+/// The line. It is wiped when dropped.
+#[derive(Debug)]
+pub struct Progress {
+    shown: bool,
+    last: Option<Instant>,
+}
+
+impl Progress {
+    /// Nothing shown yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { shown: stderr().is_terminal(), last: None }
+    }
+
+    /// Says that `done` of `all` rounds of `what` are done; not more often than is worth reading.
+    pub fn tell(&mut self, what: &str, done: usize, all: usize) {
+        const SELDOM: Duration = Duration::from_millis(200);
+        if !self.shown || self.last.is_some_and(|last| last.elapsed() < SELDOM) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let _ = write!(stderr(), "\r\x1b[K{what}: {done} of {all}");
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.last.is_some() {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

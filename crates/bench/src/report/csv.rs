@@ -1,0 +1,44 @@
+//! Every sample as a line of CSV.
+
+use crate::start::Series;
+use std::fmt::Write;
+
+/// The samples of all series, with a heading.
+#[must_use]
+pub fn csv(series: &[Series]) -> String {
+    let mut text = String::from(
+        "step,pause_ms,runtime,round,wall_us,user_us,system_us,peak_kib,minor_faults,major_faults,\
+         voluntary_switches,involuntary_switches\n",
+    );
+    for of in series {
+        for (round, sample) in of.samples.iter().enumerate() {
+            let usage = sample.usage;
+            // Writing to a String can't fail.
+            let _ = writeln!(
+                text,
+                "{},{},{},{round},{:.1},{},{},{},{},{},{},{}",
+                of.step,
+                of.pause.as_secs_f64() * 1e3,
+                quoted(&of.runtime),
+                sample.wall.as_secs_f64() * 1e6,
+                usage.user.as_micros(),
+                usage.system.as_micros(),
+                usage.peak_kib,
+                usage.minor_faults,
+                usage.major_faults,
+                usage.voluntary_switches,
+                usage.involuntary_switches,
+            );
+        }
+    }
+    text
+}
+
+/// A name as a field (RFC 4180).
+pub(super) fn quoted(field: &str) -> String {
+    if field.contains(['"', ',', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}

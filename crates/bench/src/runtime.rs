@@ -1,0 +1,174 @@
+//! The runtimes that are compared.
+
+use crate::Error;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A runtime by path.
+#[derive(Debug, Clone, Serialize)]
+pub struct Runtime {
+    /// What reports call it.
+    pub name: String,
+    /// Its executable, absolute.
+    pub path: PathBuf,
+    /// The first line that `--version` prints.
+    pub version: String,
+    /// The SHA-256 of the executable, in hexadecimal.
+    pub sha256: String,
+}
+
+impl Runtime {
+    /// Reads `NAME=PATH`, or `PATH`, which is called after its last component. A path without a
+    /// slash is searched in $PATH.
+    ///
+    /// # Errors
+    /// There is no such executable.
+    pub fn from_argument(argument: &str) -> Result<Self, Error> {
+        let (name, path) = match argument.split_once('=') {
+            Some((name, path)) => (Some(name), path),
+            None => (None, argument),
+        };
+        let path = if path.contains('/') {
+            fs::canonicalize(path).map_err(Error::at("find runtime", Path::new(path)))?
+        } else {
+            in_path(path).ok_or_else(|| Error::Unfit(format!("no runtime {path} in $PATH")))?
+        };
+        let last = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = name.map_or_else(last, str::to_owned);
+        Self::at(name, path)
+    }
+
+    fn at(name: String, path: PathBuf) -> Result<Self, Error> {
+        let bytes = fs::read(&path).map_err(Error::at("read", &path))?;
+        let mut sha256 = String::new();
+        for byte in Sha256::digest(&bytes) {
+            let _ = write!(sha256, "{byte:02x}");
+        }
+        let version = version(&path);
+        Ok(Self { name, path, version, sha256 })
+    }
+
+    /// Its directory of state records below `parent`.
+    #[must_use]
+    pub fn state_root(&self, parent: &Path) -> PathBuf {
+        parent.join(&self.name)
+    }
+}
+
+/// All that `arguments` name; if they name none, this dayfly and the peers that are there: those of
+/// `peers/bin` beside the build that this program is from, then those of $PATH.
+///
+/// # Errors
+/// A runtime named is not there, or none is.
+pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
+    let mut runtimes = if arguments.is_empty() {
+        installed()?
+    } else {
+        arguments
+            .iter()
+            .map(|argument| Runtime::from_argument(argument))
+            .collect::<Result<_, _>>()?
+    };
+    tell_apart(&mut runtimes);
+    if runtimes.is_empty() {
+        return Err(Error::Unfit("no runtime found: name some by --runtime PATH".to_owned()));
+    }
+    Ok(runtimes)
+}
+
+/// This dayfly: the one beside this program, else that of $PATH.
+#[must_use]
+pub fn own() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let beside = own.with_file_name("dayfly");
+    // Installed, this program is in libexec/dayfly or beside it in bin.
+    let installed = own.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
+    [Some(beside), installed, in_path("dayfly")].into_iter().flatten().find(|path| path.is_file())
+}
+
+fn installed() -> Result<Vec<Runtime>, Error> {
+    const PEERS: [&str; 3] = ["crun", "runc", "youki"];
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    found.extend(own().map(|path| ("dayfly".to_owned(), path)));
+    let peers = std::env::current_exe().ok();
+    let peers = peers
+        .as_deref()
+        .and_then(|own| own.ancestors().nth(2))
+        .map(|target| target.join("peers/bin"));
+    for name in PEERS {
+        let newest = peers.as_ref().map(|peers| peers.join(name)).filter(|path| path.is_file());
+        found.extend(newest.or_else(|| in_path(name)).map(|path| (name.to_owned(), path)));
+    }
+    found.into_iter().map(|(name, path)| Runtime::at(name, path)).collect()
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// Gives namesakes their version or, where that does not do, a number.
+fn tell_apart(runtimes: &mut [Runtime]) {
+    let mut names = HashSet::new();
+    for runtime in runtimes {
+        if names.contains(&runtime.name) {
+            let number = runtime.version.split_whitespace().find(|word| word.contains('.'));
+            let base = format!("{}-{}", runtime.name, number.unwrap_or("2"));
+            let numbered = (2..).map(|number| format!("{base}-{number}"));
+            let mut candidates = std::iter::once(base.clone()).chain(numbered);
+            if let Some(name) = candidates.find(|name| !names.contains(name)) {
+                runtime.name = name;
+            }
+        }
+        names.insert(runtime.name.clone());
+    }
+}
+
+fn version(path: &Path) -> String {
+    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime(name: &str, version: &str) -> Runtime {
+        Runtime {
+            name: name.to_owned(),
+            path: PathBuf::new(),
+            version: version.to_owned(),
+            sha256: String::new(),
+        }
+    }
+
+    #[test]
+    fn namesakes_are_told_apart() {
+        let mut runtimes = [
+            runtime("crun", "crun version 1.28"),
+            runtime("crun", "crun version 1.8.1"),
+            runtime("crun", "crun version 1.8.1"),
+            runtime("runc", ""),
+        ];
+        tell_apart(&mut runtimes);
+        assert_eq!(
+            runtimes.each_ref().map(|runtime| runtime.name.as_str()),
+            ["crun", "crun-1.8.1", "crun-1.8.1-2", "runc"]
+        );
+    }
+
+    #[test]
+    fn a_name_may_be_given() {
+        let runtime = Runtime::from_argument("shell=/bin/sh").expect("sh");
+        assert_eq!(runtime.name, "shell");
+        assert_eq!(runtime.sha256.len(), 64);
+        assert_eq!(Runtime::from_argument("sh").expect("sh in PATH").name, "sh");
+        assert!(Runtime::from_argument("/no/such/runtime").is_err());
+    }
+}

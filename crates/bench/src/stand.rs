@@ -1,0 +1,193 @@
+//! The test stand: where containers are made, and that nothing stays behind.
+
+use crate::Error;
+use crate::cgroup::Parent;
+use crate::config::{self, Profile};
+use crate::container::Container;
+use crate::rootfs;
+use crate::runtime::Runtime;
+use rustix::fs::statfs;
+use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
+use serde_json::{Value, json};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// TMPFS_MAGIC of statfs(2).
+const TMPFS: i64 = 0x0102_1994;
+
+/// One of those that are compared.
+#[derive(Debug, Clone)]
+pub struct Entrant {
+    /// What reports call it.
+    pub name: String,
+    /// What is executed.
+    pub runtime: Runtime,
+    /// Further variables of the runtime's environment.
+    pub environment: Vec<(String, String)>,
+    /// Why it is out, if it is.
+    pub failure: Option<String>,
+}
+
+impl Entrant {
+    /// A runtime as it is.
+    #[must_use]
+    pub fn new(runtime: Runtime) -> Self {
+        Self { name: runtime.name.clone(), runtime, environment: Vec::new(), failure: None }
+    }
+}
+
+/// What containers are made from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A busybox and a configuration of the harness's own.
+    Profile(Profile),
+    /// The user's bundle.
+    Bundle(PathBuf),
+}
+
+/// The stand. It takes everything away when dropped.
+#[derive(Debug)]
+pub struct Stand {
+    /// Bundles and the root filesystem.
+    directory: PathBuf,
+    /// The runtimes' state directories, on a tmpfs.
+    state: PathBuf,
+    /// The parent of the containers' cgroups.
+    cgroup: Parent,
+    /// What every container's config.json is made from.
+    config: Value,
+    /// How long a command may take.
+    pub deadline: Duration,
+    serial: AtomicU32,
+}
+
+impl Stand {
+    /// Sets up directories, cgroup and configuration, and makes this process the parent of orphans
+    /// below it, as an engine's monitor is: so it can wait for the end of containers. What it makes
+    /// is named after this process and `suffix`.
+    ///
+    /// # Errors
+    /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
+    pub fn set_up(suffix: &str, source: &Source, deadline: Duration) -> Result<Self, Error> {
+        if !geteuid().is_root() {
+            return Err(Error::Unfit("benchmarks start containers: run them as root".to_owned()));
+        }
+        let name = format!("dayfly-bench-{}{suffix}", getpid());
+        let own = Some(getpid());
+        set_child_subreaper(own).map_err(Error::errno("become subreaper", Path::new("")))?;
+        let directory = std::env::temp_dir().join(&name);
+        let mut stand = Self {
+            state: tmpfs().join(&name),
+            cgroup: Parent::make(&name)?,
+            config: Value::Null,
+            deadline,
+            serial: AtomicU32::new(0),
+            directory,
+        };
+        // Root of a user namespace must get through to the root filesystem.
+        make_directory(&stand.directory, 0o711)?;
+        make_directory(&stand.state, 0o711)?;
+        stand.config = stand.read(source)?;
+        Ok(stand)
+    }
+
+    fn read(&self, source: &Source) -> Result<Value, Error> {
+        match source {
+            Source::Profile(profile) => {
+                let root = self.directory.join("rootfs");
+                rootfs::make(&root, profile.owner())?;
+                let mut config = config::podman(*profile)?;
+                config["root"]["path"] = json!(root);
+                Ok(config)
+            }
+            Source::Bundle(bundle) => read_bundle(bundle),
+        }
+    }
+
+    /// Leaves out the device rules, which older crun can't load where raising limits is not allowed.
+    pub fn drop_device_rules(&mut self) {
+        if let Some(resources) = self.config["linux"]["resources"].as_object_mut() {
+            resources.remove("devices");
+        }
+    }
+
+    /// Has every container from now on join the namespaces of the process `pid`.
+    pub fn join(&mut self, pid: i32) {
+        config::join(&mut self.config, pid);
+    }
+
+    /// The parent of the runtimes' state directories.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Writes the bundle of a container that `entrant` is going to make and that runs `program`, or
+    /// what the configuration says if that is empty. Nothing of it is timed.
+    ///
+    /// # Errors
+    /// Those of mkdir(2) and write(2).
+    pub fn container<'a>(
+        &'a self,
+        entrant: &'a Entrant,
+        program: &[&str],
+    ) -> Result<Container<'a>, Error> {
+        let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let bundle = self.directory.join(&id);
+        make_directory(&bundle, 0o711)?;
+        let mut config = self.config.clone();
+        config["linux"]["cgroupsPath"] = json!(format!("{}/{id}", self.cgroup.path));
+        if !program.is_empty() {
+            config["process"]["args"] = json!(program);
+        }
+        let file = bundle.join("config.json");
+        fs::write(&file, config.to_string()).map_err(Error::at("write", &file))?;
+        Ok(Container::new(self, entrant, id, bundle))
+    }
+
+    /// Kills what is left of the container `id` and removes its cgroup.
+    pub(crate) fn clear(&self, id: &str) {
+        self.cgroup.clear(id);
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        for directory in [&self.directory, &self.state] {
+            if let Err(error) = fs::remove_dir_all(directory)
+                && directory.exists()
+            {
+                eprintln!("dayfly-bench: {} stays: {error}", directory.display());
+            }
+        }
+        // Orphans that were killed.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+    }
+}
+
+fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
+    DirBuilder::new().mode(mode).create(path).map_err(Error::at("make", path))
+}
+
+/// Where a host keeps what lives until reboot, if that is in memory; else any tmpfs.
+fn tmpfs() -> PathBuf {
+    let in_memory = |path: &&str| statfs(*path).is_ok_and(|stat| stat.f_type == TMPFS);
+    ["/run", "/dev/shm"].into_iter().find(in_memory).unwrap_or("/run").into()
+}
+
+/// The user's configuration, fit to be used from another directory and without a terminal.
+fn read_bundle(bundle: &Path) -> Result<Value, Error> {
+    let file = bundle.join("config.json");
+    let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
+    let mut config: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::Unfit(format!("{}: {error}", file.display())))?;
+    let root = config["root"]["path"].as_str().unwrap_or("rootfs");
+    let root = bundle.join(root);
+    let root = fs::canonicalize(&root).map_err(Error::at("find root filesystem", &root))?;
+    config["root"]["path"] = json!(root);
+    config["process"]["terminal"] = json!(false);
+    Ok(config)
+}

@@ -1,0 +1,108 @@
+//! What a row of samples says.
+
+use serde::Serialize;
+
+/// The figures of one row of samples, in the samples' unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Summary {
+    /// How many samples there are.
+    pub count: usize,
+    /// The smallest.
+    pub min: f64,
+    /// The middle.
+    pub median: f64,
+    /// Nine of ten are below.
+    pub p90: f64,
+    /// 99 of 100 are below.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation of the population that the samples are from (n − 1).
+    pub deviation: f64,
+}
+
+impl Summary {
+    /// Sums up `samples`; `None` if there are none.
+    #[must_use]
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let count = sorted.len();
+        let mean = sorted.iter().sum::<f64>() / count as f64;
+        let squares = sorted.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>();
+        Some(Self {
+            count,
+            min,
+            median: quantile(&sorted, 0.5),
+            p90: quantile(&sorted, 0.9),
+            p99: quantile(&sorted, 0.99),
+            max,
+            mean,
+            deviation: (squares / (count.max(2) - 1) as f64).sqrt(),
+        })
+    }
+}
+
+/// The median of `samples`, which get reordered; NaN of nothing.
+#[must_use]
+pub fn median(samples: &mut [f64]) -> f64 {
+    let middle = samples.len() / 2;
+    if samples.is_empty() {
+        return f64::NAN;
+    }
+    let even = samples.len().is_multiple_of(2);
+    let (below, &mut upper, _) = samples.select_nth_unstable_by(middle, f64::total_cmp);
+    if !even {
+        return upper;
+    }
+    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    f64::midpoint(lower, upper)
+}
+
+/// The `q` quantile of sorted samples, between neighbours by linear interpolation (type 7 of
+/// Hyndman and Fan). NaN of nothing.
+#[must_use]
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = q.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;
+    let below = place.floor();
+    match (sorted.get(below as usize), sorted.get(place.ceil() as usize)) {
+        (Some(low), Some(high)) => low + (high - low) * (place - below),
+        _ => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_up_known_samples() {
+        let samples: Vec<f64> = (1..=101).rev().map(f64::from).collect();
+        let summary = Summary::of(&samples).expect("samples");
+        assert_eq!((summary.min, summary.median, summary.max), (1.0, 51.0, 101.0));
+        assert_eq!((summary.p90, summary.p99), (91.0, 100.0));
+        assert_eq!((summary.count, summary.mean), (101, 51.0));
+        // The variance of 1..=n is n(n + 1) / 12.
+        assert!((summary.deviation - (101.0_f64 * 102.0 / 12.0).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_sample_is_its_own_summary() {
+        let summary = Summary::of(&[4.0]).expect("a sample");
+        assert_eq!((summary.median, summary.p99, summary.deviation), (4.0, 4.0, 0.0));
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn medians_agree() {
+        for samples in [vec![3.0, 1.0, 2.0], vec![4.0, 1.0, 3.0, 2.0], vec![7.0]] {
+            let mut reordered = samples.clone();
+            let summary = Summary::of(&samples).expect("samples");
+            assert_eq!(median(&mut reordered), summary.median);
+        }
+        assert!(median(&mut []).is_nan());
+    }
+}

@@ -1,0 +1,79 @@
+//! What /sys/fs/cgroup shows, and the pure-v2 view of a hybrid host.
+
+use crate::Error;
+use clap::ValueEnum;
+use rustix::mount::{MountPropagationFlags, mount_bind_recursive, mount_change};
+use serde::Serialize;
+use std::path::Path;
+use sys::clone::CloneFlags;
+
+const TOP: &str = "/sys/fs/cgroup";
+
+/// The cgroup layouts that a runtime meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// cgroup2 alone.
+    V2,
+    /// v1 controllers, and cgroup2 in `unified/`.
+    Hybrid,
+    /// v1 controllers alone.
+    V1,
+}
+
+impl View {
+    /// The one of this process's mount namespace.
+    #[must_use]
+    pub fn current() -> Self {
+        let top = Path::new(TOP);
+        if top.join("cgroup.controllers").exists() {
+            Self::V2
+        } else if top.join("unified/cgroup.controllers").exists() {
+            Self::Hybrid
+        } else {
+            Self::V1
+        }
+    }
+
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V2 => "v2",
+            Self::Hybrid => "hybrid",
+            Self::V1 => "v1",
+        }
+    }
+
+    /// Makes this the view of the process, which has one thread, in a mount namespace of its own:
+    /// the host's mounts stay as they are. Only cgroup2 of a hybrid host can be brought out.
+    ///
+    /// # Errors
+    /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
+    pub fn enter(self) -> Result<(), Error> {
+        match (Self::current(), self) {
+            (here, wanted) if here == wanted => Ok(()),
+            (Self::Hybrid, Self::V2) => {
+                own_mounts()?;
+                let unified = Path::new(TOP).join("unified");
+                mount_bind_recursive(&unified, TOP).map_err(Error::errno("bind", &unified))
+            }
+            (here, wanted) => Err(Error::Unfit(format!(
+                "the cgroups here are {}: the {} view can't be made from them",
+                here.name(),
+                wanted.name()
+            ))),
+        }
+    }
+}
+
+/// Gives the process, which has one thread, a mount namespace of its own from which nothing spreads.
+///
+/// # Errors
+/// Those of unshare(2) and mount(2): EPERM without CAP_SYS_ADMIN.
+pub fn own_mounts() -> Result<(), Error> {
+    let root = Path::new("/");
+    sys::ns::unshare(CloneFlags::NEWNS).map_err(Error::errno("unshare mounts of", root))?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change(root, private).map_err(Error::errno("make private", root))
+}
