@@ -29,6 +29,11 @@ impl Cache {
             Err(Errno::NOENT) => make(path)?,
             result => result.context("open", path)?,
         };
+        Self::verify(directory, path)
+    }
+
+    /// The cache in `directory`, if that is root's alone.
+    pub(crate) fn verify(directory: OwnedFd, path: &str) -> Result<Self, Error> {
         let stat = fstat(&directory).context("stat", path)?;
         if !is_ours(&stat, FileType::Directory, Mode::RWXU) {
             return Err(Error::Foreign(String::from(path)));
@@ -61,7 +66,8 @@ pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
+/// Opens a directory, not through a link.
+pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty())
 }

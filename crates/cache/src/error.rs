@@ -12,6 +12,8 @@ pub enum Error {
     NotRoot,
     /// The directory at this path is not root's alone.
     Foreign(String),
+    /// Another process is making it just now.
+    Busy,
 }
 
 impl From<sys::Error> for Error {
@@ -28,6 +30,7 @@ impl fmt::Display for Error {
             Self::Foreign(path) => {
                 write!(f, "cache {path} is not used: it must belong to root with mode 0700")
             }
+            Self::Busy => f.write_str("another process is just making it"),
         }
     }
 }

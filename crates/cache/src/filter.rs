@@ -19,7 +19,7 @@ use crate::directory::{is_ours, proc_path};
 use crate::entries::{Bound, trim};
 use crate::hash::{hash, strip};
 
-const DIRECTORY: &str = "seccomp";
+pub(crate) const DIRECTORY: &str = "seccomp";
 /// The first eight bytes of a file; the last one is the version of the layout.
 const MAGIC: [u8; 8] = *b"dayfscf\x01";
 /// A number that changes with the compiler: see build.rs.

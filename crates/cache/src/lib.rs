@@ -5,6 +5,7 @@
 //! ```text
 //! seccomp/HASH      a compiled filter, with the profile it was compiled from
 //! mounts/           a private tmpfs of our own, made when first needed
+//! mounts/template   the template mount namespace
 //! ```
 //!
 //! Nothing in here is ever needed: whatever is missing, foreign or damaged is made again, and whoever
@@ -14,16 +15,20 @@
 //! What is trusted: a directory that belongs to root with mode 0700, and therefore root. Checksums are
 //! for accidents, such as a full file system or a killed writer, not for attackers.
 //!
-//! Filters are good for every process that sees the directory.
+//! Filters are good for every process that sees the directory. The template is a mount, and seen in the
+//! mount namespace it was made in; any other makes its own.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
+mod clear;
 mod directory;
 mod entries;
 mod error;
 mod filter;
 mod hash;
+mod mounts;
+mod template;
 
 pub use directory::{Cache, DEFAULT_PATH};
 pub use error::Error;

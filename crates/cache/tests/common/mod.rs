@@ -1,8 +1,11 @@
-//! Caches of a test's own.
+//! Caches of a test's own, and mount namespaces to make them in.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::env;
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use dayfly_cache::Cache;
@@ -16,13 +19,12 @@ impl Scratch {
     /// `None`, with a word, where the caller is not root.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped, needs root");
+        if !is_root() {
             return None;
         }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("dayfly-cache-test-{}-{count}", std::process::id());
-        Some(Self { path: std::env::temp_dir().join(name) })
+        Some(Self { path: env::temp_dir().join(name) })
     }
 
     pub fn path(&self) -> &str {
@@ -42,6 +44,60 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // With what is mounted there, if it is a cache.
+        let _ = Cache::clear(self.path());
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped, needs root");
+    }
+    is_root
+}
+
+const INSIDE: &str = "DAYFLY_TEST_NAMESPACE";
+
+/// Runs `test`, which is the body of the test called `name`, in a mount namespace of its own: in a
+/// child process that repeats just that test there.
+pub fn in_namespace(name: &str, test: impl FnOnce()) {
+    if env::var_os(INSIDE).is_some() {
+        return test();
+    }
+    if !is_root() {
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(["-m", "--propagation", "private", "--"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", name])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{name} failed in its namespace: {out}{err}");
+}
+
+const WORKER: &str = "DAYFLY_TEST_CACHE";
+
+/// The path to work on, if this process is a [`worker`]. Waits for the end of its standard input.
+pub fn work() -> Option<String> {
+    let path = env::var(WORKER).ok()?;
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    Some(path)
+}
+
+/// A process that runs the test `name` with the path of a cache, for [`work`].
+pub fn worker(name: &str, cache: &Scratch) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", name]).env(WORKER, cache.path());
+    command
+}
+
+/// The lines of this process's mount table.
+pub fn mounts() -> Vec<String> {
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    table.lines().map(String::from).collect()
 }

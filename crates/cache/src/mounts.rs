@@ -1,0 +1,73 @@
+//! A tmpfs of our own, for what only lives on a mount.
+//!
+//! It is private: a mount namespace cannot be bound where propagation would carry it into others, and
+//! what we mount is nobody else's business. A mount namespace made later has a copy of it, without the
+//! template; one made before does not have it, and gets its own when it is first asked for.
+
+use core::ops::Deref;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FlockOperation, StatxAttributes, StatxFlags, flock, statx};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+use sys::Context;
+use sys::mount::{MountAttr, mount_setattr, propagation};
+
+use crate::directory::proc_path;
+use crate::{Cache, Error};
+
+pub(crate) const DIRECTORY: &str = "mounts";
+
+/// The right to change mounts of the cache. Whoever made a child in the meantime shares the lock with
+/// it, so it is given back, not only closed.
+pub(crate) struct Lock<'a>(&'a Cache);
+
+impl Deref for Lock<'_> {
+    type Target = Cache;
+
+    fn deref(&self) -> &Cache {
+        self.0
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        let _ = flock(self.0.fd(), FlockOperation::Unlock);
+    }
+}
+
+impl Cache {
+    /// Takes the lock, or does without: a start does not wait for another one's mounts.
+    pub(crate) fn try_lock(&self) -> Result<Lock<'_>, Error> {
+        match flock(self.fd(), FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(Error::Busy),
+            result => Ok(result.map(|()| Lock(self)).context("flock", "cache")?),
+        }
+    }
+}
+
+impl Lock<'_> {
+    /// The root of our tmpfs, which is mounted if it is not there.
+    pub(crate) fn mounts(&self) -> Result<OwnedFd, sys::Error> {
+        let open = || self.subdirectory(DIRECTORY).context("open", DIRECTORY);
+        let mut directory = open()?;
+        if !is_mounted(&directory)? {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            let target = proc_path(directory.as_fd());
+            mount("dayfly", &target, "tmpfs", flags, c"mode=0700,size=1m,nr_inodes=64")
+                .context("mount", format_args!("tmpfs on {DIRECTORY}"))?;
+            directory = open()?;
+        }
+        // New ones, and copies of another namespace's, may propagate as what they are mounted on does.
+        let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
+        mount_setattr(directory.as_fd(), false, &private).context("mount_setattr", DIRECTORY)?;
+        Ok(directory)
+    }
+}
+
+/// Whether something is mounted here (Linux 5.8).
+pub(crate) fn is_mounted(directory: &OwnedFd) -> Result<bool, sys::Error> {
+    let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
+        .context("statx", DIRECTORY)?;
+    Ok(statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}

@@ -1,0 +1,259 @@
+//! The template mount namespace is made once, whole, and empty.
+
+mod common;
+
+use std::ffi::CStr;
+use std::fs;
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, in_namespace, mounts, work, worker};
+use dayfly_cache::{Cache, Error};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat};
+use rustix::io::Errno;
+use sys::clone::CloneFlags;
+
+/// Which namespace this is.
+fn inode(namespace: &OwnedFd) -> u64 {
+    fstat(namespace).unwrap().st_ino
+}
+
+/// What `path` is in the template, opened there; from /proc/self if it is relative.
+fn inside(template: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    sys::errand::fetch(|| {
+        let this_process = openat(CWD, c"/proc/self", OFlags::PATH, Mode::empty())?;
+        sys::ns::join(template.as_fd(), CloneFlags::NEWNS)?;
+        openat(this_process, path, flags, Mode::RWXU)
+    })
+}
+
+/// The mount table of the template.
+fn mounts_inside(template: &OwnedFd) -> String {
+    let file = inside(template, c"mountinfo", OFlags::RDONLY).unwrap();
+    String::from_utf8(sys::fs::read_all(file).unwrap()).unwrap()
+}
+
+/// Asks until nobody else is at it.
+fn persist(cache: &Cache) -> OwnedFd {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match cache.template() {
+            Err(Error::Busy) if Instant::now() < deadline => sleep(Duration::from_millis(1)),
+            result => return result.unwrap(),
+        }
+    }
+}
+
+/// Not a test: asks for the template in a process of its own, and prints what it got.
+#[test]
+fn asks_for_template() {
+    let Some(path) = work() else { return };
+    let answer = match Cache::open(&path).unwrap().template() {
+        Ok(template) => inode(&template).to_string(),
+        Err(error) => error.to_string(),
+    };
+    println!("<{answer}>");
+}
+
+fn answer(output: &[u8]) -> String {
+    let output = String::from_utf8_lossy(output);
+    let (_, rest) = output.split_once('<').unwrap();
+    rest.split_once('>').unwrap().0.into()
+}
+
+#[test]
+fn nothing_of_the_host_is_in_it() {
+    in_namespace("nothing_of_the_host_is_in_it", || {
+        let scratch = Scratch::new().unwrap();
+        let template = scratch.open().template().unwrap();
+
+        let mountinfo = mounts_inside(&template);
+        assert_eq!(mountinfo.lines().count(), 1, "{mountinfo}");
+        assert!(mountinfo.contains(" / / ro,nosuid,nodev,noexec"), "{mountinfo}");
+        assert!(mountinfo.contains(" tmpfs dayfly ro,"), "{mountinfo}");
+
+        let root = inside(&template, c"/", OFlags::RDONLY).unwrap();
+        let up = inside(&template, c"/../..", OFlags::RDONLY).unwrap();
+        assert_eq!(fstat(&root).unwrap().st_mode & 0o7777, 0o555);
+        assert_eq!(fstat(&up).unwrap().st_ino, fstat(&root).unwrap().st_ino);
+        let mut buffer = [MaybeUninit::uninit(); 512];
+        let mut entries = RawDir::new(&root, &mut buffer);
+        assert_eq!(entries.next().unwrap().unwrap().file_name(), c".");
+        assert_eq!(entries.next().unwrap().unwrap().file_name(), c"..");
+        assert!(entries.next().is_none());
+        let new = inside(&template, c"/new", OFlags::CREATE | OFlags::WRONLY);
+        assert_eq!(new.unwrap_err(), Errno::ROFS);
+    });
+}
+
+#[test]
+fn it_is_made_once() {
+    in_namespace("it_is_made_once", || {
+        let scratch = Scratch::new().unwrap();
+        let before = mounts().len();
+        let first = scratch.open().template().unwrap();
+        // The tmpfs and the template's name in it.
+        assert_eq!(mounts().len(), before + 2);
+        assert_eq!(inode(&first), inode(&scratch.open().template().unwrap()));
+        assert_eq!(mounts().len(), before + 2);
+    });
+}
+
+#[test]
+fn what_is_not_a_mount_namespace_is_not_used() {
+    in_namespace("what_is_not_a_mount_namespace_is_not_used", || {
+        let scratch = Scratch::new().unwrap();
+        let cache = scratch.open();
+        cache.template().unwrap();
+        let name = scratch.path.join("mounts/template");
+        rustix::mount::mount_bind("/proc/self/ns/net", name.to_str().unwrap()).unwrap();
+        let template = cache.template().unwrap();
+        assert_eq!(sys::nsfs::kind(template.as_fd()), Ok(CloneFlags::NEWNS));
+    });
+}
+
+#[test]
+fn a_later_namespace_makes_its_own() {
+    in_namespace("a_later_namespace_makes_its_own", || {
+        let scratch = Scratch::new().unwrap();
+        let ours = scratch.open().template().unwrap();
+        let output = Command::new("unshare")
+            .args(["-m", "--"])
+            .arg(std::env::current_exe().unwrap())
+            .args(worker("asks_for_template", &scratch).get_args())
+            .env("DAYFLY_TEST_CACHE", scratch.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let theirs: u64 = answer(&output.stdout).parse().unwrap();
+        assert_ne!(theirs, inode(&ours));
+        assert_eq!(inode(&ours), inode(&scratch.open().template().unwrap()));
+    });
+}
+
+#[test]
+fn nothing_of_it_propagates() {
+    in_namespace("nothing_of_it_propagates", || {
+        let status = Command::new("mount").args(["--make-rshared", "/"]).status().unwrap();
+        assert!(status.success());
+        let scratch = Scratch::new().unwrap();
+        scratch.open().template().unwrap();
+        let ours: Vec<_> = mounts().into_iter().filter(|m| m.contains(scratch.path())).collect();
+        assert_eq!(ours.len(), 2);
+        assert!(!ours.iter().any(|mount| mount.contains(" shared:")), "{ours:?}");
+    });
+}
+
+#[test]
+fn it_is_made_on_whatever_cpu() {
+    in_namespace("it_is_made_on_whatever_cpu", || {
+        let scratch = Scratch::new().unwrap();
+        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(4);
+        let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
+        // A namespace made on one CPU, and asked in from another.
+        for (made, asked) in cpus.iter().flat_map(|a| cpus.iter().map(move |b| (a, b))) {
+            for _ in 0..5 {
+                let asker = worker("asks_for_template", &scratch);
+                let output = Command::new("taskset")
+                    .args(["-c", made, "unshare", "-m", "taskset", "-c", asked])
+                    .arg(asker.get_program())
+                    .args(asker.get_args())
+                    .env("DAYFLY_TEST_CACHE", scratch.path())
+                    .stdin(Stdio::null())
+                    .output()
+                    .unwrap();
+                let answer = answer(&output.stdout);
+                assert!(answer.parse::<u64>().is_ok(), "{made} {asked}: {answer}");
+            }
+        }
+    });
+}
+
+#[test]
+fn many_at_once_get_one_or_none() {
+    in_namespace("many_at_once_get_one_or_none", || {
+        for _ in 0..5 {
+            let scratch = Scratch::new().unwrap();
+            let before = mounts().len();
+            let (start, mut hold) = std::io::pipe().unwrap();
+            let asker = || {
+                let mut asker = worker("asks_for_template", &scratch);
+                asker.stdin(start.try_clone().unwrap()).stdout(Stdio::piped()).spawn().unwrap()
+            };
+            let askers: Vec<_> = (0..50).map(|_| asker()).collect();
+            hold.write_all(b"go").unwrap();
+            drop(hold);
+            let answers = askers.into_iter().map(|asker| {
+                let output = asker.wait_with_output().unwrap();
+                assert!(output.status.success());
+                answer(&output.stdout)
+            });
+            let mut answers: Vec<_> = answers.collect();
+            answers.sort_unstable();
+            answers.dedup();
+            let template = inode(&scratch.open().template().unwrap()).to_string();
+            answers.retain(|answer| *answer != Error::Busy.to_string());
+            assert_eq!(answers, [template]);
+            assert_eq!(mounts().len(), before + 2);
+        }
+    });
+}
+
+#[test]
+fn a_killed_maker_leaves_nothing_half_made() {
+    in_namespace("a_killed_maker_leaves_nothing_half_made", || {
+        let scratch = Scratch::new().unwrap();
+        let before = mounts();
+        let mut made = 0;
+        for round in 0..80 {
+            let (start, hold) = std::io::pipe().unwrap();
+            let mut asker = worker("asks_for_template", &scratch);
+            let mut asker = asker.stdin(start).stdout(Stdio::null()).spawn().unwrap();
+            // It is up and waiting by then, and takes about two milliseconds from there.
+            sleep(Duration::from_millis(20));
+            drop(hold);
+            let until = Instant::now() + Duration::from_micros(round * 40);
+            while Instant::now() < until {}
+            asker.kill().unwrap();
+            asker.wait().unwrap();
+            made += usize::from(mounts().len() > before.len());
+            let template = persist(&scratch.open());
+            assert_eq!(mounts().len(), before.len() + 2);
+            assert_eq!(mounts_inside(&template).lines().count(), 1);
+            Cache::clear(scratch.path()).unwrap();
+            assert_eq!(mounts(), before);
+        }
+        eprintln!("{made} of 80 makers had mounted something when they were killed");
+    });
+}
+
+#[test]
+fn clear_leaves_nothing() {
+    in_namespace("clear_leaves_nothing", || {
+        let scratch = Scratch::new().unwrap();
+        let before = mounts();
+        assert_eq!(Cache::clear(scratch.path()), Ok(()));
+        let cache = scratch.open();
+        let template = cache.template().unwrap();
+        Cache::clear(scratch.path()).unwrap();
+        assert_eq!(mounts(), before);
+        assert!(!scratch.path.exists());
+        // A start that was under way goes on; it cannot bring anything back.
+        inside(&template, c"/", OFlags::RDONLY).unwrap();
+        assert!(
+            matches!(cache.template(), Err(Error::System(error)) if error.errno == Errno::NOENT)
+        );
+        assert_eq!(mounts(), before);
+        scratch.open().template().unwrap();
+        fs::write(scratch.path.join("unknown"), "").unwrap();
+        assert!(Cache::clear(scratch.path()).is_err());
+        fs::remove_file(scratch.path.join("unknown")).unwrap();
+        Cache::clear(scratch.path()).unwrap();
+        assert_eq!(mounts(), before);
+    });
+}
