@@ -35,6 +35,8 @@ pub struct Container {
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
+    /// The seccomp program's bytes; empty without one.
+    pub(crate) filter: Vec<u8>,
 }
 
 impl Container {

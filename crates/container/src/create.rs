@@ -19,9 +19,10 @@ use sys::clone::{Child, CloneFlags};
 use trace::Recorder;
 
 use crate::console::{Console, Terminal};
+use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::record::{self, Header, Record};
-use crate::store::{self, FILTER, START, TryClone, path_in};
+use crate::store::{self, START, TryClone, path_in};
 use crate::{Container, Error, Store, foreground, hooks, pid_file, time, tracing};
 
 /// Who manages cgroups.
@@ -88,7 +89,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let request = request(options, &bundle, &spec, true, console.source())?;
-    let made = make(store, options, &bundle, &spec, &request, console)?;
+    let made = make(store, options, &bundle, &spec, request, console)?;
     tracing::write(options.trace, made.recorder.as_ref(), made.plan)
 }
 
@@ -109,7 +110,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         false => Some(foreground::Signals::block(!options.no_subreaper)?),
     };
     let request = request(create, &bundle, &spec, false, console.source())?;
-    let made = make(store, create, &bundle, &spec, &request, console)?;
+    let made = make(store, create, &bundle, &spec, request, console)?;
     let started = hooks::after_start(&made.container);
     let status = match (signals, started) {
         (_, Err(error)) => Err(error),
@@ -221,6 +222,7 @@ fn request<'a>(
         console,
         extra_env,
         cgroup,
+        filter: None,
         template: false,
         kernel: Kernel { techniques, ..Kernel::probe() },
     })
@@ -240,21 +242,27 @@ fn make(
     options: &CreateOptions<'_>,
     bundle: &Bundle,
     spec: &Spec<'_>,
-    request: &Request<'_>,
+    mut request: Request<'_>,
     console: Console<'_>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
+    let cache = HostCache::open(request.kernel.techniques);
+    if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
+        request.filter = Some(cache.filter(profile.get(), &request.kernel)?);
+    }
+    let template = cache.template();
+    request.template = template.is_some();
+    let request = &request;
     // Kept for good: an init in our memory reads it until its exec.
     let plan: &'static Plan = Box::leak(Box::new(plan::compile(spec, request)?));
+    let given = Given { console: console.into_sender(), template, ..Given::default() };
     let directory = store.claim(options.id)?;
-    let result = launch_claimed(options, bundle, spec, request, plan, &directory, console);
+    let result = launch_claimed(options, bundle, spec, request, plan, &directory, given);
     match result {
-        Ok((record, child, recorder)) => {
-            let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
-            let header = Header { process: Some((child.pid, identity)) };
+        Ok(Launched { header, record, child, recorder }) => {
             store::unlock(directory.as_fd()).context("flock", options.id)?;
             let root = store.root_fd().try_clone_fd()?;
-            let container = Container { root, directory, header, record };
+            let container = Container { root, directory, header, record, filter: Vec::new() };
             Ok(Made { container, child, plan, recorder })
         }
         Err(error) => {
@@ -281,6 +289,14 @@ pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
     Ok(())
 }
 
+/// What a launch leaves in memory.
+struct Launched {
+    header: Header,
+    record: Record,
+    child: Child,
+    recorder: Option<Recorder>,
+}
+
 fn launch_claimed(
     options: &CreateOptions<'_>,
     bundle: &Bundle,
@@ -288,14 +304,10 @@ fn launch_claimed(
     request: &Request<'_>,
     plan: &'static Plan,
     directory: &OwnedFd,
-    console: Console<'_>,
-) -> Result<(Record, Child, Option<Recorder>), Error> {
+    mut given: Given,
+) -> Result<Launched, Error> {
     let record = describe(bundle, spec, request, plan);
-    if let Some(filter) = &plan.filter {
-        write_filter(directory, filter)?;
-    }
-    record::write(directory.as_fd(), &record)?;
-    let mut given = Given { console: console.into_sender(), ..Given::default() };
+    let mut draft = record::write(directory.as_fd(), &record, plan.filter.as_ref())?;
     if request.wait_for_start {
         given.start = Some(listen_for_start(directory)?);
     }
@@ -304,13 +316,15 @@ fn launch_claimed(
         None => None,
     };
     let bundle = CString::new(bundle.path.as_str()).unwrap_or_default();
+    let mut header = None;
     let mut on_birth = |child: &Child| {
         let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
-        record::write_process(directory.as_fd(), child.pid, identity)?;
+        header = Some(draft.complete(child.pid, identity)?);
         announce(child, options.pid_file, options.pidfd_socket)
     };
     let child = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
-    Ok((record, child, recorder))
+    let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
+    Ok(Launched { header, record, child, recorder })
 }
 
 /// Tells the caller of the new process in the ways it asked for.
@@ -368,15 +382,6 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         poststart: hooks::to_json(&spec.hooks.poststart),
         poststop: hooks::to_json(&spec.hooks.poststop),
         keyring: !request.no_new_keyring,
-        filter: plan.filter.is_some(),
         state_head: plan.state.head().to_string(),
     }
-}
-
-fn write_filter(directory: &OwnedFd, filter: &seccomp::Program) -> Result<(), sys::Error> {
-    use rustix::fs::{Mode, OFlags, openat};
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = openat(directory, FILTER, flags, Mode::from_raw_mode(0o600));
-    sys::stdio::write_all(file.context("create", FILTER)?, &filter.to_bytes())
-        .context("write", FILTER)
 }

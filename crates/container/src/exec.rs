@@ -17,7 +17,6 @@ use trace::Recorder;
 use crate::console::{Console, Terminal};
 use crate::create::{absolute, announce, check_preserved};
 use crate::state::Status;
-use crate::store::FILTER;
 use crate::{Container, Error, foreground, tracing};
 
 /// What `exec` is given; what is absent comes from the container's own process.
@@ -156,13 +155,12 @@ impl Container {
     }
 
     fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
-        if !self.record.filter {
+        if self.filter.is_empty() {
             return Ok(None);
         }
-        let bytes = sys::fs::read_at(&self.directory, FILTER).context("read", FILTER)?;
-        match seccomp::Program::from_bytes(&bytes) {
+        match seccomp::Program::from_bytes(&self.filter) {
             Some(program) => Ok(Some(program)),
-            None => Err(crate::error::damaged(self.id(), FILTER)),
+            None => Err(crate::error::damaged(self.id(), "seccomp program")),
         }
     }
 }

@@ -13,6 +13,7 @@ mod error;
 mod exec;
 mod foreground;
 mod hooks;
+mod host_cache;
 mod identity;
 mod owner;
 mod pid_file;

@@ -12,14 +12,12 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sys::Context;
 
-use crate::record::{self, Header, Record};
+use crate::record::{self, Stored};
 use crate::state::State;
 use crate::{Container, Error};
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
-/// The container's seccomp filter, for `exec`.
-pub(crate) const FILTER: &str = "seccomp";
 
 /// The state root.
 #[derive(Debug)]
@@ -61,21 +59,17 @@ impl Store {
             Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
         };
         match record::read(directory.as_fd())? {
-            Some((header, record)) => Ok(self.assemble(directory, header, record)?),
+            Some(stored) => Ok(self.assemble(directory, stored)?),
             // Without a record nothing else exists: what is there is a create that has just begun,
             // or one that was killed before it did anything.
             None => Err(Error::NotFound),
         }
     }
 
-    fn assemble(
-        &self,
-        directory: OwnedFd,
-        header: Header,
-        record: Record,
-    ) -> Result<Container, Error> {
+    fn assemble(&self, directory: OwnedFd, stored: Stored) -> Result<Container, Error> {
         let root = self.root.try_clone_fd()?;
-        Ok(Container { root, directory, header, record })
+        let Stored { header, record, filter } = stored;
+        Ok(Container { root, directory, header, record, filter })
     }
 
     fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {
@@ -156,7 +150,7 @@ pub(crate) fn remove(
     id: &str,
 ) -> Result<(), sys::Error> {
     // The record last: as long as it is there, the container can be found and deleted again.
-    for name in [START, FILTER, record::FILE] {
+    for name in [START, record::FILE] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),

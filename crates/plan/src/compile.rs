@@ -50,6 +50,8 @@ pub struct Request<'a> {
     pub extra_env: Vec<String>,
     /// The container's place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
+    /// The program of the configuration's seccomp profile, where the caller has it.
+    pub filter: Option<seccomp::Program>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
@@ -83,7 +85,11 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if process.terminal && request.console.is_none() {
         return Err(Error::config("a terminal needs a console socket"));
     }
-    let filter = compile_seccomp(linux, &request.kernel)?;
+    let filter = match (&request.filter, linux.seccomp) {
+        (Some(filter), _) => Some(filter.clone()),
+        (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
+        (None, None) => None,
+    };
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
     if context.birth.parallel_network {
@@ -192,11 +198,13 @@ fn resources(linux: &Linux<'_>) -> Resources {
     resources
 }
 
-/// The container's seccomp program, if its configuration has a profile.
-fn compile_seccomp(linux: &Linux<'_>, kernel: &Kernel) -> Result<Option<seccomp::Program>, Error> {
-    let Some(raw) = linux.seccomp else { return Ok(None) };
-    let profile = seccomp::Profile::parse(raw.get())?;
-    Ok(Some(seccomp::compile(&profile, &kernel.seccomp)?))
+/// The program of a seccomp profile.
+///
+/// # Errors
+/// What is wrong with the profile, by name.
+pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
+    let profile = seccomp::Profile::parse(profile)?;
+    Ok(seccomp::compile(&profile, &kernel.seccomp)?)
 }
 
 /// What must be open before anything of the container exists.

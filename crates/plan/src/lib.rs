@@ -23,7 +23,7 @@ mod state;
 pub mod step;
 mod technique;
 
-pub use compile::{Console, ExecRequest, Request, compile, compile_exec};
+pub use compile::{Console, ExecRequest, Request, compile, compile_exec, compile_seccomp};
 pub use error::Error;
 pub use hooks::compile as compile_hooks;
 pub use kernel::Kernel;

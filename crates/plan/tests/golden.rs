@@ -41,6 +41,7 @@ fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
         console: terminal.then_some(Console::Given),
         extra_env: Vec::new(),
         cgroup: Some(cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap()),
+        filter: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),

@@ -1,0 +1,44 @@
+//! What a start takes from the host's cache. Without a cache, or where something of it cannot be had,
+//! the start makes do: it compiles, loads and copies by itself.
+
+use cache::{Cache, FilterKey};
+use plan::{Kernel, Techniques};
+use rustix::fd::OwnedFd;
+
+use crate::Error;
+
+/// The cache, if this start has one.
+#[derive(Debug)]
+pub(crate) struct HostCache {
+    cache: Option<Cache>,
+    techniques: Techniques,
+}
+
+impl HostCache {
+    /// Opens it, unless none of what it holds is wanted.
+    pub fn open(techniques: Techniques) -> Self {
+        let held =
+            Techniques::SECCOMP_CACHE | Techniques::DEVICE_CACHE | Techniques::TEMPLATE_NAMESPACE;
+        let wanted = techniques.intersects(held);
+        let cache = if wanted { Cache::open(cache::DEFAULT_PATH).ok() } else { None };
+        Self { cache, techniques }
+    }
+
+    fn having(&self, technique: Techniques) -> Option<&Cache> {
+        self.cache.as_ref().filter(|_| self.techniques.contains(technique))
+    }
+
+    /// The program of a seccomp profile.
+    pub fn filter(&self, profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
+        let compile = || plan::compile_seccomp(profile, kernel);
+        let Some(cache) = self.having(Techniques::SECCOMP_CACHE) else { return Ok(compile()?) };
+        let support = [kernel.seccomp.native as u8];
+        let key = FilterKey { profile: profile.as_bytes(), support: &support };
+        Ok(cache.filter(&key, compile)?)
+    }
+
+    /// The template mount namespace.
+    pub fn template(&self) -> Option<OwnedFd> {
+        self.having(Techniques::TEMPLATE_NAMESPACE)?.template().ok()
+    }
+}
