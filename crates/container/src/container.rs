@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use cgroup::{Cgroup, FreezerState};
-use launch::Waiter;
+use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::process::Pid;
@@ -117,24 +117,24 @@ impl Container {
     /// # Errors
     /// In runc's words if it is not in that state; what made exec fail.
     pub fn start(&self) -> Result<(), Error> {
-        match self.status()? {
-            Status::Created => {}
-            Status::Stopped => {
-                return Err(Error::text("cannot start a container that has stopped"));
-            }
-            Status::Creating => {
-                return Err(Error::text("cannot start a container that is being created"));
-            }
-            Status::Running | Status::Paused => {
-                return Err(Error::text("cannot start an already running container"));
-            }
+        let at_work = store::is_locked(self.directory.as_fd());
+        // Who waits to be started is asked once, by starting it.
+        if at_work || self.start_waiting()? == Start::NobodyWaits {
+            return Err(Error::text(match self.status()? {
+                Status::Stopped => "cannot start a container that has stopped",
+                Status::Creating => "cannot start a container that is being created",
+                _ => "cannot start an already running container",
+            }));
         }
-        launch::start(&path_in(self.directory.as_fd(), START))?;
         match unlinkat(&self.directory, START, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(sys::Error::new("unlink", START, errno).into()),
         }
         hooks::after_start(self)
+    }
+
+    fn start_waiting(&self) -> Result<Start, Error> {
+        Ok(launch::start(&path_in(self.directory.as_fd(), START))?)
     }
 
     /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a

@@ -33,7 +33,7 @@ pub use hooks::{HookFailure, run_all as run_hooks, wait};
 pub use host::OnBirth;
 pub use seal::seal_self;
 pub use slots::Slots;
-pub use starter::{Waiter, start, waiter};
+pub use starter::{Start, Waiter, start, waiter};
 
 /// Descriptors that the caller opened for the plan's well-known slots.
 #[derive(Debug, Default)]

@@ -43,15 +43,27 @@ pub fn waiter(path: &str) -> Waiter {
     }
 }
 
+/// What became of a `start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The program runs.
+    Runs,
+    /// Nobody waits to be started.
+    NobodyWaits,
+}
+
 /// Starts the program, and waits until it runs.
 ///
 /// # Errors
-/// ECONNREFUSED or ENOENT as a system error if nobody waits; what made exec fail.
-pub fn start(path: &str) -> Result<(), Error> {
-    let socket = dial(path).context("connect", path)?;
+/// What made exec fail.
+pub fn start(path: &str) -> Result<Start, Error> {
+    let socket = match dial(path) {
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(Start::NobodyWaits),
+        result => result.context("connect", path)?,
+    };
     channel::say(&socket, Word::Start).context("send", path)?;
     match channel::listen(&socket).context("read", path)? {
-        Message::Closed => Ok(()),
+        Message::Closed => Ok(Start::Runs),
         Message::Died => Err(Error::Died("container init was killed before it started".into())),
         Message::Failed { errno, text, .. } => {
             Err(Error::Init { step: "start".into(), detail: text, errno })

@@ -19,13 +19,16 @@ pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
 
 fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
     let size = rustix::fs::fstat(fd.as_fd()).map_or(0, |stat| stat.st_size);
-    bytes.reserve(usize::try_from(size).unwrap_or(0).clamp(512, 1 << 24) + 1);
+    let size = usize::try_from(size).unwrap_or(0);
+    bytes.reserve(size.clamp(512, 1 << 24) + 1);
     loop {
         if bytes.spare_capacity_mut().is_empty() {
             bytes.reserve(bytes.len());
         }
         match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {
             Ok(0) => return Ok(()),
+            // A file that says how large it is (procfs says 0) has no more.
+            Ok(_) if bytes.len() == size => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
