@@ -44,14 +44,6 @@ impl Cache {
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
-
-    /// Opens a directory of the cache for writing, and makes it if it is not there.
-    pub(crate) fn subdirectory(&self, name: &str) -> Result<OwnedFd, Errno> {
-        match mkdirat(self.fd(), name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => open_directory(self.fd(), name),
-            Err(errno) => Err(errno),
-        }
-    }
 }
 
 /// Whether this is a file of root's of that type, with exactly that mode.
@@ -64,6 +56,14 @@ pub(crate) fn is_ours(stat: &Stat, file_type: FileType, mode: Mode) -> bool {
 /// The name of what `fd` refers to, for calls that take a path only.
 pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Opens a directory, and makes it if it is not there.
+pub(crate) fn subdirectory(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(at, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open_directory(at, name),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Opens a directory, not through a link.

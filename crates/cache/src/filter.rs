@@ -15,7 +15,7 @@ use rustix::io::{Errno, read, write};
 use seccomp::Program;
 
 use crate::Cache;
-use crate::directory::{is_ours, proc_path};
+use crate::directory::{is_ours, proc_path, subdirectory};
 use crate::entries::{Bound, trim};
 use crate::hash::{hash, strip};
 
@@ -96,7 +96,7 @@ impl Cache {
         if bytes.len() > LARGEST {
             return Err(Errno::FBIG);
         }
-        let directory = self.subdirectory(DIRECTORY)?;
+        let directory = subdirectory(self.fd(), DIRECTORY)?;
         store(self.fd(), directory.as_fd(), name, bytes)?;
         trim(directory.as_fd(), BOUND)
     }

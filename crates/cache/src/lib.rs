@@ -3,9 +3,10 @@
 //! One directory for the host, root's alone (`/run/dayfly-cache` by default):
 //!
 //! ```text
-//! seccomp/HASH      a compiled filter, with the profile it was compiled from
-//! mounts/           a private tmpfs of our own, made when first needed
-//! mounts/template   the template mount namespace
+//! seccomp/HASH            a compiled filter, with the profile it was compiled from
+//! mounts/                 a private tmpfs of our own, mounted when first needed
+//! mounts/template         the template mount namespace
+//! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
 //! Nothing in here is ever needed: whatever is missing, foreign or damaged is made again, and whoever
@@ -22,6 +23,7 @@
 extern crate alloc;
 
 mod clear;
+mod device;
 mod directory;
 mod entries;
 mod error;

@@ -4,16 +4,17 @@
 //! what we mount is nobody else's business. A mount namespace made later has a copy of it, without the
 //! template; one made before does not have it, and gets its own when it is first asked for.
 
+use core::ffi::CStr;
 use core::ops::Deref;
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, StatxAttributes, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
-use crate::directory::proc_path;
+use crate::directory::{proc_path, subdirectory};
 use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
@@ -49,25 +50,33 @@ impl Cache {
 impl Lock<'_> {
     /// The root of our tmpfs, which is mounted if it is not there.
     pub(crate) fn mounts(&self) -> Result<OwnedFd, sys::Error> {
-        let open = || self.subdirectory(DIRECTORY).context("open", DIRECTORY);
-        let mut directory = open()?;
-        if !is_mounted(&directory)? {
-            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-            let target = proc_path(directory.as_fd());
-            mount("dayfly", &target, "tmpfs", flags, c"mode=0700,size=1m,nr_inodes=64")
-                .context("mount", format_args!("tmpfs on {DIRECTORY}"))?;
-            directory = open()?;
-        }
-        // New ones, and copies of another namespace's, may propagate as what they are mounted on does.
-        let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
-        mount_setattr(directory.as_fd(), false, &private).context("mount_setattr", DIRECTORY)?;
-        Ok(directory)
+        mounted(self.fd(), DIRECTORY, "tmpfs", c"mode=0700,size=1m,nr_inodes=64")
     }
 }
 
+/// The root of the file system that is mounted on the directory `name`; mounts it if there is none.
+pub(crate) fn mounted(
+    at: BorrowedFd<'_>,
+    name: &str,
+    file_system: &str,
+    options: &CStr,
+) -> Result<OwnedFd, sys::Error> {
+    let open = || subdirectory(at, name).context("open", name);
+    let mut directory = open()?;
+    if !is_mounted(&directory).context("statx", name)? {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("dayfly", proc_path(directory.as_fd()).as_str(), file_system, flags, options)
+            .context("mount", format_args!("{file_system} on {name}"))?;
+        directory = open()?;
+    }
+    // New mounts, and copies of another namespace's, may propagate as what they are mounted on does.
+    let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
+    mount_setattr(directory.as_fd(), false, &private).context("mount_setattr", name)?;
+    Ok(directory)
+}
+
 /// Whether something is mounted here (Linux 5.8).
-pub(crate) fn is_mounted(directory: &OwnedFd) -> Result<bool, sys::Error> {
-    let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
-        .context("statx", DIRECTORY)?;
+fn is_mounted(directory: &OwnedFd) -> Result<bool, Errno> {
+    let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

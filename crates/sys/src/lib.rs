@@ -7,6 +7,7 @@ extern crate alloc as alloc_crate;
 
 pub mod alloc;
 pub mod bpf;
+pub mod bpf_info;
 pub mod clone;
 pub mod errand;
 pub mod errno;

@@ -1,0 +1,99 @@
+//! Loaded device programs, pinned on a bpf file system of our own.
+//!
+//! Getting one back costs two system calls, loading it has the kernel verify and translate it anew. The
+//! name is a hash that need not be unique: the kernel tells what program it is that was pinned there,
+//! and that is compared with the one asked for, instruction by instruction.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+use sys::Context;
+use sys::bpf::{Instruction, get_pinned, pin};
+use sys::bpf_info::is_device_program;
+
+use crate::directory::{proc_path, subdirectory};
+use crate::entries::{Bound, trim};
+use crate::hash::hash;
+use crate::mounts::{self, Lock, mounted};
+use crate::{Cache, Error};
+
+/// Where the bpf file system is mounted.
+const MOUNT: &str = "bpf";
+/// The pins' own directory there: the root holds entries of the kernel's (CONFIG_BPF_PRELOAD).
+const DIRECTORY: &str = "device";
+/// What may be kept of programs. Pins have no size.
+const BOUND: Bound = Bound { entries: 32, bytes: u64::MAX };
+
+impl Cache {
+    /// The loaded device program of these instructions: from the cache (two system calls), else from
+    /// `load`, and then kept. That it cannot be kept is no error.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub fn device_program<E>(
+        &self,
+        program: &[Instruction],
+        load: impl FnOnce() -> Result<OwnedFd, E>,
+    ) -> Result<OwnedFd, E> {
+        let name = name(program);
+        let path = format!("{}/{MOUNT}/{DIRECTORY}/{name}", mounts::DIRECTORY);
+        if let Ok(kept) = get(self.fd(), &path, program) {
+            return Ok(kept);
+        }
+        let loaded = load()?;
+        let _ = self.try_lock().and_then(|lock| keep(&lock, &name, program, &loaded));
+        Ok(loaded)
+    }
+}
+
+/// A hash of the program, which need not be unique.
+fn name(program: &[Instruction]) -> String {
+    let key = program.iter().fold(0, |key, instruction| {
+        let Instruction { code, registers, offset, immediate } = *instruction;
+        let [offset_0, offset_1] = offset.to_le_bytes();
+        let [i0, i1, i2, i3] = immediate.to_le_bytes();
+        hash(key, &[code, registers, offset_0, offset_1, i0, i1, i2, i3])
+    });
+    format!("{key:016x}")
+}
+
+/// Opens what is pinned at `path`, if it is `program`.
+fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<OwnedFd, Errno> {
+    let pinned = get_pinned(&path_from(cache, path)?)?;
+    if is_device_program(pinned.as_fd(), program)? { Ok(pinned) } else { Err(Errno::NOENT) }
+}
+
+/// Pins `loaded`, unless it could not be recognized as `program` later.
+fn keep(
+    lock: &Lock<'_>,
+    name: &str,
+    program: &[Instruction],
+    loaded: &OwnedFd,
+) -> Result<(), Error> {
+    if !is_device_program(loaded.as_fd(), program).context("bpf", "BPF_OBJ_GET_INFO_BY_FD")? {
+        return Ok(());
+    }
+    let mount = mounted(lock.mounts()?.as_fd(), MOUNT, "bpf", c"mode=0700")?;
+    let directory = subdirectory(mount.as_fd(), DIRECTORY).context("open", DIRECTORY)?;
+    let directory = directory.as_fd();
+    let pin = || path_from(directory, name).and_then(|path| pin(&path, loaded.as_fd()));
+    match pin() {
+        Err(Errno::EXIST) => {
+            // Another program of this name, or nothing of ours.
+            unlinkat(directory, name, AtFlags::empty()).context("unlink", name)?;
+            pin()
+        }
+        result => result,
+    }
+    .context("bpf", format_args!("BPF_OBJ_PIN {name}"))?;
+    Ok(trim(directory, BOUND).context("trim", DIRECTORY)?)
+}
+
+/// A path from a directory, for bpf(2), which takes one as such only from Linux 6.5 on.
+fn path_from(directory: BorrowedFd<'_>, path: &str) -> Result<CString, Errno> {
+    CString::new(format!("{}/{path}", proc_path(directory))).map_err(|_| Errno::INVAL)
+}

@@ -1,0 +1,62 @@
+//! What program a descriptor of bpf(2) refers to.
+
+use alloc_crate::vec;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+
+use crate::bpf::Instruction;
+
+const BPF_OBJ_GET_INFO_BY_FD: usize = 15;
+const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+
+/// The attributes of BPF_OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+struct Query {
+    fd: u32,
+    info_size: u32,
+    info: u64,
+}
+
+/// The head of `struct bpf_prog_info`. The kernel fills in as much as it is given room for.
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    program_type: u32,
+    id: u32,
+    tag: [u8; 8],
+    machine_code_size: u32,
+    code_size: u32,
+    machine_code: u64,
+    code: u64,
+}
+
+/// Whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) of exactly these instructions, by the
+/// kernel's own copy of them (Linux 4.13). The verifier rewrites some programs; those are not
+/// recognized again, nor is any where net.core.bpf_jit_harden hides the constants.
+///
+/// # Errors
+/// EINVAL if it is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).
+pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<bool, Errno> {
+    let size = u32::try_from(size_of_val(program)).map_err(|_| Errno::TOOBIG)?;
+    let mut code = vec![Instruction::default(); program.len()];
+    let mut info = Info {
+        code_size: size,
+        code: code.as_mut_ptr().expose_provenance() as u64,
+        ..Info::default()
+    };
+    let query = Query {
+        fd: fd.as_raw_fd() as u32,
+        info_size: size_of::<Info>() as u32,
+        info: (&raw mut info).expose_provenance() as u64,
+    };
+    // SAFETY: query and info are of the sizes given and outlive the call; the kernel writes at most
+    // `code_size` bytes to `code`.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::BPF,
+            [BPF_OBJ_GET_INFO_BY_FD, (&raw const query).expose_provenance(), size_of::<Query>()],
+        )
+    }?;
+    let is_the_type = info.program_type == BPF_PROG_TYPE_CGROUP_DEVICE;
+    Ok(is_the_type && info.code_size == size && code == program)
+}
