@@ -60,6 +60,23 @@ impl<'a> Container<'a> {
         Ok(sample)
     }
 
+    /// The same; returns what the container wrote to stdout as well.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_and_read(&self) -> Result<(Sample, String), Fault> {
+        self.made.set(true);
+        let file = self.bundle.join("stdout");
+        let output =
+            File::create(&file).map_err(|error| self.fault("run", Failure::Spawn(error)))?;
+        let mut command = self.command(&self.with_bundle("run"));
+        command.stdout(output);
+        let sample = self.execute("run", command)?;
+        self.made.set(false);
+        let text = fs::read(&file).unwrap_or_default();
+        Ok((sample, String::from_utf8_lossy(&text).into_owned()))
+    }
+
     /// `create`.
     ///
     /// # Errors
@@ -156,7 +173,10 @@ impl<'a> Container<'a> {
     }
 
     fn call(&self, step: &'static str, arguments: &[&OsStr]) -> Result<Sample, Fault> {
-        let mut command = self.command(arguments);
+        self.execute(step, self.command(arguments))
+    }
+
+    fn execute(&self, step: &'static str, mut command: Command) -> Result<Sample, Fault> {
         match File::create(self.errors()) {
             Ok(errors) => command.stderr(errors),
             Err(error) => return Err(self.fault(step, Failure::Spawn(error))),

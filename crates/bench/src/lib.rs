@@ -4,20 +4,24 @@
 //! |---|---|
 //! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
 //! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
-//! | [`start`], … | the experiments, a module each |
+//! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`] | the experiments |
 //! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
 //! | [`record`], [`report`] | the circumstances, and how results are written |
 //!
 //! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
 //! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
 
+pub mod ablation;
 pub mod bootstrap;
+pub mod burst;
 pub mod cgroup;
 pub mod config;
 pub mod container;
 pub mod error;
 pub mod interrupt;
+pub mod mounts;
 pub mod options;
+pub mod probe;
 pub mod process;
 pub mod profile;
 pub mod progress;
@@ -26,6 +30,7 @@ pub mod report;
 pub mod rootfs;
 pub mod runtime;
 pub mod session;
+pub mod spaced;
 pub mod stand;
 pub mod start;
 pub mod statistics;

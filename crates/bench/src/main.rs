@@ -1,18 +1,18 @@
 //! The `dayfly-bench` program, which `dayfly bench` executes.
 
 use clap::Parser;
-use dayfly_bench::options::{Bundle, Command, Options, Start};
+use dayfly_bench::options::{Ablation, Bundle, Command, Common, Options};
+use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
-use dayfly_bench::{Error, config, interrupt, rootfs, runtime, session, start};
+use dayfly_bench::{
+    Error, ablation, burst, config, interrupt, mounts, rootfs, runtime, session, spaced, start,
+};
 use std::fs;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let command = Options::parse().command;
-    let result = interrupt::catch().and_then(|()| match command {
-        Command::Start(options) => start(&options),
-        Command::Bundle(options) => bundle(&options),
-    });
+    let result = interrupt::catch().and_then(|()| execute(command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -22,10 +22,41 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(options: &Start) -> Result<(), Error> {
-    let entrants = entrants(&options.common.runtimes)?;
+fn execute(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Start(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                start::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Burst(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                burst::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Spaced(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                spaced::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Mounts(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                mounts::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Ablation(options) => ablation(&options),
+        Command::Bundle(options) => bundle(&options),
+    }
+}
+
+fn ablation(options: &Ablation) -> Result<(), Error> {
+    let runtime = match options.common.runtimes.first() {
+        Some(argument) => Runtime::from_argument(argument)?,
+        None => runtime::find(&[])?.swap_remove(0),
+    };
+    let entrants = ablation::entrants(&runtime, &options.without);
     session::run(&options.common, entrants, |stand, entrants| {
-        start::experiment(options, stand, entrants)
+        ablation::experiment(options, stand, entrants)
     })
 }
 
@@ -38,6 +69,6 @@ fn bundle(options: &Bundle) -> Result<(), Error> {
     fs::write(&file, format!("{config:#}\n")).map_err(Error::at("write", &file))
 }
 
-fn entrants(arguments: &[String]) -> Result<Vec<Entrant>, Error> {
-    Ok(runtime::find(arguments)?.into_iter().map(Entrant::new).collect())
+fn entrants(options: &Common) -> Result<Vec<Entrant>, Error> {
+    Ok(runtime::find(&options.runtimes)?.into_iter().map(Entrant::new).collect())
 }

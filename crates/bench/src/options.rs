@@ -21,6 +21,14 @@ pub struct Options {
 pub enum Command {
     /// Time the commands of a container's life, runtime by runtime
     Start(Start),
+    /// Run many containers with several in flight, and probe how the host feels meanwhile
+    Burst(Burst),
+    /// Start a container at a fixed interval, and measure until it says itself that it runs
+    Spaced(Spaced),
+    /// Time the same start on hosts with short and long mount tables
+    Mounts(Mounts),
+    /// Tell what each technique of dayfly's start path is worth here
+    Ablation(Ablation),
     /// Write a bundle that the experiments use
     Bundle(Bundle),
 }
@@ -56,12 +64,9 @@ pub struct Common {
     pub csv: Option<PathBuf>,
 }
 
-/// `start`.
+/// How rounds are run.
 #[derive(Debug, Args)]
-pub struct Start {
-    /// What all experiments take.
-    #[command(flatten)]
-    pub common: Common,
+pub struct Timing {
     /// Rounds that count
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub rounds: usize,
@@ -72,6 +77,17 @@ pub struct Start {
     /// costs that back-to-back starts hide
     #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
     pub pause: Vec<Duration>,
+}
+
+/// `start`.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
     /// What is timed
     #[arg(
         long,
@@ -80,6 +96,73 @@ pub struct Start {
         value_delimiter = ',',
         default_value = "run,lifecycle,kill,exec"
     )]
+    pub operation: Vec<Operation>,
+}
+
+/// `burst`.
+#[derive(Debug, Args)]
+pub struct Burst {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Containers in flight
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16")]
+    pub width: Vec<usize>,
+    /// Containers a round
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub count: usize,
+    /// Rounds of each runtime at each width
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub rounds: usize,
+}
+
+/// `spaced`.
+#[derive(Debug, Args)]
+pub struct Spaced {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// The time between two starts
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
+    pub interval: Duration,
+    /// Starts of each runtime
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub count: usize,
+}
+
+/// `mounts`.
+#[derive(Debug, Args)]
+pub struct Mounts {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Lengths of the mount table
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,100,1000")]
+    pub mounts: Vec<usize>,
+    /// Rounds at each length
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub rounds: usize,
+}
+
+/// `ablation`.
+#[derive(Debug, Args)]
+pub struct Ablation {
+    /// What all experiments take; the first runtime alone takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// What to leave out, one after the other
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "template-namespace,shared-memory,seccomp-cache,device-cache,clone-into-cgroup,born-in-namespaces,early-record,shared-masks"
+    )]
+    pub without: Vec<String>,
+    /// What is timed
+    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
 }
 
@@ -137,8 +220,8 @@ mod tests {
     fn start_has_its_defaults() {
         let options = Options::try_parse_from(["bench", "start"]).expect("no arguments needed");
         let Command::Start(start) = options.command else { panic!("not start") };
-        assert_eq!((start.rounds, start.warm_up), (100, 5));
-        assert_eq!(start.pause, [Duration::ZERO, Duration::from_millis(60)]);
+        assert_eq!((start.timing.rounds, start.timing.warm_up), (100, 5));
+        assert_eq!(start.timing.pause, [Duration::ZERO, Duration::from_millis(60)]);
         assert_eq!(start.operation.len(), 4);
         assert_eq!(start.common.profile, Profile::Seccomp);
     }

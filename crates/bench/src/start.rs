@@ -55,7 +55,7 @@ pub struct Rounds {
 #[derive(Debug, Clone)]
 pub struct Series {
     /// What was timed.
-    pub step: &'static str,
+    pub step: String,
     /// The pause before each go.
     pub pause: Duration,
     /// The entrant's name.
@@ -83,8 +83,9 @@ pub fn experiment(
 ) -> Result<Outcome, Error> {
     let mut series = Vec::new();
     for &operation in &options.operation {
-        for &pause in &options.pause {
-            let rounds = Rounds { warm_up: options.warm_up, timed: options.rounds, pause };
+        for &pause in &options.timing.pause {
+            let rounds =
+                Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
             series.extend(race(stand, entrants, operation, rounds)?);
         }
     }
@@ -155,7 +156,7 @@ fn series(
     let steps = operation.steps().iter().enumerate();
     steps
         .map(|(at, step)| Series {
-            step,
+            step: (*step).to_owned(),
             pause,
             runtime: entrant.name.clone(),
             samples: goes.iter().filter_map(|go| go.get(at).copied()).collect(),

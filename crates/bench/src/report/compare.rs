@@ -40,7 +40,7 @@ pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
 }
 
 fn base<'a>(series: &'a [Series], of: &Series, first: &str) -> Option<&'a Series> {
-    let same = |other: &&Series| (other.step, other.pause) == (of.step, of.pause);
+    let same = |other: &&Series| (&other.step, other.pause) == (&of.step, of.pause);
     series.iter().filter(same).find(|other| other.runtime == first && of.runtime != first)
 }
 
@@ -51,7 +51,7 @@ fn row(of: &Series, base: Option<&Series>) -> Option<Row> {
     let ratio =
         base.and_then(|base| bootstrap::ratio(&base.wall_us(), &rounds_us, Pairing::Paired));
     Some(Row {
-        step: of.step.to_owned(),
+        step: of.step.clone(),
         pause_ms: of.pause.as_secs_f64() * 1e3,
         runtime: of.runtime.clone(),
         wall_us: Summary::of(&rounds_us)?,

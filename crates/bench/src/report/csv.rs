@@ -35,7 +35,7 @@ pub fn csv(series: &[Series]) -> String {
 }
 
 /// A name as a field (RFC 4180).
-pub(super) fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

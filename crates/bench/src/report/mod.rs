@@ -6,7 +6,9 @@ mod table;
 
 pub use compare::{Row, compare};
 pub use csv::csv;
+pub(crate) use csv::quoted;
 pub use table::{Table, resources, times, verdicts};
+pub(crate) use table::{judged, title};
 
 use crate::Error;
 use crate::record::Record;

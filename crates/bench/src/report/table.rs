@@ -108,7 +108,7 @@ pub fn verdicts(rows: &[Row], first: &str) -> String {
 }
 
 /// A ratio and its interval, or that there is nothing to say.
-fn judged(ratio: Estimate) -> [String; 2] {
+pub(crate) fn judged(ratio: Estimate) -> [String; 2] {
     let interval = format!("[{:.3} {:.3}]", ratio.low, ratio.high);
     if ratio.differs_from(1.0) {
         [format!("{:.3}", ratio.value), interval]
@@ -134,15 +134,20 @@ fn by_group(rows: &[Row], headings: &[&str], cells: impl Fn(&Row) -> Vec<String>
 fn groups(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
-        let title = if row.pause_ms == 0.0 {
-            format!("{}, back-to-back", row.step)
-        } else {
-            format!("{}, {} ms apart", row.step, row.pause_ms)
-        };
+        let title = title(&row.step, row.pause_ms);
         match groups.iter_mut().find(|(other, _)| *other == title) {
             Some((_, group)) => group.push(row),
             None => groups.push((title, vec![row])),
         }
     }
     groups
+}
+
+/// What a step at a pause is called.
+pub(crate) fn title(step: &str, pause_ms: f64) -> String {
+    if pause_ms == 0.0 {
+        format!("{step}, back-to-back")
+    } else {
+        format!("{step}, {pause_ms} ms apart")
+    }
 }

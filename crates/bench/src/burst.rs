@@ -1,0 +1,202 @@
+//! `burst`: many containers with so many in flight, and how the host feels meanwhile.
+
+use crate::bootstrap::{self, Estimate, Pairing};
+use crate::container::Container;
+use crate::options::Burst;
+use crate::probe::{Health, Probe};
+use crate::progress::Progress;
+use crate::report::{self, Table, judged};
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use crate::statistics::Summary;
+use crate::{Error, interrupt};
+use serde::Serialize;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One entrant at one width, over all rounds.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    width: usize,
+    runtime: String,
+    /// Containers per second, a figure a round.
+    rates: Vec<f64>,
+    /// Of each container that ended well, in microseconds.
+    latencies_us: Vec<f64>,
+    /// How many did not.
+    failed: usize,
+    /// Why the first of them did not.
+    reason: Option<String>,
+    /// What the probe saw.
+    health: Health,
+    /// The first entrant's rate ÷ this one's.
+    ratio: Option<Estimate>,
+}
+
+/// The experiment: every width, the entrants taking turns round by round.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Burst,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let mut progress = Progress::new();
+    let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
+    warm_up(stand, entrants)?;
+    let racers = entrants.to_vec();
+    let mut rows = Vec::new();
+    for &width in &options.width {
+        let start = rows.len();
+        rows.extend(racers.iter().map(|racer| Row {
+            width,
+            runtime: racer.name.clone(),
+            ..Row::default()
+        }));
+        for round in 0..options.rounds {
+            progress.tell(&format!("burst, {width} in flight"), round, options.rounds);
+            for place in 0..racers.len() {
+                let at = (round + place) % racers.len();
+                if entrants[at].failure.is_some() {
+                    continue;
+                }
+                let row = &mut rows[start + at];
+                burst(stand, &racers[at], width, options.count, row)?;
+                if row.failed > options.count * options.rounds / 2 {
+                    entrants[at].failure = row.reason.clone();
+                }
+            }
+        }
+        compare(&mut rows[start..]);
+    }
+    drop(progress);
+    rows.retain(|row| !row.latencies_us.is_empty() || row.failed > 0);
+    Ok(Outcome {
+        text: text(&rows, &idle, options.count),
+        json: vec![("idle", report::value(&idle)?), ("rows", report::value(&rows)?)],
+        csv: csv(&rows),
+    })
+}
+
+/// One container each, uncounted. Who fails here is out.
+fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
+    for entrant in entrants {
+        let racer = entrant.clone();
+        let result = stand.container(&racer, &[])?.run();
+        interrupt::check()?;
+        entrant.failure = result.err().map(|fault| fault.to_string());
+    }
+    Ok(())
+}
+
+/// Runs `count` containers, `width` at a time, and adds what came of it to `row`.
+fn burst(
+    stand: &Stand,
+    racer: &Entrant,
+    width: usize,
+    count: usize,
+    row: &mut Row,
+) -> Result<(), Error> {
+    // Bundles are written before the clock starts, and removed after it stops.
+    let waiting: Result<Vec<_>, _> = (0..count).map(|_| stand.container(racer, &[])).collect();
+    let (waiting, done) = (Mutex::new(waiting?), Mutex::new(Vec::with_capacity(count)));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || {
+        while let Some(container) = next().filter(|_| !interrupt::came()) {
+            let result = container.run();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((container, result));
+        }
+    };
+    let (time, health) = Probe::watch(|| {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..width {
+                scope.spawn(work);
+            }
+        });
+        start.elapsed()
+    });
+    interrupt::check()?;
+    let done: Vec<(Container<'_>, _)> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let before = row.latencies_us.len();
+    for (_, result) in &done {
+        match result {
+            Ok(sample) => row.latencies_us.push(sample.wall.as_secs_f64() * 1e6),
+            Err(fault) => {
+                row.failed += 1;
+                row.reason.get_or_insert_with(|| fault.to_string());
+            }
+        }
+    }
+    row.rates.push((row.latencies_us.len() - before) as f64 / time.as_secs_f64());
+    row.health.extend(health);
+    Ok(())
+}
+
+/// Compares the rates at one width with those of the first.
+fn compare(rows: &mut [Row]) {
+    let Some((first, rest)) = rows.split_first_mut() else { return };
+    for row in rest {
+        row.ratio = bootstrap::ratio(&first.rates, &row.rates, Pairing::Paired);
+    }
+}
+
+fn text(rows: &[Row], idle: &Health, count: usize) -> String {
+    let first = rows.first().map_or("", |row| &row.runtime);
+    let ratio = format!("{first} ÷ it");
+    let mut widths: Vec<usize> = rows.iter().map(|row| row.width).collect();
+    widths.dedup();
+    let mut text = String::new();
+    for width in widths {
+        let headings =
+            ["", "containers/s", &ratio, "95 %", "median ms", "p90", "p99", "max", "failed"];
+        let mut table = Table::new(&headings);
+        let mut health = Table::new(&Health::HEADINGS);
+        health.row(idle.cells("(idle)"));
+        let mut rounds = 0;
+        for row in rows.iter().filter(|row| row.width == width) {
+            rounds = rounds.max(row.rates.len());
+            table.row(cells(row, first));
+            health.row(row.health.cells(&row.runtime));
+        }
+        let _ = writeln!(text, "{width} in flight, {rounds} rounds of {count}\n{table}\n{health}");
+    }
+    for row in rows.iter().filter(|row| row.failed > 0) {
+        let reason = row.reason.as_deref().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{}, {} in flight: {} failed: {reason}",
+            row.runtime, row.width, row.failed
+        );
+    }
+    text
+}
+
+fn cells(row: &Row, first: &str) -> Vec<String> {
+    let rate = Summary::of(&row.rates).map_or(f64::NAN, |rates| rates.median);
+    let mut cells = vec![row.runtime.clone(), format!("{rate:.1}")];
+    cells.extend(match row.ratio {
+        Some(ratio) => judged(ratio),
+        None if row.runtime == first => [String::new(), String::new()],
+        None => ["too few rounds".to_owned(), String::new()],
+    });
+    let times = Summary::of(&row.latencies_us);
+    let times = times.map(|times| [times.median, times.p90, times.p99, times.max]);
+    cells.extend(times.into_iter().flatten().map(|us| format!("{:.2}", us / 1e3)));
+    cells.resize(8, "-".to_owned());
+    cells.push(row.failed.to_string());
+    cells
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("width,runtime,container,latency_us\n");
+    for row in rows {
+        for (at, us) in row.latencies_us.iter().enumerate() {
+            let _ = writeln!(text, "{},{},{at},{us:.1}", row.width, report::quoted(&row.runtime));
+        }
+    }
+    text
+}
