@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use launch::Given;
+use launch::{Given, Network};
 use plan::{Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
@@ -246,6 +246,7 @@ fn make(
     console: Console<'_>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
+    let network = if plan::makes_network(spec, &request) { Some(Network::begin()?) } else { None };
     let cache = HostCache::open(request.kernel.techniques);
     if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
         request.filter = Some(cache.filter(profile.get(), &request.kernel)?);
@@ -255,7 +256,7 @@ fn make(
     let request = &request;
     // Kept for good: an init in our memory reads it until its exec.
     let plan: &'static Plan = Box::leak(Box::new(plan::compile(spec, request)?));
-    let given = Given { console: console.into_sender(), template, ..Given::default() };
+    let given = Given { console: console.into_sender(), template, network, ..Given::default() };
     let directory = store.claim(options.id)?;
     let result = launch_claimed(options, bundle, spec, request, plan, &directory, given);
     match result {

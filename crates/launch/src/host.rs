@@ -20,8 +20,9 @@ use trace::{Kind, Recorder};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
+use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, network, relay};
+use crate::{Error, birth, hooks, relay};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -40,8 +41,8 @@ pub(crate) struct Host<'a> {
     pub cgroup: Option<Cgroup>,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
-    /// The process that makes init's network namespace.
-    pub maker: Option<Child>,
+    /// Init's network namespace.
+    pub network: Option<Network>,
     /// The namespace that children are born in when a PID namespace was entered.
     pub own_pid_namespace: Option<OwnedFd>,
     /// What this process's score was before it went along with init's.
@@ -184,10 +185,13 @@ impl Host<'_> {
     }
 
     fn make_network(&mut self) -> Result<(), Error> {
-        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
-        let (maker, socket) = network::start(proc).context("clone3", "network maker")?;
-        self.maker = Some(maker);
-        self.slots.set(Slot::NETWORK, socket);
+        let network = match &mut self.network {
+            Some(begun) => begun,
+            None => self.network.insert(Network::begin()?),
+        };
+        if let Some(socket) = network.take_socket() {
+            self.slots.set(Slot::NETWORK, socket);
+        }
         Ok(())
     }
 

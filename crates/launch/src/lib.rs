@@ -31,6 +31,7 @@ use trace::Recorder;
 pub use error::Error;
 pub use hooks::{HookFailure, run_all as run_hooks, wait};
 pub use host::OnBirth;
+pub use network::Network;
 pub use seal::seal_self;
 pub use slots::Slots;
 pub use starter::{Start, Waiter, start, waiter};
@@ -46,6 +47,8 @@ pub struct Given {
     pub container: Option<OwnedFd>,
     /// For [`Slot::TEMPLATE`]: the template mount namespace.
     pub template: Option<OwnedFd>,
+    /// The network namespace, where the caller had it begun earlier.
+    pub network: Option<Network>,
 }
 
 /// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
@@ -81,20 +84,14 @@ pub fn launch<'a>(
         cgroup: None,
         channel: None,
         child: None,
-        maker: None,
+        network: given.network,
         own_pid_namespace: None,
         own_oom_score: None,
     };
     let result = host.run();
-    let host::Host { child, maker, cgroup, .. } = host;
+    let host::Host { child, network, cgroup, .. } = host;
     slots.close();
-    if let Some(maker) = maker {
-        if result.is_err() {
-            let _ = sys::signal::send(maker.pidfd.as_fd(), 9);
-        }
-        // On success it is gone by now: init has what it made.
-        let _ = hooks::wait(&maker.pidfd);
-    }
+    drop(network);
     match (result, child) {
         (Ok(()), Some(child)) => {
             if let Some(mut cgroup) = cgroup {

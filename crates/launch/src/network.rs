@@ -10,9 +10,10 @@ use alloc::boxed::Box;
 use core::ffi::c_void;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use sys::Context;
 use sys::clone::{Child, CloneFlags, clone3_shared};
 use sys::stack::Stack;
 
@@ -21,35 +22,50 @@ use crate::channel;
 /// What the maker sends along with the namespace.
 const MADE: u8 = b'n';
 
-/// What the maker works with: its end of the socket, and the host's procfs.
-struct Work {
-    socket: RawFd,
-    proc: RawFd,
+/// A network namespace that is being made.
+#[derive(Debug)]
+pub struct Network {
+    maker: Child,
+    socket: Option<OwnedFd>,
 }
 
-/// Starts a maker; returns it and init's end of the socket.
-///
-/// # Errors
-/// Those of socketpair(2) and clone3(2).
-pub(crate) fn start(proc: BorrowedFd<'_>) -> Result<(Child, OwnedFd), Errno> {
-    let (ours, theirs) = channel::pair()?;
-    let stack = Stack::map()?;
-    let work = Work { socket: ours.as_raw_fd(), proc: proc.as_raw_fd() };
-    let work: &'static Work = Box::leak(Box::new(work));
-    // SAFETY: `work` is never freed nor changed, and the maker does not allocate.
-    let maker = unsafe {
-        clone3_shared(CloneFlags::empty(), None, &stack, make, (&raw const *work).cast())
-    }?;
-    Ok((maker, theirs))
+impl Network {
+    /// Starts a maker.
+    ///
+    /// # Errors
+    /// Those of socketpair(2) and clone3(2).
+    pub fn begin() -> Result<Self, sys::Error> {
+        let context = ("clone3", "network maker");
+        let (ours, theirs) = channel::pair().context(context.0, context.1)?;
+        let stack = Stack::map().context(context.0, context.1)?;
+        let socket: &'static RawFd = Box::leak(Box::new(ours.as_raw_fd()));
+        // SAFETY: the number is never freed nor changed, and the maker does not allocate.
+        let maker = unsafe {
+            clone3_shared(CloneFlags::empty(), None, &stack, make, (&raw const *socket).cast())
+        };
+        Ok(Self { maker: maker.context(context.0, context.1)?, socket: Some(theirs) })
+    }
+
+    /// Init's end of the socket.
+    pub(crate) fn take_socket(&mut self) -> Option<OwnedFd> {
+        self.socket.take()
+    }
+}
+
+impl Drop for Network {
+    /// Reaps the maker. It has ended long ago where init got what it made; else nobody wants that.
+    fn drop(&mut self) {
+        let _ = sys::signal::send(self.maker.pidfd.as_fd(), 9);
+        let _ = crate::hooks::wait(&self.maker.pidfd);
+    }
 }
 
 extern "C" fn make(argument: *const c_void) -> ! {
-    // SAFETY: what `start` leaked.
-    let work: &'static Work = unsafe { &*argument.cast() };
-    // SAFETY: open in this process, which has its own descriptor table and closes neither.
-    let (socket, proc) =
-        unsafe { (BorrowedFd::borrow_raw(work.socket), BorrowedFd::borrow_raw(work.proc)) };
-    let sent = match namespace(proc) {
+    // SAFETY: what `begin` leaked.
+    let socket: RawFd = unsafe { *argument.cast() };
+    // SAFETY: open in this process, which has its own descriptor table and does not close it.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    let sent = match namespace() {
         Ok(made) => sys::fdpass::send(socket, &[MADE], made.as_fd()),
         Err(errno) => {
             let errno = errno.raw_os_error().to_ne_bytes();
@@ -59,10 +75,10 @@ extern "C" fn make(argument: *const c_void) -> ! {
     sys::start::exit(i32::from(sent.is_err()))
 }
 
-fn namespace(proc: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+fn namespace() -> Result<OwnedFd, Errno> {
     sys::ns::unshare(CloneFlags::NEWNET)?;
     sys::net::loopback_up()?;
-    openat(proc, c"self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    openat(CWD, c"/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// In init: waits for the namespace.

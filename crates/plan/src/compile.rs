@@ -58,6 +58,14 @@ pub struct Request<'a> {
     pub kernel: Kernel,
 }
 
+/// Whether the container's network namespace is made by a process of its own, which is better started
+/// early.
+pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
+    spec.linux.as_ref().is_some_and(|linux| {
+        Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
+    })
+}
+
 /// Compiles a validated configuration. Changes nothing on the system.
 ///
 /// # Errors

@@ -23,7 +23,9 @@ mod state;
 pub mod step;
 mod technique;
 
-pub use compile::{Console, ExecRequest, Request, compile, compile_exec, compile_seccomp};
+pub use compile::{
+    Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
+};
 pub use error::Error;
 pub use hooks::compile as compile_hooks;
 pub use kernel::Kernel;

@@ -90,7 +90,8 @@ pub enum HostStep {
         /// Whose memory init works in until its exec.
         memory: Memory,
     },
-    /// Starts a process that makes init's network namespace, with `lo` up, and hands it over.
+    /// Has a process make init's network namespace, with `lo` up, and hand it over; it may have been
+    /// started before.
     MakeNetwork,
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
