@@ -4,11 +4,15 @@ PREFIX ?= /usr/local
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
 DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
+BENCH = $(CARGO_TARGET_DIR)/release/dayfly-bench
+# Programs with std. In one build with the runtime, which has none, its features would reach it.
+STD = -p dayfly-tests -p dayfly-bench -p dayfly-follow
 
 all: build
 
 build:
 	$(CARGO) build --release -p dayfly-cli
+	$(CARGO) build --release -p dayfly-bench
 
 # Everything within 25 minutes on two cores: lint, unit tests, the integration
 # suite in three cgroup views, engines, a selection in a virtual machine.
@@ -23,11 +27,10 @@ test-all:
 demo:
 	scripts/demo
 
-# The tests apart: with them in one build, features of std reach the runtime, which has none.
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --exclude dayfly-tests --all-targets -- -D warnings
-	$(CARGO) clippy -p dayfly-tests --all-targets -- -D warnings
+	$(CARGO) clippy --workspace $(STD:-p=--exclude) --all-targets -- -D warnings
+	$(CARGO) clippy $(STD) --all-targets -- -D warnings
 
 # Man pages and shell completions, generated from the command definitions.
 man completions docs:
@@ -35,6 +38,7 @@ man completions docs:
 
 install: build docs
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
+	install -D -m 755 $(BENCH) $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-bench
 	[ ! -d build/docs/man ] || for page in build/docs/man/*; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/}; done
 

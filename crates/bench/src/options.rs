@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
 #[derive(Debug, Parser)]
-#[command(name = "dayfly bench", version, disable_help_subcommand = true)]
+#[command(name = "dayfly-bench", bin_name = "dayfly bench", version)]
 pub struct Options {
     /// What to do.
     #[command(subcommand)]

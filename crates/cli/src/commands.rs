@@ -1,6 +1,7 @@
 //! The commands, one file each: what was given becomes a call of the container crate, and what that
 //! returns is printed.
 
+mod bench;
 mod create;
 mod delete;
 mod events;
@@ -29,6 +30,7 @@ use crate::invocation::Invocation;
 /// Runs `command`; returns its exit status.
 pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let done = match command.name {
+        "bench" => bench::command(invocation),
         "create" => create::command(invocation),
         "delete" => delete::command(invocation),
         "events" => events::command(invocation),

@@ -190,6 +190,25 @@ host, and those of the container's first process. Nothing is made.",
         ..Command::new("plan", "print the steps of a container's start")
     },
     Command {
+        description: "\
+Executes the program dayfly-bench, which measures dayfly and other runtimes on
+this host and writes bundles to measure with. \"dayfly bench help\" tells what it
+can do, \"dayfly bench start --help\" and the like how.",
+        arguments: &[Argument::new("EXPERIMENT"), Argument::new("ARGUMENT").optional().repeated()],
+        options_end_at_argument: true,
+        examples: &[
+            Example {
+                line: "bench start --view v2",
+                does: "time the commands of a container's life, beside crun's and runc's",
+            },
+            Example {
+                line: "bench burst --runtime /usr/bin/crun",
+                does: "run many of another runtime's containers at once",
+            },
+        ],
+        ..Command::new("bench", "measure this and other runtimes")
+    },
+    Command {
         unsupported: true,
         ..Command::new("checkpoint", "save a running container; not supported yet")
     },
