@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::bpf::{Instruction, get_pinned, pin};
 use sys::bpf_info::is_device_program;
+use sys::bpf_pin::get_pinned_at;
 
 use crate::directory::{proc_path, subdirectory};
 use crate::entries::{Bound, trim};
@@ -63,7 +64,12 @@ fn name(program: &[Instruction]) -> String {
 
 /// Opens what is pinned at `path`, if it is `program`.
 fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<OwnedFd, Errno> {
-    let pinned = get_pinned(&path_from(cache, path)?)?;
+    let relative = CString::new(path).map_err(|_| Errno::INVAL)?;
+    let pinned = match get_pinned_at(cache, &relative) {
+        // Before Linux 6.5.
+        Err(Errno::INVAL) => get_pinned(&path_from(cache, path)?)?,
+        result => result?,
+    };
     if is_device_program(pinned.as_fd(), program)? { Ok(pinned) } else { Err(Errno::NOENT) }
 }
 
@@ -93,7 +99,7 @@ fn keep(
     Ok(trim(directory, BOUND).context("trim", DIRECTORY)?)
 }
 
-/// A path from a directory, for bpf(2), which takes one as such only from Linux 6.5 on.
+/// A path from a directory, for a call that takes none.
 fn path_from(directory: BorrowedFd<'_>, path: &str) -> Result<CString, Errno> {
     CString::new(format!("{}/{path}", proc_path(directory))).map_err(|_| Errno::INVAL)
 }

@@ -17,7 +17,7 @@ use seccomp::Program;
 use crate::Cache;
 use crate::directory::{is_ours, proc_path, subdirectory};
 use crate::entries::{Bound, trim};
-use crate::hash::{hash, strip};
+use crate::hash::hash;
 
 pub(crate) const DIRECTORY: &str = "seccomp";
 /// The first eight bytes of a file; the last one is the version of the layout.
@@ -61,9 +61,9 @@ impl FilterKey<'_> {
 
     /// The program of a file, if it is one of this key and undamaged.
     fn read(&self, bytes: &[u8]) -> Option<Program> {
-        let bytes = strip(bytes, self.header().as_flattened())?;
-        let bytes = strip(bytes, self.profile)?;
-        let bytes = strip(bytes, self.support)?;
+        let bytes = bytes.strip_prefix(self.header().as_flattened())?;
+        let bytes = bytes.strip_prefix(self.profile)?;
+        let bytes = bytes.strip_prefix(self.support)?;
         let (checksum, program) = bytes.split_first_chunk()?;
         if u64::from_le_bytes(*checksum) != hash(0, program) {
             return None;

@@ -1,4 +1,4 @@
-//! A fast hash for names and checksums, and comparing without memcmp(3).
+//! A fast hash for names and checksums.
 
 /// Odd constants with bits all over: the fractional parts of √2 and √3.
 const K0: u64 = 0x6a09_e667_f3bc_c909;
@@ -27,17 +27,6 @@ fn mix(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// What follows `prefix` in `bytes`. The runtime's own memcmp goes by single bytes, which a profile is
-/// too long for.
-pub(crate) fn strip<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
-    let (head, tail) = bytes.split_at_checked(prefix.len())?;
-    let (ours, our_rest) = head.as_chunks::<16>();
-    let (theirs, their_rest) = prefix.as_chunks::<16>();
-    let word = |block: &[u8; 16]| u128::from_ne_bytes(*block);
-    let same = ours.iter().zip(theirs).all(|(a, b)| word(a) == word(b));
-    (same && our_rest == their_rest).then_some(tail)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,19 +50,5 @@ mod tests {
     fn zeros_at_the_end_count() {
         assert_ne!(hash(0, &[0; 16]), hash(0, &[0; 32]));
         assert_ne!(hash(0, &[]), hash(0, &[0]));
-    }
-
-    #[test]
-    fn a_prefix_is_compared_whole() {
-        let bytes: Vec<u8> = (0..50).collect();
-        for len in 0..=50 {
-            assert_eq!(strip(&bytes, &bytes[..len]), Some(&bytes[len..]));
-            for wrong in 0..len {
-                let mut prefix = bytes[..len].to_vec();
-                prefix[wrong] ^= 0x10;
-                assert_eq!(strip(&bytes, &prefix), None);
-            }
-        }
-        assert_eq!(strip(&bytes[..3], &bytes), None);
     }
 }

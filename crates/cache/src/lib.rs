@@ -16,8 +16,8 @@
 //! What is trusted: a directory that belongs to root with mode 0700, and therefore root. Checksums are
 //! for accidents, such as a full file system or a killed writer, not for attackers.
 //!
-//! Filters are good for every process that sees the directory. The template is a mount, and seen in the
-//! mount namespace it was made in; any other makes its own.
+//! Who sees what: filters, every process that sees the directory. The template, the mount namespace it
+//! was made in; any other makes its own. Pins, that one and those made from it later.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

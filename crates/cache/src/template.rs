@@ -23,7 +23,7 @@ use crate::mounts::{DIRECTORY, Lock};
 use crate::{Cache, Error};
 
 const NAME: &str = "template";
-/// How many CPUs are tried: see [`make_here`].
+/// How many CPUs are tried: see [`make`].
 const CPUS: usize = 16;
 
 impl Cache {
@@ -59,9 +59,9 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 /// Makes the template and gives it its name.
 ///
 /// The kernel only lets a mount namespace be bound in an older one, so that none can hold itself. From
-/// Linux 6.18 on it tells their ages by numbers that each CPU draws from a stock of its own: one
-/// made on another CPU than the caller's may look older (EINVAL). On the CPU where the
-/// caller's was made, wherever that was, it cannot.
+/// Linux 6.18 on it tells their ages by numbers that each CPU draws from a stock of its own: one made on
+/// another CPU than the caller's may look older (EINVAL). On the CPU where the caller's was made,
+/// whichever that was, it cannot.
 fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     let mounts = lock.mounts()?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;

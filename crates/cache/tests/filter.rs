@@ -12,6 +12,7 @@ use std::sync::Barrier;
 use common::Scratch;
 use dayfly_cache::{Cache, Error, FilterKey};
 use rustix::io::Errno;
+use rustix::process::Uid;
 use seccomp::{Insn, Program};
 
 const SUPPORT: &[u8] = b"x86_64 log notify";
@@ -212,6 +213,23 @@ fn a_directory_of_others_is_not_used() {
     fs::remove_file(&scratch.path).unwrap();
     let nowhere = format!("{}/a/b", scratch.path());
     assert!(Cache::open(&nowhere).is_err());
+}
+
+#[test]
+fn only_root_has_one() {
+    let Some(scratch) = Scratch::new() else { return };
+    let open_as_nobody = || {
+        let open = || {
+            // Of this thread alone.
+            let nobody = Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            Cache::open(scratch.path()).map(drop)
+        };
+        std::thread::scope(|scope| scope.spawn(open).join().unwrap())
+    };
+    assert_eq!(open_as_nobody(), Err(Error::NotRoot));
+    scratch.open();
+    assert!(matches!(open_as_nobody(), Err(Error::System(error)) if error.errno == Errno::ACCESS));
 }
 
 #[test]

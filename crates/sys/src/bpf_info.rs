@@ -44,17 +44,17 @@ pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<
         code: code.as_mut_ptr().expose_provenance() as u64,
         ..Info::default()
     };
-    let query = Query {
+    let mut query = Query {
         fd: fd.as_raw_fd() as u32,
         info_size: size_of::<Info>() as u32,
         info: (&raw mut info).expose_provenance() as u64,
     };
-    // SAFETY: query and info are of the sizes given and outlive the call; the kernel writes at most
-    // `code_size` bytes to `code`.
+    // SAFETY: query and info are of the sizes given and outlive the call; the kernel writes to both,
+    // and at most `code_size` bytes to `code`.
     unsafe {
         crate::raw::call(
             crate::raw::nr::BPF,
-            [BPF_OBJ_GET_INFO_BY_FD, (&raw const query).expose_provenance(), size_of::<Query>()],
+            [BPF_OBJ_GET_INFO_BY_FD, (&raw mut query).expose_provenance(), size_of::<Query>()],
         )
     }?;
     let is_the_type = info.program_type == BPF_PROG_TYPE_CGROUP_DEVICE;

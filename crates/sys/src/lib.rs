@@ -8,6 +8,7 @@ extern crate alloc as alloc_crate;
 pub mod alloc;
 pub mod bpf;
 pub mod bpf_info;
+pub mod bpf_pin;
 pub mod clone;
 pub mod errand;
 pub mod errno;

@@ -1,0 +1,40 @@
+//! Opening a pinned bpf(2) object from a directory.
+
+use core::ffi::CStr;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+const BPF_OBJ_GET: usize = 7;
+const BPF_F_PATH_FD: u32 = 1 << 14;
+
+/// The attributes of BPF_OBJ_GET.
+#[repr(C)]
+struct Object {
+    path: u64,
+    fd: u32,
+    flags: u32,
+    directory: i32,
+    padding: u32,
+}
+
+/// Opens what is pinned at `path`, relative to `directory` (Linux 6.5). Close-on-exec.
+///
+/// # Errors
+/// EINVAL before Linux 6.5; else as [`crate::bpf::get_pinned`].
+pub fn get_pinned_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    let object = Object {
+        path: path.as_ptr().expose_provenance() as u64,
+        fd: 0,
+        flags: BPF_F_PATH_FD,
+        directory: directory.as_raw_fd(),
+        padding: 0,
+    };
+    let address = (&raw const object).expose_provenance();
+    // SAFETY: the structure is of the size given, its path NUL-terminated; on success the kernel
+    // returns a new descriptor.
+    unsafe {
+        let fd =
+            crate::raw::call(crate::raw::nr::BPF, [BPF_OBJ_GET, address, size_of::<Object>()])?;
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
