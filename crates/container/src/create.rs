@@ -256,7 +256,9 @@ fn make(
     let request = &request;
     // Kept for good: an init in our memory reads it until its exec.
     let plan: &'static Plan = Box::leak(Box::new(plan::compile(spec, request)?));
-    let given = Given { console: console.into_sender(), template, network, ..Given::default() };
+    let devices = cache.devices(plan);
+    let console = console.into_sender();
+    let given = Given { console, template, network, devices, ..Given::default() };
     let directory = store.claim(options.id)?;
     let result = launch_claimed(options, bundle, spec, request, plan, &directory, given);
     match result {

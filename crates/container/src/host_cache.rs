@@ -2,7 +2,8 @@
 //! the start makes do: it compiles, loads and copies by itself.
 
 use cache::{Cache, FilterKey};
-use plan::{Kernel, Techniques};
+use cgroup::devices::program;
+use plan::{CgroupPlan, Kernel, Plan, Techniques};
 use rustix::fd::OwnedFd;
 
 use crate::Error;
@@ -35,6 +36,18 @@ impl HostCache {
         let support = [kernel.seccomp.native as u8];
         let key = FilterKey { profile: profile.as_bytes(), support: &support };
         Ok(cache.filter(&key, compile)?)
+    }
+
+    /// The device program of the plan's cgroup, loaded. None where it needs none, where there is no
+    /// cache, and where it cannot be loaded: making the cgroup then tells why.
+    pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
+        let cache = self.having(Techniques::DEVICE_CACHE)?;
+        let CgroupPlan::Create { location, resources } = plan.cgroup.as_ref()? else { return None };
+        if !location.is_unified() {
+            return None;
+        }
+        let program = program::of_new(&resources.devices).ok()??;
+        cache.device_program(&program, || program::load_program(&program)).ok()
     }
 
     /// The template mount namespace.

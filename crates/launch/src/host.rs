@@ -112,7 +112,8 @@ impl Host<'_> {
         self.cgroup = match &self.plan.cgroup {
             None => None,
             Some(CgroupPlan::Create { location, resources }) => {
-                Some(Cgroup::create(location, resources, None)?)
+                let program = self.slots.get(Slot::DEVICES);
+                Some(Cgroup::create(location, resources, program)?)
             }
             Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
         };
@@ -198,13 +199,17 @@ impl Host<'_> {
     /// Sets init's score if it has another one than this process, from which it has its own.
     fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
-        let path = "self/oom_score_adj";
-        let own = sys::fs::read_at(proc, path).context("read", format!("/proc/{path}"))?;
+        let path = c"self/oom_score_adj";
+        let mut own = [0; 8];
+        let length = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|file| rustix::io::read(file, &mut own))
+            .context("read", "/proc/self/oom_score_adj")?;
+        let own = own.get(..length).unwrap_or_default().trim_ascii();
         let score = score.to_string();
-        if own.trim_ascii() == score.as_bytes() {
+        if own == score.as_bytes() {
             return Ok(());
         }
-        self.own_oom_score = Some(own);
+        self.own_oom_score = Some(own.to_vec());
         self.write_proc("oom_score_adj", &score)
     }
 
@@ -212,7 +217,7 @@ impl Host<'_> {
         let Some(own) = self.own_oom_score.take() else { return Ok(()) };
         let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
         // Best effort: a lower score than init's may be forbidden, and the container runs by now.
-        let _ = sys::fs::write_at(proc, "self/oom_score_adj", own.trim_ascii());
+        let _ = sys::fs::write_at(proc, "self/oom_score_adj", &own);
         Ok(())
     }
 

@@ -47,6 +47,8 @@ pub struct Given {
     pub container: Option<OwnedFd>,
     /// For [`Slot::TEMPLATE`]: the template mount namespace.
     pub template: Option<OwnedFd>,
+    /// For [`Slot::DEVICES`]: the cgroup's device program.
+    pub devices: Option<OwnedFd>,
     /// The network namespace, where the caller had it begun earlier.
     pub network: Option<Network>,
 }
@@ -70,6 +72,7 @@ pub fn launch<'a>(
         (Slot::CONSOLE, given.console),
         (Slot::CONTAINER, given.container),
         (Slot::TEMPLATE, given.template),
+        (Slot::DEVICES, given.devices),
     ] {
         if let Some(fd) = fd {
             slots.set(slot, fd);

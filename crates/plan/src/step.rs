@@ -32,8 +32,10 @@ impl Slot {
     pub const TEMPLATE: Self = Self(6);
     /// The socket over which init gets its network namespace.
     pub const NETWORK: Self = Self(7);
+    /// The cgroup's device program, loaded, where the caller has it.
+    pub const DEVICES: Self = Self(8);
     /// The first slot that compile hands out.
-    pub const FIRST_FREE: Self = Self(8);
+    pub const FIRST_FREE: Self = Self(9);
 }
 
 /// What the host actor does, in order.

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use spec::resources::DeviceKind;
+use spec::resources::{DeviceKind, DeviceRule};
 use sys::bpf::{self, Instruction};
 use sys::{Context, Errno};
 
@@ -54,6 +54,16 @@ pub fn assemble(rules: &[Rule]) -> Vec<Instruction> {
     }
     program.extend(end(decisive.otherwise));
     program
+}
+
+/// The program that a new cgroup on cgroup v2 needs for these rules, if any.
+///
+/// # Errors
+/// [`Error::Invalid`] for a rule that cannot be.
+pub fn of_new(rules: &[DeviceRule]) -> Result<Option<Vec<Instruction>>, Error> {
+    let rules = Rule::list(rules)?;
+    let needed = !rules.is_empty() && !allows_everything(&rules);
+    Ok(needed.then(|| assemble(&rules)))
 }
 
 /// Whether `rules` refuse nothing, so that a new cgroup needs no program.
