@@ -6,9 +6,10 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fmt;
+use std::io::Read;
 use std::ops::Add;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use sys::rusage::{End, Usage, wait4};
 
@@ -96,6 +97,27 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
     }
 }
 
+/// Runs `command` to its end as [`run`] does, and returns what it wrote to stdout: some lines, which a
+/// pipe holds.
+///
+/// # Errors
+/// It can't be executed, or does not end in time.
+pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure> {
+    let mut child =
+        command.process_group(0).stdout(Stdio::piped()).spawn().map_err(Failure::Spawn)?;
+    let pid = Pid::from_child(&child);
+    if let Err(failure) = wait(pid, deadline) {
+        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = reap(pid);
+        return Err(failure);
+    }
+    let mut text = String::new();
+    if let Some(stdout) = &mut child.stdout {
+        stdout.read_to_string(&mut text).map_err(Failure::Spawn)?;
+    }
+    Ok(text)
+}
+
 /// Waits until the child `pid`, be it adopted, has ended, and reaps it.
 ///
 /// # Errors
@@ -154,6 +176,12 @@ mod tests {
     fn tells_how_it_failed() {
         assert!(matches!(run(&mut sh("exit 3"), LONG), Err(Failure::Ended(End::Exited(3)))));
         assert!(matches!(run(&mut Command::new("/no/such"), LONG), Err(Failure::Spawn(_))));
+    }
+
+    #[test]
+    fn reads_what_is_said() {
+        assert_eq!(read(&mut sh("echo 1; echo 2"), LONG).expect("sh"), "1\n2\n");
+        assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
     #[test]

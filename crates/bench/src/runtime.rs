@@ -1,13 +1,16 @@
 //! The runtimes that are compared.
 
 use crate::Error;
+use crate::process;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A runtime by path.
 #[derive(Debug, Clone, Serialize)]
@@ -44,11 +47,7 @@ impl Runtime {
     }
 
     fn at(name: String, path: PathBuf) -> Result<Self, Error> {
-        let bytes = fs::read(&path).map_err(Error::at("read", &path))?;
-        let mut sha256 = String::new();
-        for byte in Sha256::digest(&bytes) {
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hash(&path).map_err(Error::at("read", &path))?;
         let version = version(&path);
         Ok(Self { name, path, version, sha256 })
     }
@@ -129,10 +128,24 @@ fn tell_apart(runtimes: &mut [Runtime]) {
     }
 }
 
+/// The SHA-256 of a file, read piece by piece: this program stays small.
+fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    io::copy(&mut file, &mut hash)?;
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+/// What it calls itself. It may hang, as in any other call.
 fn version(path: &Path) -> String {
-    let output = Command::new(path).arg("--version").stdin(Stdio::null()).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    text.unwrap_or_default().lines().next().unwrap_or("unknown").to_owned()
+    let mut command = Command::new(path);
+    command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
+    let text = process::read(&mut command, Duration::from_secs(5)).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
 }
 
 #[cfg(test)]

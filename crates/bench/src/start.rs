@@ -1,17 +1,23 @@
 //! `start`: what the commands of a container's life take, runtime by runtime.
 
 use crate::Error;
+use crate::config::{HOOK, Profile};
 use crate::container::{Container, Fault};
 use crate::interrupt;
 use crate::options::Start;
-use crate::process::Sample;
+use crate::process::{self, Sample};
 use crate::progress::Progress;
 use crate::report::{self, compare};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use crate::statistics::median;
 use clap::ValueEnum;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+
+/// How long the hook's program may take by itself.
+const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What is done to a container, and timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,7 +92,11 @@ pub fn experiment(
         for &pause in &options.timing.pause {
             let rounds =
                 Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
-            series.extend(race(stand, entrants, operation, rounds)?);
+            let raced = race(stand, entrants, operation, rounds)?;
+            if options.common.bundle.is_none() && options.common.profile == Profile::Hooks {
+                series.extend(without_hook(&raced, rounds));
+            }
+            series.extend(raced);
         }
     }
     let first = entrants.first().map_or("", |entrant| &entrant.name);
@@ -98,6 +108,31 @@ pub fn experiment(
         json: vec![("rows", report::value(&rows)?)],
         csv: report::csv(&series),
     })
+}
+
+/// The same with the time of the hook's process taken off where the hook is run: what is left is the
+/// runtime's own. The process is timed by itself, for want of a way to see it inside.
+fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
+    let mut times: Vec<f64> = Vec::new();
+    for _ in 0..rounds.timed {
+        sleep(rounds.pause);
+        let mut hook = Command::new(HOOK);
+        hook.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        times.extend(process::run(&mut hook, HOOK_DEADLINE).map(|hook| hook.wall.as_secs_f64()));
+    }
+    let hook = Duration::try_from_secs_f64(median(&mut times)).unwrap_or_default();
+    let hooked = raced.iter().filter(|of| ["run", "create"].contains(&of.step.as_str()));
+    hooked
+        .map(|of| {
+            let mut without = of.clone();
+            without.step =
+                format!("{} less {:.3} ms for the hook", of.step, hook.as_secs_f64() * 1e3);
+            for sample in &mut without.samples {
+                sample.wall = sample.wall.saturating_sub(hook);
+            }
+            without
+        })
+        .collect()
 }
 
 /// Runs the rounds of `operation`, each entrant once a round, the order turning by one from round to
