@@ -22,6 +22,7 @@ pub mod mount;
 pub mod net;
 pub mod ns;
 pub mod nsfs;
+pub mod ptrace;
 pub mod raw;
 pub mod rusage;
 pub mod seccomp;

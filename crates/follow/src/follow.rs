@@ -1,0 +1,324 @@
+//! The loop: waits for the next stop, tells what it means, lets the tracee go on.
+
+use crate::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
+use crate::watch::Watch;
+use crate::{Command, End, Error, Event};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+use sys::Context;
+use sys::ptrace::{self, Report, Resume};
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Every system call.
+    Syscalls,
+    /// Every instruction in user space, one by one; memory is laid out the same way each time.
+    Instructions {
+        /// After so many the rest is not counted, and runs at full speed.
+        bound: u64,
+    },
+}
+
+/// Runs `command` and calls `tell` for everything that happens to it and to its descendants.
+///
+/// Those who still run when the command has ended, such as a container that it leaves behind, are
+/// followed until nothing happens for 50 ms, then let go. Returns how the command ended.
+///
+/// Its children are this process's children; a program that waits for any child of its own should not
+/// do so meanwhile.
+///
+/// # Errors
+/// [`Error::NotExecuted`]; [`Error::Deadline`] when all of it has not ended after `deadline`; then, as in
+/// the case of any other error, everything that was followed is killed.
+pub fn follow(
+    command: &Command,
+    mode: Mode,
+    deadline: Duration,
+    tell: &mut (dyn FnMut(Pid, Event) + Send),
+) -> Result<End, Error> {
+    let watch = Watch::default();
+    thread::scope(|scope| {
+        scope.spawn(|| watch.guard(deadline));
+        // A thread of its own: it waits for its own children and tracees only, and whatever happens
+        // to it, the kernel kills those that are attached when it ends.
+        let result = scope.spawn(|| Follower::run(command, mode, &watch, tell)).join();
+        let expired = watch.expired();
+        if !matches!(result, Ok(Ok(_))) {
+            watch.kill();
+        }
+        watch.finish();
+        match result {
+            Ok(_) if expired => {
+                Err(Error::Deadline { program: command.program.clone(), after: deadline })
+            }
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// How long those whom the command leaves may do nothing before they are let go.
+const QUIET: Duration = Duration::from_millis(50);
+const SIGTRAP: i32 = 5;
+
+struct Follower<'a> {
+    mode: Mode,
+    watch: &'a Watch,
+    tell: &'a mut (dyn FnMut(Pid, Event) + Send),
+    /// The command.
+    root: Pid,
+    /// Whether it has been executed: before that it is a copy of this process.
+    executed: bool,
+    /// How it ended.
+    end: Option<End>,
+    tracees: HashMap<Pid, Tracee>,
+    /// Newborns that stopped before their parent's stop told of them.
+    early: HashMap<Pid, Report>,
+    /// Instructions of all.
+    steps: u64,
+}
+
+impl<'a> Follower<'a> {
+    fn run(
+        command: &Command,
+        mode: Mode,
+        watch: &'a Watch,
+        tell: &'a mut (dyn FnMut(Pid, Event) + Send),
+    ) -> Result<End, Error> {
+        let fixed_layout = mode != Mode::Syscalls;
+        let child = command.prepare()?.spawn(command, fixed_layout, |child| {
+            ptrace::seize(child.pid).context("ptrace", "PTRACE_SEIZE")?;
+            watch.add(child.pid);
+            Ok(())
+        })?;
+        let mut follower = Self {
+            mode,
+            watch,
+            tell,
+            root: child.pid,
+            executed: false,
+            end: None,
+            tracees: HashMap::new(),
+            early: HashMap::new(),
+            steps: 0,
+        };
+        follower.adopt(child.pid, child.pid, None)?;
+        while let Some((pid, report)) = follower.next()? {
+            follower.handle(pid, report)?;
+        }
+        match follower.end {
+            Some(End::Exited(errno)) if !follower.executed => Err(Error::NotExecuted {
+                program: command.program.clone(),
+                errno: Errno::from_raw_os_error(errno),
+            }),
+            end => Ok(end.unwrap_or(End::Left)),
+        }
+    }
+
+    /// The next stop or end of anyone; nothing when there is nobody left to follow.
+    fn next(&mut self) -> Result<Option<(Pid, Report)>, Error> {
+        if self.tracees.is_empty() {
+            // Whose parent died before it could be asked.
+            let Some(pid) = self.early.keys().next().copied() else { return Ok(None) };
+            self.adopt(pid, process_of(pid), None)?;
+            return self.next();
+        }
+        if self.end.is_none() {
+            return wait(true);
+        }
+        let start = Instant::now();
+        while start.elapsed() < QUIET {
+            if let Some(report) = wait(false)? {
+                return Ok(Some(report));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.release()?;
+        Ok(None)
+    }
+
+    fn handle(&mut self, pid: Pid, report: Report) -> Result<(), Error> {
+        if !self.tracees.contains_key(&pid) {
+            if !self.watch.expired() {
+                self.early.insert(pid, report);
+                return Ok(());
+            }
+            self.adopt(pid, process_of(pid), None)?;
+        }
+        match report {
+            Report::Exited(status) => self.lose(pid, End::Exited(status)),
+            Report::Killed(signal) => self.lose(pid, End::Killed(signal)),
+            Report::Call => self.cross(pid)?,
+            Report::Signal(SIGTRAP) if self.steps_now() => self.step(pid)?,
+            Report::Signal(signal) => {
+                (self.tell)(pid, Event::Signalled(signal));
+                self.resume(pid, signal)?;
+            }
+            Report::Event(event) => self.happen(pid, event)?,
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, pid: Pid, event: ptrace::Event) -> Result<(), Error> {
+        match event {
+            ptrace::Event::Child | ptrace::Event::Clone => {
+                if let Some(child) = ask(ptrace::message(pid))?.flatten() {
+                    let thread = event == ptrace::Event::Clone;
+                    let process = if thread { process_of(child) } else { child };
+                    self.adopt(child, process, Some(pid))?;
+                }
+                self.resume(pid, 0)
+            }
+            ptrace::Event::Exec => self.execute(pid),
+            ptrace::Event::Group(_) => ask(ptrace::listen(pid)).map(drop),
+            ptrace::Event::Pause => self.resume(pid, 0),
+        }
+    }
+
+    /// Takes in a newborn, and what it may have reported already.
+    fn adopt(&mut self, pid: Pid, process: Pid, parent: Option<Pid>) -> Result<(), Error> {
+        let process = self.tracees.get(&process).map_or(process, |leader| leader.process);
+        self.tracees.insert(pid, Tracee::new(process));
+        if process == pid && pid != self.root {
+            self.watch.add(pid);
+        }
+        (self.tell)(pid, Event::Born { parent, process });
+        match self.early.remove(&pid) {
+            Some(report) => self.handle(pid, report),
+            None => Ok(()),
+        }
+    }
+
+    fn lose(&mut self, pid: Pid, end: End) {
+        let Some(tracee) = self.tracees.remove(&pid) else { return };
+        if matches!(end, End::Exited(_) | End::Killed(_)) && tracee.process == pid {
+            self.watch.remove(pid);
+        }
+        if pid == self.root {
+            self.end = Some(end);
+        }
+        (self.tell)(pid, Event::Gone { end, instructions: tracee.instructions });
+    }
+
+    fn cross(&mut self, pid: Pid) -> Result<(), Error> {
+        let call = ask(ptrace::place(pid))?.and_then(|place| place.call);
+        let crossing =
+            self.tracees.get_mut(&pid).zip(call).and_then(|(tracee, call)| tracee.cross(call));
+        match crossing {
+            Some(Crossing::Entered { number, args }) => {
+                (self.tell)(pid, Event::Entered { number, args });
+            }
+            Some(Crossing::Left { number, result }) => {
+                let result = sys::raw::check(result as isize).map(|value| value as u64);
+                (self.tell)(pid, Event::Left { number, result });
+            }
+            None => {}
+        }
+        self.resume(pid, 0)
+    }
+
+    fn step(&mut self, pid: Pid) -> Result<(), Error> {
+        if let Some(place) = ask(ptrace::place(pid))?
+            && let Some(tracee) = self.tracees.get_mut(&pid)
+        {
+            self.steps += u64::from(tracee.step(place));
+        }
+        self.resume(pid, 0)
+    }
+
+    fn execute(&mut self, pid: Pid) -> Result<(), Error> {
+        // A thread that executes takes the number of its process.
+        if let Some(former) = ask(ptrace::message(pid))?.flatten()
+            && former != pid
+        {
+            self.lose(former, End::Replaced);
+        }
+        self.executed = true;
+        let container = pid != self.root && is_contained(pid);
+        let instructions = self.tracees.get_mut(&pid).map_or(0, Tracee::execute);
+        let command = command_of(pid);
+        (self.tell)(pid, Event::Executed { command, container, instructions });
+        if container {
+            ask(ptrace::detach(pid, 0))?;
+            self.lose(pid, End::Container);
+            return Ok(());
+        }
+        self.resume(pid, 0)
+    }
+
+    /// Whether instructions are being counted.
+    fn steps_now(&self) -> bool {
+        matches!(self.mode, Mode::Instructions { bound } if self.executed && self.steps < bound)
+    }
+
+    fn resume(&self, pid: Pid, signal: i32) -> Result<(), Error> {
+        let how = match self.mode {
+            _ if !self.executed => Resume::Freely,
+            Mode::Syscalls => Resume::ToCall,
+            Mode::Instructions { .. } if self.steps_now() => Resume::ByStep,
+            Mode::Instructions { .. } => Resume::Freely,
+        };
+        ask(ptrace::resume(pid, how, signal)).map(drop)
+    }
+
+    /// Lets everybody go who is left: stops each, and detaches where it stands.
+    fn release(&mut self) -> Result<(), Error> {
+        let pids: Vec<Pid> = self.tracees.keys().copied().collect();
+        for pid in pids {
+            if ask(ptrace::interrupt(pid))?.is_none() {
+                self.lose(pid, End::Left);
+            }
+        }
+        while !self.tracees.is_empty() {
+            let Some((pid, report)) = wait(true)? else { break };
+            match report {
+                Report::Exited(status) => self.lose(pid, End::Exited(status)),
+                Report::Killed(signal) => self.lose(pid, End::Killed(signal)),
+                stop => self.let_go(pid, stop)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, pid: Pid, stop: Report) -> Result<(), Error> {
+        let signal = match stop {
+            Report::Signal(SIGTRAP) if self.steps_now() => 0,
+            Report::Signal(signal) => signal,
+            Report::Event(ptrace::Event::Child | ptrace::Event::Clone) => {
+                // Born this moment: it stops by itself before it does anything.
+                if let Some(child) = ask(ptrace::message(pid))?.flatten() {
+                    self.adopt(child, process_of(child), Some(pid))?;
+                }
+                0
+            }
+            _ => 0,
+        };
+        ask(ptrace::detach(pid, signal))?;
+        self.lose(pid, End::Left);
+        Ok(())
+    }
+}
+
+/// Waits for this thread's tracees; nothing means that there are none, or none has stopped.
+fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
+    loop {
+        match ptrace::wait(block) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(None),
+            answer => return Ok(answer.context("wait4", "")?),
+        }
+    }
+}
+
+/// A tracee may be killed at any moment, and its end is reported then: that is no error.
+fn ask<T>(answer: Result<T, Errno>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::SRCH) => Ok(None),
+        Err(errno) => Err(sys::Error::new("ptrace", "", errno).into()),
+    }
+}

@@ -1,0 +1,150 @@
+//! What is known of one process or thread that is followed.
+
+use rustix::process::Pid;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use sys::ptrace::{Call, Place};
+
+/// Results of an interrupted call that the kernel will make again (include/linux/errno.h:
+/// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK). Only tracers see them.
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+/// One process or thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Tracee {
+    /// The process that it belongs to.
+    pub(crate) process: Pid,
+    /// Instructions since its birth or its last program.
+    pub(crate) instructions: u64,
+    /// The call that it is in.
+    call: Option<u64>,
+    /// The call that will be made again.
+    restarts: Option<u64>,
+    /// Where the last step ended.
+    instruction: Option<u64>,
+}
+
+/// What a stop at a system call means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Crossing {
+    Entered { number: u64, args: [u64; 6] },
+    Left { number: u64, result: i64 },
+}
+
+impl Tracee {
+    pub(crate) fn new(process: Pid) -> Self {
+        Self { process, instructions: 0, call: None, restarts: None, instruction: None }
+    }
+
+    /// Takes note of a side of a system call. Says nothing about an interruption and the new try:
+    /// tracing makes more of them, since even ignored signals stop a tracee.
+    pub(crate) fn cross(&mut self, call: Call) -> Option<Crossing> {
+        match call {
+            Call::Entry { number, args } => {
+                let before = self.restarts.take();
+                if let Some(before) = before
+                    && (number == before || is_restart(number))
+                {
+                    self.call = Some(before);
+                    return None;
+                }
+                self.call = Some(number);
+                Some(Crossing::Entered { number, args })
+            }
+            Call::Exit(result) => {
+                let number = self.call.take()?;
+                if RESTARTS.contains(&result) {
+                    self.restarts = Some(number);
+                    return None;
+                }
+                Some(Crossing::Left { number, result })
+            }
+        }
+    }
+
+    /// Counts a step. A repeated string instruction takes a step a round but stays where it is: it is
+    /// one instruction.
+    pub(crate) fn step(&mut self, place: Place) -> bool {
+        let moved = self.instruction != Some(place.instruction);
+        self.instruction = Some(place.instruction);
+        self.instructions += u64::from(moved);
+        moved
+    }
+
+    /// Takes note of a new program; returns the instructions of the last one.
+    pub(crate) fn execute(&mut self) -> u64 {
+        (self.call, self.restarts, self.instruction) = (None, None, None);
+        std::mem::take(&mut self.instructions)
+    }
+}
+
+fn is_restart(number: u64) -> bool {
+    crate::call_name(number) == "restart_syscall"
+}
+
+/// The process that a thread belongs to, by /proc; itself if that can't be told.
+pub(crate) fn process_of(pid: Pid) -> Pid {
+    let status = fs::read_to_string(proc(pid, "status")).unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    field.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw).unwrap_or(pid)
+}
+
+/// The arguments of its program.
+pub(crate) fn command_of(pid: Pid) -> Vec<String> {
+    let text = fs::read(proc(pid, "cmdline")).unwrap_or_default();
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+}
+
+/// Whether its root directory is another one than ours.
+pub(crate) fn is_contained(pid: Pid) -> bool {
+    let root = |path: &str| fs::metadata(path).map(|root| (root.dev(), root.ino())).ok();
+    let its = root(&proc(pid, "root"));
+    its.is_some() && its != root("/")
+}
+
+fn proc(pid: Pid, file: &str) -> String {
+    format!("/proc/{}/{file}", pid.as_raw_pid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u64 = 0;
+    const ARGS: [u64; 6] = [0; 6];
+
+    fn tracee() -> Tracee {
+        Tracee::new(Pid::INIT)
+    }
+
+    #[test]
+    fn an_interrupted_call_is_told_once() {
+        let mut tracee = tracee();
+        let entry = Call::Entry { number: READ, args: ARGS };
+        assert_eq!(tracee.cross(entry), Some(Crossing::Entered { number: READ, args: ARGS }));
+        assert_eq!(tracee.cross(Call::Exit(-512)), None);
+        assert_eq!(tracee.cross(entry), None);
+        assert_eq!(tracee.cross(Call::Exit(5)), Some(Crossing::Left { number: READ, result: 5 }));
+        assert!(tracee.cross(entry).is_some());
+    }
+
+    #[test]
+    fn a_repeated_instruction_counts_once() {
+        let mut tracee = tracee();
+        for instruction in [10, 10, 10, 12, 10] {
+            tracee.step(Place { instruction, call: None });
+        }
+        assert_eq!(tracee.instructions, 3);
+        assert_eq!(tracee.execute(), 3);
+        assert_eq!(tracee.instructions, 0);
+    }
+
+    #[test]
+    fn knows_itself() {
+        let pid = rustix::process::getpid();
+        assert_eq!(process_of(rustix::thread::gettid()), pid);
+        assert!(!is_contained(pid));
+        assert!(command_of(pid)[0].contains("follow"));
+    }
+}
