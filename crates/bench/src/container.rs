@@ -29,7 +29,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A container, not there yet. When dropped it is removed, whatever its state, with its bundle.
+/// A container, not there yet. When dropped it is removed, whatever its state, with its bundle; that
+/// is for the main thread to do, when no other has children (see [`process::run_and_reap`]).
 #[derive(Debug)]
 pub struct Container<'a> {
     stand: &'a Stand,
@@ -199,7 +200,7 @@ impl<'a> Container<'a> {
     fn remove(&self) {
         let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
         // Whether that works or not: what it leaves is removed next.
-        let _ = process::run(command.stderr(Stdio::null()), self.stand.deadline);
+        process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);
         if let Some(pid) = self.pid.take() {
             let _ = kill_process(pid, Signal::KILL);
             let _ = process::wait(pid, Duration::from_secs(1));

@@ -4,12 +4,15 @@ use crate::interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
+};
 use std::fmt;
 use std::io::Read;
 use std::ops::Add;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 use sys::rusage::{End, Usage, wait4};
 
@@ -116,6 +119,28 @@ pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure
         stdout.read_to_string(&mut text).map_err(Failure::Spawn)?;
     }
     Ok(text)
+}
+
+/// Runs `command` until it ends or is killed at the deadline, however it ends, and reaps every other
+/// child that ends meanwhile: orphans of commands that were killed, for which PID namespaces wait
+/// before they go. For when no other thread has children.
+pub fn run_and_reap(command: &mut Command, deadline: Duration) {
+    const MOMENT: Duration = Duration::from_millis(2);
+    let Ok(child) = command.process_group(0).spawn() else { return };
+    let (pid, due) = (Pid::from_child(&child), Instant::now() + deadline);
+    loop {
+        match wait_any(WaitOptions::NOHANG) {
+            Ok(Some((ended, _))) if ended == pid => return,
+            Ok(None) if Instant::now() > due => {
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = reap(pid);
+                return;
+            }
+            Ok(None) => thread::sleep(MOMENT),
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Waits until the child `pid`, be it adopted, has ended, and reaps it.

@@ -104,28 +104,29 @@ fn in_a_row(
     // All threads wait for their moment beforehand: making one takes no time from the first start.
     let begin = Instant::now() + Duration::from_millis(20);
     let begin_on_clock = SystemTime::now() + begin.saturating_duration_since(Instant::now());
-    let results: Vec<Result<Arrival, String>> = thread::scope(|scope| {
+    let results: Vec<Option<(Container<'_>, Result<Arrival, String>)>> = thread::scope(|scope| {
         let starts: Vec<_> = (0_u32..)
             .zip(containers?)
             .map(|(number, container)| {
                 let offset = interval * number;
                 let in_flight = &in_flight;
                 scope.spawn(move || {
-                    arrive(&container, begin + offset, begin_on_clock + offset, in_flight)
+                    let due = (begin + offset, begin_on_clock + offset);
+                    let arrival = arrive(&container, due, in_flight);
+                    (container, arrival)
                 })
             })
             .collect();
-        let lost = |_| Err("thread lost".to_owned());
-        Ok(starts.into_iter().map(|start| start.join().unwrap_or_else(lost)).collect())
+        Ok(starts.into_iter().map(|start| start.join().ok()).collect())
     })?;
-    Ok(results.into_iter().collect())
+    // The containers go here, where no thread is left.
+    Ok(results.into_iter().flatten().map(|(_container, arrival)| arrival).collect())
 }
 
 /// Waits until `due`, starts the container and reads when it says that it ran.
 fn arrive(
     container: &Container<'_>,
-    due: Instant,
-    due_on_clock: SystemTime,
+    (due, due_on_clock): (Instant, SystemTime),
     in_flight: &AtomicUsize,
 ) -> Result<Arrival, String> {
     thread::sleep(due.saturating_duration_since(Instant::now()));
