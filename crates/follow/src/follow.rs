@@ -5,6 +5,7 @@ use crate::watch::Watch;
 use crate::{Command, End, Error, Event};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use sys::ptrace::{self, Report, Resume};
 pub enum Mode {
     /// Every system call.
     Syscalls,
-    /// Every instruction in user space, one by one; memory is laid out the same way each time.
+    /// Every instruction in user space, one by one: some 20 µs each in a virtual machine. Memory is laid
+    /// out the same way each time, and there is one processor.
     Instructions {
         /// After so many the rest is not counted, and runs at full speed.
         bound: u64,
@@ -80,6 +82,8 @@ struct Follower<'a> {
     early: HashMap<Pid, Report>,
     /// Instructions of all.
     steps: u64,
+    /// The processors to be given back to those who are let go, if they were confined to one.
+    cpus: Option<CpuSet>,
 }
 
 impl<'a> Follower<'a> {
@@ -89,8 +93,9 @@ impl<'a> Follower<'a> {
         watch: &'a Watch,
         tell: &'a mut (dyn FnMut(Pid, Event) + Send),
     ) -> Result<End, Error> {
-        let fixed_layout = mode != Mode::Syscalls;
-        let child = command.prepare()?.spawn(command, fixed_layout, |child| {
+        let stepped = mode != Mode::Syscalls;
+        let cpus = if stepped { stay_here() } else { None };
+        let child = command.prepare()?.spawn(command, stepped, |child| {
             ptrace::seize(child.pid).context("ptrace", "PTRACE_SEIZE")?;
             watch.add(child.pid);
             Ok(())
@@ -105,6 +110,7 @@ impl<'a> Follower<'a> {
             tracees: HashMap::new(),
             early: HashMap::new(),
             steps: 0,
+            cpus,
         };
         follower.adopt(child.pid, child.pid, None)?;
         while let Some((pid, report)) = follower.next()? {
@@ -153,7 +159,7 @@ impl<'a> Follower<'a> {
             Report::Exited(status) => self.lose(pid, End::Exited(status)),
             Report::Killed(signal) => self.lose(pid, End::Killed(signal)),
             Report::Call => self.cross(pid)?,
-            Report::Signal(SIGTRAP) if self.steps_now() => self.step(pid)?,
+            Report::Signal(SIGTRAP) if self.has_stepped(pid) => self.step(pid)?,
             Report::Signal(signal) => {
                 (self.tell)(pid, Event::Signalled(signal));
                 self.resume(pid, signal)?;
@@ -243,7 +249,7 @@ impl<'a> Follower<'a> {
         let command = command_of(pid);
         (self.tell)(pid, Event::Executed { command, container, instructions });
         if container {
-            ask(ptrace::detach(pid, 0))?;
+            self.detach(pid, 0)?;
             self.lose(pid, End::Container);
             return Ok(());
         }
@@ -255,13 +261,21 @@ impl<'a> Follower<'a> {
         matches!(self.mode, Mode::Instructions { bound } if self.executed && self.steps < bound)
     }
 
-    fn resume(&self, pid: Pid, signal: i32) -> Result<(), Error> {
+    /// Whether a trap of this tracee is the end of a step.
+    fn has_stepped(&self, pid: Pid) -> bool {
+        self.tracees.get(&pid).is_some_and(|tracee| tracee.steps)
+    }
+
+    fn resume(&mut self, pid: Pid, signal: i32) -> Result<(), Error> {
         let how = match self.mode {
             _ if !self.executed => Resume::Freely,
             Mode::Syscalls => Resume::ToCall,
             Mode::Instructions { .. } if self.steps_now() => Resume::ByStep,
             Mode::Instructions { .. } => Resume::Freely,
         };
+        if let Some(tracee) = self.tracees.get_mut(&pid) {
+            tracee.steps = how == Resume::ByStep;
+        }
         ask(ptrace::resume(pid, how, signal)).map(drop)
     }
 
@@ -286,7 +300,7 @@ impl<'a> Follower<'a> {
 
     fn let_go(&mut self, pid: Pid, stop: Report) -> Result<(), Error> {
         let signal = match stop {
-            Report::Signal(SIGTRAP) if self.steps_now() => 0,
+            Report::Signal(SIGTRAP) if self.has_stepped(pid) => 0,
             Report::Signal(signal) => signal,
             Report::Event(ptrace::Event::Child | ptrace::Event::Clone) => {
                 // Born this moment: it stops by itself before it does anything.
@@ -297,9 +311,16 @@ impl<'a> Follower<'a> {
             }
             _ => 0,
         };
-        ask(ptrace::detach(pid, signal))?;
+        self.detach(pid, signal)?;
         self.lose(pid, End::Left);
         Ok(())
+    }
+
+    fn detach(&self, pid: Pid, signal: i32) -> Result<(), Error> {
+        if let Some(cpus) = &self.cpus {
+            let _ = sched_setaffinity(Some(pid), cpus);
+        }
+        ask(ptrace::detach(pid, signal)).map(drop)
     }
 }
 
@@ -312,6 +333,15 @@ fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
             answer => return Ok(answer.context("wait4", "")?),
         }
     }
+}
+
+/// Confines this thread and its children to the processor it is on: to switch between tracer and tracee
+/// costs a third there. Returns the former set.
+fn stay_here() -> Option<CpuSet> {
+    let before = sched_getaffinity(None).ok()?;
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).ok().map(|()| before)
 }
 
 /// A tracee may be killed at any moment, and its end is reported then: that is no error.

@@ -16,6 +16,8 @@ pub(crate) struct Tracee {
     pub(crate) process: Pid,
     /// Instructions since its birth or its last program.
     pub(crate) instructions: u64,
+    /// Whether it was let go by one instruction.
+    pub(crate) steps: bool,
     /// The call that it is in.
     call: Option<u64>,
     /// The call that will be made again.
@@ -33,7 +35,14 @@ pub(crate) enum Crossing {
 
 impl Tracee {
     pub(crate) fn new(process: Pid) -> Self {
-        Self { process, instructions: 0, call: None, restarts: None, instruction: None }
+        Self {
+            process,
+            instructions: 0,
+            steps: false,
+            call: None,
+            restarts: None,
+            instruction: None,
+        }
     }
 
     /// Takes note of a side of a system call. Says nothing about an interruption and the new try:
