@@ -177,7 +177,7 @@ impl Bundle {
 /// A path of the command line, made absolute.
 pub(crate) fn absolute(path: &str) -> Result<String, Error> {
     if path.starts_with('/') {
-        return Ok(plan::clean(path));
+        return Ok(plan::clean(path).into_owned());
     }
     let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
     Ok(plan::absolute(&here.to_string_lossy(), path))

@@ -63,13 +63,14 @@ impl Context<'_, '_> {
     /// Whether a path has to wait for the network namespace: it lies at or below a sysfs, which shows
     /// the one of whoever mounts it.
     pub(crate) fn shows_network(&self, path: &str) -> bool {
+        if !self.birth.parallel_network {
+            return false;
+        }
         let place = clean(path);
-        let mut sysfs = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
-        self.birth.parallel_network
-            && sysfs.any(|sysfs| {
-                let rest = place.strip_prefix(&clean(&sysfs.destination));
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
+        self.mounts.iter().filter(|mount| mount.kind == "sysfs").any(|sysfs| {
+            let rest = place.strip_prefix(&*clean(&sysfs.destination));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Paths as the plan has them: made absolute, cleaned, and relative to the root.
 
+use alloc::borrow::Cow;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
@@ -19,12 +20,19 @@ pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
 
 /// `path` if it is absolute, else below `base`.
 pub fn absolute(base: &str, path: &str) -> String {
-    if path.starts_with('/') { clean(path) } else { clean(&format!("{base}/{path}")) }
+    match path.starts_with('/') {
+        true => clean(path).into_owned(),
+        false => clean(&format!("{base}/{path}")).into_owned(),
+    }
 }
 
 /// The shortest name of the same place, by text alone: no `.`, no `//`, and `..` goes up but not
 /// above `/`. Always absolute.
-pub fn clean(path: &str) -> String {
+pub fn clean(path: &str) -> Cow<'_, str> {
+    // What engines write is clean already, and there is much of it.
+    if is_clean(path) {
+        return Cow::Borrowed(path);
+    }
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -35,7 +43,25 @@ pub fn clean(path: &str) -> String {
             part => parts.push(part),
         }
     }
-    format!("/{}", parts.join("/"))
+    Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+/// Whether every name of an absolute path is an ordinary one. One pass over the bytes.
+fn is_clean(path: &str) -> bool {
+    if path == "/" {
+        return true;
+    }
+    // Whether a name is under way, and whether it consists of dots only so far.
+    let (mut begun, mut dots) = (true, false);
+    for byte in path.bytes() {
+        match byte {
+            b'/' if !begun || dots => return false,
+            b'/' => (begun, dots) = (false, false),
+            b'.' => (begun, dots) = (true, dots || !begun),
+            _ => (begun, dots) = (true, false),
+        }
+    }
+    path.starts_with('/') && begun && !dots
 }
 
 /// A path of the container as the steps have it: cleaned, relative to the root.
@@ -48,7 +74,7 @@ pub fn split(path: &str) -> (String, String) {
     let path = clean(path);
     match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name.into()),
-        None => ("/".into(), path),
+        None => ("/".into(), path.into_owned()),
     }
 }
 
@@ -61,6 +87,12 @@ mod tests {
         assert_eq!(clean("/a//b/./c/../d/"), "/a/b/d");
         assert_eq!(clean("/../../x"), "/x");
         assert_eq!(clean(""), "/");
+        for path in ["/", "/a", "/a/b.c/.d/..e/...x"] {
+            assert!(is_clean(path) && clean(path) == path, "{path}");
+        }
+        for path in ["", "a", "/a/", "//a", "/a//b", "/.", "/a/..", "/a/./b", "/a/../b", "a/b"] {
+            assert!(!is_clean(path), "{path}");
+        }
         assert_eq!(absolute("/bundle", "rootfs"), "/bundle/rootfs");
         assert_eq!(absolute("/bundle", "/r"), "/r");
         assert_eq!(in_root("/dev/../etc").unwrap().to_str(), Ok("etc"));
