@@ -5,11 +5,11 @@
 use crate::Error;
 use crate::bootstrap::{self, Estimate, Pairing};
 use crate::options::Ablation;
+use crate::race::{Rounds, Series, race};
 use crate::report::{self, Table};
 use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use crate::start::{Rounds, Series, race};
 use crate::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;

@@ -2,6 +2,7 @@
 
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};
+use crate::weight::{self, Way};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -10,6 +11,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// How much longer a command may take when it is followed.
+const FOLLOWED: u32 = 10;
 
 /// A command of a runtime that went wrong.
 #[derive(Debug)]
@@ -42,11 +46,26 @@ pub struct Container<'a> {
     made: Cell<bool>,
     /// Its program, once created, until it has been waited for.
     pid: Cell<Option<Pid>>,
+    /// How its commands are executed.
+    way: Cell<Way>,
 }
 
 impl<'a> Container<'a> {
     pub(crate) fn new(stand: &'a Stand, entrant: &'a Entrant, id: String, bundle: PathBuf) -> Self {
-        Self { stand, entrant, id, bundle, made: Cell::new(false), pid: Cell::new(None) }
+        Self {
+            stand,
+            entrant,
+            id,
+            bundle,
+            made: Cell::new(false),
+            pid: Cell::new(None),
+            way: Cell::new(Way::Timed),
+        }
+    }
+
+    /// Has all further commands executed that way.
+    pub fn execute_by(&self, way: Way) {
+        self.way.set(way);
     }
 
     /// `run` in the foreground: until the container is gone. What its processes used is part of the
@@ -132,7 +151,7 @@ impl<'a> Container<'a> {
         let (_, usage) = process::wait(pid, self.stand.deadline)
             .map_err(|failure| self.fault("exit", failure))?;
         self.pid.set(None);
-        Ok(Sample { wall: start.elapsed(), usage })
+        Ok(Sample { wall: start.elapsed(), usage, ..Sample::default() })
     }
 
     /// `delete` of what has ended.
@@ -178,11 +197,13 @@ impl<'a> Container<'a> {
     }
 
     fn execute(&self, step: &'static str, mut command: Command) -> Result<Sample, Fault> {
-        match File::create(self.errors()) {
-            Ok(errors) => command.stderr(errors),
-            Err(error) => return Err(self.fault(step, Failure::Spawn(error))),
-        };
-        process::run(&mut command, self.stand.deadline).map_err(|failure| self.fault(step, failure))
+        let deadline = self.stand.deadline;
+        let errors = File::create(self.errors()).map_err(Failure::Spawn);
+        let sample = errors.and_then(|errors| match self.way.get() {
+            Way::Timed => process::run(command.stderr(errors), deadline),
+            way => weight::weigh(&command, errors, way, FOLLOWED * deadline),
+        });
+        sample.map_err(|failure| self.fault(step, failure))
     }
 
     fn errors(&self) -> PathBuf {

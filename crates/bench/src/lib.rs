@@ -3,6 +3,8 @@
 //! | part | what |
 //! |---|---|
 //! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
+//! | [`race`] | rounds in turns |
+//! | [`weight`] | what is counted instead |
 //! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`] | the experiments |
 //! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
@@ -25,6 +27,7 @@ pub mod probe;
 pub mod process;
 pub mod profile;
 pub mod progress;
+pub mod race;
 pub mod record;
 pub mod report;
 pub mod rootfs;
@@ -35,5 +38,6 @@ pub mod stand;
 pub mod start;
 pub mod statistics;
 pub mod view;
+pub mod weight;
 
 pub use error::Error;

@@ -4,10 +4,10 @@
 
 use crate::bootstrap::{self, Pairing};
 use crate::options::Mounts;
+use crate::race::{Operation, Rounds, Series, race};
 use crate::report::{self, Table, compare, judged};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use crate::start::{Operation, Rounds, Series, race};
 use crate::statistics::Summary;
 use crate::{Error, view};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::config::Profile;
-use crate::start::Operation;
+use crate::race::Operation;
 use crate::view::View;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -97,6 +97,10 @@ pub struct Start {
         default_value = "run,lifecycle,kill,exec"
     )]
     pub operation: Vec<Operation>,
+    /// Count instructions in user space too, up to N a command [default: 3000000]; a million take up
+    /// to half a minute
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3000000")]
+    pub instructions: Option<u64>,
 }
 
 /// `burst`.

@@ -1,6 +1,7 @@
 //! One command: its time from before it is spawned until it is gone, and what it used.
 
 use crate::interrupt;
+use crate::weight::Weight;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ pub struct Sample {
     pub wall: Duration,
     /// By the command and the children it waited for.
     pub usage: Usage,
+    /// What was counted, if it was followed instead of timed.
+    pub weight: Weight,
 }
 
 impl Add for Sample {
@@ -40,7 +43,7 @@ impl Add for Sample {
             voluntary_switches: a.voluntary_switches + b.voluntary_switches,
             involuntary_switches: a.involuntary_switches + b.involuntary_switches,
         };
-        Self { wall: self.wall + other.wall, usage }
+        Self { wall: self.wall + other.wall, usage, weight: self.weight.and(other.weight) }
     }
 }
 
@@ -95,7 +98,7 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
     };
     let wall = start.elapsed();
     match end {
-        End::Exited(0) => Ok(Sample { wall, usage }),
+        End::Exited(0) => Ok(Sample { wall, usage, weight: Weight::default() }),
         end => Err(Failure::Ended(end)),
     }
 }
@@ -220,8 +223,10 @@ mod tests {
     #[test]
     fn samples_add_up() {
         let usage = |peak_kib, minor_faults| Usage { peak_kib, minor_faults, ..Usage::default() };
-        let one = Sample { wall: Duration::from_millis(2), usage: usage(900, 5) };
-        let two = Sample { wall: Duration::from_millis(3), usage: usage(700, 6) };
+        let one =
+            Sample { wall: Duration::from_millis(2), usage: usage(900, 5), ..Sample::default() };
+        let two =
+            Sample { wall: Duration::from_millis(3), usage: usage(700, 6), ..Sample::default() };
         let sum = one + two;
         assert_eq!(sum.wall, Duration::from_millis(5));
         assert_eq!(sum.usage, usage(900, 11));

@@ -2,11 +2,11 @@
 
 use crate::config::Profile;
 use crate::options::Common;
+use crate::race::asleep;
 use crate::record::Record;
 use crate::report;
 use crate::runtime::Runtime;
 use crate::stand::{Entrant, Source, Stand};
-use crate::start::asleep;
 use crate::{Error, interrupt};
 use serde_json::Value;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use crate::bootstrap::{self, Estimate, Pairing};
 use crate::process::Sample;
-use crate::start::Series;
+use crate::race::Series;
 use crate::statistics::{Summary, median};
 use serde::Serialize;
 
@@ -21,8 +21,6 @@ pub struct Row {
     pub user_us: f64,
     /// CPU time in the kernel, median, in microseconds.
     pub system_us: f64,
-    /// Peak resident memory of any one process, median, in KiB.
-    pub peak_kib: f64,
     /// Page faults, median.
     pub faults: f64,
     /// Context switches, median.
@@ -57,7 +55,6 @@ fn row(of: &Series, base: Option<&Series>) -> Option<Row> {
         wall_us: Summary::of(&rounds_us)?,
         user_us: middle(|sample| sample.usage.user.as_secs_f64() * 1e6),
         system_us: middle(|sample| sample.usage.system.as_secs_f64() * 1e6),
-        peak_kib: middle(|sample| sample.usage.peak_kib as f64),
         faults: middle(|sample| (sample.usage.minor_faults + sample.usage.major_faults) as f64),
         switches: middle(|sample| {
             (sample.usage.voluntary_switches + sample.usage.involuntary_switches) as f64

@@ -1,13 +1,13 @@
 //! Every sample as a line of CSV.
 
-use crate::start::Series;
+use crate::race::Series;
 use std::fmt::Write;
 
 /// The samples of all series, with a heading.
 #[must_use]
 pub fn csv(series: &[Series]) -> String {
     let mut text = String::from(
-        "step,pause_ms,runtime,round,wall_us,user_us,system_us,peak_kib,minor_faults,major_faults,\
+        "step,pause_ms,runtime,round,wall_us,user_us,system_us,minor_faults,major_faults,\
          voluntary_switches,involuntary_switches\n",
     );
     for of in series {
@@ -16,14 +16,13 @@ pub fn csv(series: &[Series]) -> String {
             // Writing to a String can't fail.
             let _ = writeln!(
                 text,
-                "{},{},{},{round},{:.1},{},{},{},{},{},{},{}",
+                "{},{},{},{round},{:.1},{},{},{},{},{},{}",
                 of.step,
                 of.pause.as_secs_f64() * 1e3,
                 quoted(&of.runtime),
                 sample.wall.as_secs_f64() * 1e6,
                 usage.user.as_micros(),
                 usage.system.as_micros(),
-                usage.peak_kib,
                 usage.minor_faults,
                 usage.major_faults,
                 usage.voluntary_switches,

@@ -7,7 +7,7 @@ mod table;
 pub use compare::{Row, compare};
 pub use csv::csv;
 pub(crate) use csv::quoted;
-pub use table::{Table, resources, times, verdicts};
+pub use table::{Table, resources, times, verdicts, weights};
 pub(crate) use table::{judged, title};
 
 use crate::Error;

@@ -2,6 +2,7 @@
 
 use super::Row;
 use crate::bootstrap::Estimate;
+use crate::start::Weighed;
 use std::fmt::{self, Write};
 
 /// Columns under headings: the first to the left, the others to the right.
@@ -67,17 +68,37 @@ pub fn times(rows: &[Row], first: &str) -> String {
 /// What every step used, medians: a table for each step and pause.
 #[must_use]
 pub fn resources(rows: &[Row]) -> String {
-    let headings = ["median", "user ms", "system ms", "peak MiB", "page faults", "switches"];
+    let headings = ["median", "CPU ms", "user", "system", "page faults", "switches"];
     by_group(rows, &headings, |row| {
         vec![
             row.runtime.clone(),
+            format!("{:.2}", (row.user_us + row.system_us) / 1e3),
             format!("{:.2}", row.user_us / 1e3),
             format!("{:.2}", row.system_us / 1e3),
-            format!("{:.1}", row.peak_kib / 1024.0),
             format!("{:.0}", row.faults),
             format!("{:.0}", row.switches),
         ]
     })
+}
+
+/// What was counted: a row for each step and runtime.
+#[must_use]
+pub fn weights(weighed: &[Weighed]) -> String {
+    let mut table =
+        Table::new(&["followed", "runtime", "system calls", "instructions", "peak MiB"]);
+    for of in weighed {
+        let mut cells = vec![of.step.to_owned(), of.runtime.clone()];
+        match of.weight {
+            Some(weight) => cells.extend([
+                format!("{:.0}", weight.system_calls),
+                weight.instructions.map_or_else(|| "-".to_owned(), |count| format!("{count:.0}")),
+                format!("{:.2}", weight.peak_kib / 1024.0),
+            ]),
+            None => cells.push("can't be followed".to_owned()),
+        }
+        table.row(cells);
+    }
+    table.to_string()
 }
 
 /// Steps down, runtimes across: the first's time ÷ theirs.

@@ -1,0 +1,172 @@
+//! What a command weighs: counts and sizes that are the same again in the next round.
+//!
+//! They come from rounds of their own, in which the runtime is followed by ptrace(2): that slows it,
+//! so nothing is timed in them. What the container's own program does is not counted.
+
+use crate::process::{Failure, Sample};
+use crate::statistics::median;
+use follow::{End, Event, Mode, call_name, count, follow};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::process::Command;
+use std::time::Duration;
+
+/// How a command is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// At full speed, by the clock.
+    Timed,
+    /// Call by call: system calls and peak memory are seen.
+    Calls,
+    /// Instruction by instruction, up to so many.
+    Instructions(u64),
+}
+
+/// The weight of one step by one entrant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Weight {
+    /// System calls of the runtime's processes.
+    pub system_calls: f64,
+    /// The largest resident set of any one of them, in KiB (VmHWM when it ends or executes). What
+    /// wait4(2) tells is no use here: it counts the memory of the process that spawned the command.
+    pub peak_kib: f64,
+    /// Instructions in user space of the runtime's processes, if they were counted to the end.
+    pub instructions: Option<f64>,
+}
+
+impl Weight {
+    /// The medians of several.
+    #[must_use]
+    pub fn middle(weights: &[Self]) -> Option<Self> {
+        let middle =
+            |figure: fn(&Self) -> f64| median(&mut weights.iter().map(figure).collect::<Vec<_>>());
+        let instructions = weights.iter().map(|weight| weight.instructions);
+        let instructions: Option<Vec<f64>> = instructions.collect();
+        (!weights.is_empty()).then(|| Self {
+            system_calls: middle(|weight| weight.system_calls),
+            peak_kib: middle(|weight| weight.peak_kib),
+            instructions: instructions.map(|mut counts| median(&mut counts)),
+        })
+    }
+
+    /// One step after the other: counts add up, of memory the larger peak counts.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            system_calls: self.system_calls + other.system_calls,
+            peak_kib: self.peak_kib.max(other.peak_kib),
+            instructions: self.instructions.zip(other.instructions).map(|(a, b)| a + b),
+        }
+    }
+}
+
+/// Executes `command` call by call or instruction by instruction. `errors` gets its stderr; its stdin
+/// and stdout are /dev/null.
+///
+/// # Errors
+/// Any end but exit status 0.
+pub fn weigh(
+    command: &Command,
+    errors: File,
+    way: Way,
+    deadline: Duration,
+) -> Result<Sample, Failure> {
+    let mut followed =
+        follow::Command::new(command.get_program()).args(command.get_args()).stderr(errors);
+    for (name, value) in command.get_envs() {
+        followed = followed.env(name, value.unwrap_or_default());
+    }
+    let failed = |error| match error {
+        follow::Error::Deadline { after, .. } => Failure::Overdue(after),
+        error => Failure::Left(error.to_string()),
+    };
+    let (end, weight) = match way {
+        Way::Instructions(bound) => {
+            let mode = Mode::Instructions { bound };
+            let report = count(&followed, mode, deadline).map_err(failed)?;
+            let instructions = report.complete.then(|| report.instructions() as f64);
+            (report.end, Weight { instructions, ..Weight::default() })
+        }
+        Way::Timed | Way::Calls => {
+            let mut seen = Seen::default();
+            let mut look = |pid: rustix::process::Pid, event| seen.take(pid.as_raw_pid(), &event);
+            let end = follow(&followed, Mode::Syscalls, deadline, &mut look).map_err(failed)?;
+            (end, seen.weight)
+        }
+    };
+    match end {
+        End::Exited(0) => Ok(Sample { weight, ..Sample::default() }),
+        End::Exited(status) => Err(Failure::Ended(sys::rusage::End::Exited(status))),
+        End::Killed(signal) => Err(Failure::Ended(sys::rusage::End::Killed(signal))),
+        end => Err(Failure::Left(format!("{end:?}"))),
+    }
+}
+
+/// What has been seen of a command.
+#[derive(Default)]
+struct Seen {
+    /// Whether it is executed yet: what comes before is a copy of this program.
+    begun: bool,
+    weight: Weight,
+}
+
+impl Seen {
+    fn take(&mut self, pid: i32, event: &Event) {
+        match event {
+            Event::Executed { .. } => self.begun = true,
+            Event::Entered { number, .. } if self.begun => {
+                self.weight.system_calls += 1.0;
+                // The last moments at which a process still has its memory.
+                if matches!(call_name(*number), "exit" | "exit_group" | "execve" | "execveat") {
+                    self.weight.peak_kib = self.weight.peak_kib.max(peak_kib(pid).unwrap_or(0.0));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The peak of a process's resident set (proc_pid_status(5)).
+fn peak_kib(pid: i32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weigh_sh(script: &str, way: Way) -> Weight {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        let null = File::options().write(true).open("/dev/null").expect("open /dev/null");
+        weigh(&command, null, way, Duration::from_secs(60)).expect("weigh sh").weight
+    }
+
+    #[test]
+    fn calls_and_memory() {
+        let weight = weigh_sh(":", Way::Calls);
+        assert!(weight.system_calls > 10.0 && weight.system_calls < 1000.0, "{weight:?}");
+        assert!(weight.peak_kib > 100.0 && weight.peak_kib < 10_000.0, "{weight:?}");
+        let more = weigh_sh("/bin/true; /bin/true; :", Way::Calls);
+        assert!(more.system_calls > weight.system_calls, "{more:?}");
+    }
+
+    #[test]
+    fn instructions_up_to_a_bound() {
+        let weight = weigh_sh(":", Way::Instructions(5_000_000));
+        assert!(weight.instructions.is_some_and(|count| count > 10_000.0), "{weight:?}");
+        assert_eq!(weigh_sh(":", Way::Instructions(1000)).instructions, None);
+    }
+
+    #[test]
+    fn an_uncounted_one_leaves_the_middle_uncounted() {
+        let counted = Weight { system_calls: 3.0, peak_kib: 9.0, instructions: Some(7.0) };
+        let uncounted = Weight { instructions: None, ..counted };
+        assert_eq!(Weight::middle(&[counted, counted]), Some(counted));
+        assert_eq!(Weight::middle(&[counted, uncounted]), Some(uncounted));
+        assert_eq!(Weight::middle(&[]), None);
+        assert_eq!(counted.and(counted).instructions, Some(14.0));
+    }
+}
