@@ -1,6 +1,7 @@
 //! One call of a command: everything it was given.
 
 use container::{Container, Store};
+use plan::Techniques;
 
 use crate::definition::Opt;
 use crate::failure::Failure;
@@ -45,6 +46,12 @@ impl<'a> Invocation<'a> {
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
         Ok(self.store()?.container(id)?)
+    }
+
+    /// What a start makes use of: everything, but for what `DAYFLY_WITHOUT` names (for benchmarks).
+    pub fn techniques(&self) -> Result<Techniques, Failure> {
+        let without = self.args.env(plan::WITHOUT).unwrap_or_default();
+        Techniques::without(without).map_err(Failure::new)
     }
 
     /// A number of descriptors; 0 if the option was not given.

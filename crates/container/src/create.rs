@@ -64,6 +64,8 @@ pub struct CreateOptions<'a> {
     pub trace: Option<&'a str>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
+    /// What the start makes use of.
+    pub techniques: Techniques,
 }
 
 /// What `run` is given.
@@ -136,7 +138,10 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let spec = bundle.spec()?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = terminal.then_some(plan::Console::Given);
-    Ok(plan::compile(&spec, &request(options, &bundle, &spec, true, console)?)?)
+    let mut request = request(options, &bundle, &spec, true, console)?;
+    // A start of root's would have it.
+    request.template = rustix::process::geteuid().is_root();
+    Ok(plan::compile(&spec, &request)?)
 }
 
 /// A bundle's directory and the text of its configuration.
@@ -210,8 +215,6 @@ fn request<'a>(
         extra_env.push(format!("LISTEN_FDS={listen_fds}"));
         extra_env.push("LISTEN_PID=1".to_string());
     }
-    let without = options.env.env(plan::WITHOUT).unwrap_or_default();
-    let techniques = Techniques::without(without).map_err(Error::Text)?;
     Ok(Request {
         id: options.id,
         bundle: &bundle.path,
@@ -224,7 +227,7 @@ fn request<'a>(
         cgroup,
         filter: None,
         template: false,
-        kernel: Kernel { techniques, ..Kernel::probe() },
+        kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
     })
 }
 

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::Given;
-use plan::{ExecRequest, Plan};
+use plan::{ExecRequest, Plan, Techniques};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -60,6 +60,8 @@ pub struct ExecOptions<'a> {
     pub ignore_paused: bool,
     /// Where to write the trace.
     pub trace: Option<&'a str>,
+    /// What the start makes use of.
+    pub techniques: Techniques,
 }
 
 impl Container {
@@ -119,6 +121,7 @@ impl Container {
                 preserve_fds: options.preserve_fds,
                 console: console.source(),
                 keyring: self.record.keyring,
+                techniques: options.techniques,
             },
         )?));
         let child = self.launch_exec(options, plan, console, recorder.as_ref())?;

@@ -87,8 +87,8 @@ impl Host<'_> {
             }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
-            HostStep::Clone { flags, relay, memory } => {
-                self.clone_init(*flags, *relay, *memory)?;
+            HostStep::Clone { flags, relay, memory, into_cgroup } => {
+                self.clone_init(*flags, *relay, *memory, *into_cgroup)?;
             }
             HostStep::MakeNetwork => self.make_network()?,
             HostStep::MapIds(maps) => self.map_ids(maps)?,
@@ -140,13 +140,18 @@ impl Host<'_> {
         flags: CloneFlags,
         relay: Option<Slot>,
         memory: Memory,
+        into_cgroup: bool,
     ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
-        let procs = match &self.cgroup {
-            Some(cgroup) => cgroup.procs_fds()?,
-            None => Vec::new(),
-        };
-        let born_in = self.cgroup.as_ref().and_then(Cgroup::dir_fd);
+        let mut procs = Vec::new();
+        let mut born_in = None;
+        if let Some(cgroup) = &self.cgroup {
+            procs = cgroup.procs_fds()?;
+            match into_cgroup {
+                true => born_in = cgroup.dir_fd(),
+                false => procs.extend(cgroup.unified_procs_fd()?),
+            }
+        }
         let birth = Birth {
             plan: self.plan,
             slots: self.slots,

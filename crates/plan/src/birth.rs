@@ -22,6 +22,10 @@ pub struct Birth {
     pub parallel_network: bool,
     /// Whose memory it works in.
     pub memory: Memory,
+    /// It is born in its cgroup.
+    pub into_cgroup: bool,
+    /// One empty directory covers all that are masked.
+    pub shared_masks: bool,
 }
 
 impl Birth {
@@ -45,6 +49,8 @@ impl Birth {
                 && plain
                 && namespaces.new.contains(CloneFlags::NEWNET),
             memory: memory(linux, namespaces, techniques),
+            into_cgroup: techniques.contains(Techniques::CLONE_INTO_CGROUP),
+            shared_masks: techniques.contains(Techniques::SHARED_MASKS),
         }
     }
 }

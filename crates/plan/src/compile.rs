@@ -321,7 +321,8 @@ fn compile_protection(
         builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
     }
     for path in context.linux.masked_paths.iter().filter(wanted) {
-        builder.init(InitStep::MaskPath { path: in_root(path)? });
+        builder
+            .init(InitStep::MaskPath { path: in_root(path)?, shared: context.birth.shared_masks });
     }
     Ok(())
 }
@@ -355,6 +356,8 @@ pub struct ExecRequest<'a> {
     pub console: Option<Console<'a>>,
     /// The keyring is only joined if the container has one.
     pub keyring: bool,
+    /// What the start makes use of.
+    pub techniques: Techniques,
 }
 
 /// Compiles an additional process of a running container.
@@ -365,7 +368,7 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, request.namespaces, process::limits(process)?);
+    namespaces::join_all(&mut builder, request, process::limits(process)?);
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }

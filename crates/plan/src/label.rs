@@ -57,7 +57,7 @@ impl HostStep {
             Self::ConnectConsole { path } => label(Phase::Platform, "connect console", text(path)),
             Self::CreateCgroup => label(Phase::Cgroups, "enter cgroup", ""),
             Self::EnterPidNamespace { .. } => label(Phase::Platform, "enter pid namespace", ""),
-            Self::Clone { flags, relay, memory } => {
+            Self::Clone { flags, relay, memory, .. } => {
                 let by = if relay.is_some() { " by relay" } else { "" };
                 let how = if *memory == Memory::Shared { " in shared memory" } else { "" };
                 label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags)))
@@ -136,7 +136,7 @@ impl InitStep {
             Self::WriteSysctl { path, value } => {
                 label(Phase::Platform, "write sysctl", format!("{} = {value}", text(path)))
             }
-            Self::MaskPath { path } => label(Phase::Security, "mask", inside(path)),
+            Self::MaskPath { path, .. } => label(Phase::Security, "mask", inside(path)),
             Self::ReadonlyPath { path } => label(Phase::Security, "make read-only", inside(path)),
             Self::LimitResources(limits) => {
                 label(Phase::Security, "limit resources", format!("{}", limits.len()))

@@ -6,10 +6,12 @@ use core::fmt::Write;
 use spec::IdMapping;
 use sys::clone::CloneFlags;
 
-use crate::Error;
+use crate::birth::Birth;
 use crate::builder::{Builder, Context, flag};
 use crate::path::c_string;
 use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, Slot};
+use crate::technique::Techniques;
+use crate::{Error, ExecRequest};
 
 /// Opens what is joined, then adds the clone. The PID namespace is joined by the host actor, since
 /// setns(2) only changes where children are born; the rest by init, the user namespace first, so that
@@ -48,7 +50,8 @@ pub fn compile(
     if birth.parallel_network {
         born_in.remove(CloneFlags::NEWNET);
     }
-    builder.host(HostStep::Clone { flags: born_in, relay, memory: birth.memory });
+    let Birth { memory, into_cgroup, .. } = *birth;
+    builder.host(HostStep::Clone { flags: born_in, relay, memory, into_cgroup });
     if namespaces.new.contains(CloneFlags::NEWUSER) {
         builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
     }
@@ -102,14 +105,19 @@ fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
 }
 
 /// Joined by exec: every namespace of the container's init in one call.
-pub fn join_all(builder: &mut Builder, kinds: CloneFlags, limits: Vec<Limit>) {
+pub fn join_all(builder: &mut Builder, request: &ExecRequest<'_>, limits: Vec<Limit>) {
+    let kinds = request.namespaces;
     let rest = kinds.difference(CloneFlags::NEWPID);
     if kinds.contains(CloneFlags::NEWPID) {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
     // The PID namespace is the container's: whoever is in there could trace a process in our memory.
-    let memory = Memory::Copied;
-    builder.host(HostStep::Clone { flags: CloneFlags::empty(), relay: None, memory });
+    builder.host(HostStep::Clone {
+        flags: CloneFlags::empty(),
+        relay: None,
+        memory: Memory::Copied,
+        into_cgroup: request.techniques.contains(Techniques::CLONE_INTO_CGROUP),
+    });
     limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), limits);
     builder.init(InitStep::JoinCgroups);
     if !rest.is_empty() {

@@ -91,6 +91,8 @@ pub enum HostStep {
         relay: Option<Slot>,
         /// Whose memory init works in until its exec.
         memory: Memory,
+        /// Whether it is born in its cgroup; else, as always on cgroup v1, it moves there itself.
+        into_cgroup: bool,
     },
     /// Has a process make init's network namespace, with `lo` up, and hand it over; it may have been
     /// started before.
@@ -279,6 +281,8 @@ pub enum InitStep {
     MaskPath {
         /// In the root.
         path: CString,
+        /// Whether what covers directories is shared by all that are masked.
+        shared: bool,
     },
     /// Makes a path read-only.
     ReadonlyPath {

@@ -35,6 +35,12 @@ bitflags! {
 /// The environment variable that names what to do without, for benchmarks only.
 pub const WITHOUT: &str = "DAYFLY_WITHOUT";
 
+impl Default for Techniques {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
 impl Techniques {
     /// Every technique by its name.
     pub const NAMES: [(&str, Self); 8] = [

@@ -46,6 +46,7 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         cgroup_driver: cgroup_driver(invocation.globals)?,
         trace: values.text(&TRACE),
         env: invocation.args,
+        techniques: invocation.techniques()?,
     })
 }
 

@@ -52,6 +52,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
         ignore_paused: values.flag(&IGNORE_PAUSED),
         trace: values.text(&TRACE),
+        techniques: invocation.techniques()?,
     })
 }
 

@@ -144,7 +144,7 @@ impl Init<'_> {
                 sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
-            InitStep::MaskPath { path } => self.mask(path),
+            InitStep::MaskPath { path, shared } => self.mask(path, *shared),
             InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
             InitStep::LimitResources(limits) => identity::limit_resources(limits),
             InitStep::SetUmask(mask) => {

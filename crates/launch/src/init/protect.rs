@@ -31,12 +31,12 @@ fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
 
 impl Init<'_> {
     /// Covers a path so that it reads as nothing; one that is not there needs no cover.
-    pub(super) fn mask(&mut self, path: &CStr) -> Result<(), Failure> {
+    pub(super) fn mask(&mut self, path: &CStr, shared: bool) -> Result<(), Failure> {
         let Some(place) = self.root()?.find(path)? else { return Ok(()) };
         if is_directory(&place)? {
             let cover = match &self.directory_mask {
-                Some(first) => clone_mount(first, false)?,
-                None => empty_directory()?,
+                Some(first) if shared => clone_mount(first, false)?,
+                _ => empty_directory()?,
             };
             attach(&cover, place)?;
             self.directory_mask.get_or_insert(cover);
