@@ -23,6 +23,7 @@ mod security;
 mod terminal;
 mod tracing;
 mod userns;
+mod weight;
 
 use dayfly_tests::runner::{self, Subject};
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ const SUBJECTS: &[Subject] = &[
     ("crash", crash::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("weight", weight::CASES),
 ];
 
 fn main() -> ExitCode {

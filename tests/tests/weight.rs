@@ -1,0 +1,226 @@
+//! How heavy each command is: the system calls and the instructions in user space of the runtime's own
+//! processes, counted one by one, with everything cached that a second start finds cached.
+//!
+//! `tests/weight.json` keeps what was measured, for each kernel that somebody measured on, since another
+//! kernel needs other calls. A command that weighs [`SLACK`] percent more fails. `UPDATE_WEIGHT=1`
+//! measures anew and writes the file.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::CAPABILITIES;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::profile;
+use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
+use follow::{Command, Mode, Report};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+const V2: &[View] = &[View::V2];
+
+pub const CASES: &[Case] = &[
+    case!(run).on(V2).needs(measured_kernel).unlike_runc(),
+    case!(create).on(V2).needs(measured_kernel).unlike_runc(),
+    case!(start).on(V2).needs(measured_kernel).unlike_runc(),
+    case!(exec).on(V2).needs(measured_kernel).unlike_runc(),
+    case!(delete).on(V2).needs(measured_kernel).unlike_runc(),
+];
+
+/// By how many percent a command may be heavier than what was measured.
+const SLACK: u64 = 3;
+/// How often system calls are counted once everything is cached.
+const ROUNDS: usize = 3;
+/// More instructions than that are not waited for.
+const BOUND: u64 = 5_000_000;
+const DEADLINE: Duration = Duration::from_secs(240);
+
+fn run(bed: &Bed) {
+    weigh(bed, "run", |_| {}, |c| of_bundle("run", c));
+}
+
+fn create(bed: &Bed) {
+    weigh(bed, "create", |_| {}, |c| of_bundle("create", c));
+}
+
+fn start(bed: &Bed) {
+    weigh(bed, "start", |c| drop(c.create().ok()), |c| vec!["start".into(), c.id.clone()]);
+}
+
+fn exec(bed: &Bed) {
+    let prepare = |c: &Container<'_>| drop(c.run_with(&["--detach"]).ok());
+    weigh(bed, "exec", prepare, |c| vec!["exec".into(), c.id.clone(), "/bin/true".into()]);
+}
+
+fn delete(bed: &Bed) {
+    let prepare = |c: &Container<'_>| {
+        c.create().ok();
+        c.start().ok();
+        c.kill("KILL").ok();
+        c.wait_status("stopped");
+    };
+    weigh(bed, "delete", prepare, |c| vec!["delete".into(), c.id.clone()]);
+}
+
+/// What engines start all day: Podman's defaults with its seccomp profile. The program ends at once where
+/// the command waits for it.
+fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
+    let filter = profile::seccomp(Path::new(profile::PATH), CAPABILITIES).expect("seccomp profile");
+    let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
+    bed.bundle().set("/linux/seccomp", filter).args(program).make()
+}
+
+fn of_bundle(verb: &str, container: &Container<'_>) -> Vec<String> {
+    let bundle = container.bundle.to_string_lossy().into_owned();
+    vec![verb.into(), "--bundle".into(), bundle, container.id.clone()]
+}
+
+/// What one command took.
+struct Weight {
+    calls: BTreeMap<String, u64>,
+    /// 0 if they were not counted.
+    instructions: u64,
+}
+
+fn weigh(
+    bed: &Bed,
+    command: &str,
+    prepare: fn(&Container<'_>),
+    args: fn(&Container<'_>) -> Vec<String>,
+) {
+    let count = |mode| {
+        let container = container(bed, command);
+        prepare(&container);
+        let report = count(bed, &args(&container), mode);
+        assert_eq!(report.end, follow::End::Exited(0), "{command} fails: {report}");
+        report
+    };
+    let _cold = count(Mode::Syscalls);
+    // Whether two signals come one by one or together is a matter of luck: the least is what it takes.
+    let reports = (0..ROUNDS).map(|_| count(Mode::Syscalls));
+    let report = reports.min_by_key(Report::calls).expect("some rounds");
+    let calls = report.by_name().into_iter().map(|(name, tally)| (name.to_owned(), tally.calls));
+    let calls = calls.collect();
+    // To step through a container's creation takes half a minute: once is enough.
+    let instructions = if command == "create" {
+        0
+    } else {
+        let report = count(Mode::Instructions { bound: BOUND });
+        assert!(report.complete, "{command} takes more than {BOUND} instructions: {report}");
+        report.instructions()
+    };
+    let weight = Weight { calls, instructions };
+    if updating() {
+        record(command, &weight);
+    } else {
+        compare(command, &weight);
+    }
+}
+
+fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
+    // A fixed environment: a program looks at each variable.
+    let command =
+        Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let command = command.arg("--root").arg(bed.root()).args(args);
+    follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Fails when the command has become heavier, and names the calls.
+fn compare(command: &str, weight: &Weight) {
+    let table = read();
+    let measured = &table[kernel()][command];
+    let named = |name: &str| measured["calls"][name].as_u64().unwrap_or(0);
+    let before: BTreeMap<String, u64> =
+        serde_json::from_value(measured["calls"].clone()).unwrap_or_default();
+    let more: Vec<String> = weight
+        .calls
+        .iter()
+        .filter(|(name, calls)| **calls > named(name))
+        .map(|(name, calls)| format!("{name} {calls} instead of {}", named(name)))
+        .collect();
+    let calls = Sum {
+        what: "system calls",
+        now: weight.calls.values().sum(),
+        before: before.values().sum(),
+    };
+    let instructions = Sum {
+        what: "instructions",
+        now: weight.instructions,
+        before: measured["instructions"].as_u64().unwrap_or(0),
+    };
+    let heavier: Vec<String> =
+        [calls, instructions].iter().filter_map(|sum| sum.heavier(command)).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    assert!(
+        heavier.is_empty(),
+        "{}{more}: {command} has become heavier; if that is worth it, UPDATE_WEIGHT=1 writes \
+         tests/weight.json anew",
+        heavier.join(", "),
+    );
+}
+
+/// A number now, and as it was measured.
+struct Sum {
+    what: &'static str,
+    now: u64,
+    before: u64,
+}
+
+impl Sum {
+    /// A sentence if it is above its ceiling. Tells when it is far below.
+    fn heavier(&self, command: &str) -> Option<String> {
+        let Self { what, now, before } = self;
+        let ceiling = before + before * SLACK / 100;
+        if now * 10 < before * 9 {
+            println!(
+                "{command}: {now} {what} instead of {before}: UPDATE_WEIGHT=1 lowers the ceiling"
+            );
+        }
+        (*now > ceiling).then(|| format!("{command}: {now} {what}, ceiling {ceiling}"))
+    }
+}
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE_WEIGHT").is_some()
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("weight.json")
+}
+
+fn read() -> Value {
+    let text = fs::read(path()).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_else(|_| json!({}))
+}
+
+/// Writes what one command weighs into the file, which cases do in parallel.
+fn record(command: &str, weight: &Weight) {
+    static FILE: Mutex<()> = Mutex::new(());
+    let _guard = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut table = read();
+    table[kernel()][command] =
+        json!({ "calls": weight.calls, "instructions": weight.instructions });
+    let mut text = serde_json::to_string_pretty(&table).expect("serialise weights");
+    text.push('\n');
+    fs::write(path(), text).expect("write weight.json");
+}
+
+/// The kernel's version without the patch level, such as `6.18`.
+fn kernel() -> String {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    release.split(['.', '-']).take(2).collect::<Vec<_>>().join(".")
+}
+
+fn measured_kernel() -> Result<(), String> {
+    if updating() || read()[kernel()].is_object() {
+        return Ok(());
+    }
+    Err(format!(
+        "tests/weight.json has nothing for Linux {}: UPDATE_WEIGHT=1 measures it",
+        kernel()
+    ))
+}
