@@ -1,6 +1,7 @@
 //! `ablation`: what each technique of dayfly's start path is worth on this host.
 //!
-//! dayfly leaves out what the variable DAYFLY_WITHOUT names; it is there for this experiment only.
+//! dayfly leaves out what a variable of its environment names ([`plan::WITHOUT`]), which is there for
+//! this experiment only.
 
 use crate::Error;
 use crate::bootstrap::{self, Estimate, Pairing};
@@ -11,11 +12,9 @@ use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use crate::statistics::Summary;
+use plan::Techniques;
 use serde::Serialize;
 use std::fmt::Write;
-
-/// The variable that names what to leave out.
-pub const VARIABLE: &str = "DAYFLY_WITHOUT";
 
 /// The entrant that leaves nothing out.
 const BASELINE: &str = "everything";
@@ -34,12 +33,15 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// dayfly as it is, without each of the techniques, and without all of them.
+/// dayfly as it is, without each of the techniques named, or of all that there are, and without all
+/// of those.
 #[must_use]
-pub fn entrants(runtime: &Runtime, techniques: &[String]) -> Vec<Entrant> {
-    let without = |names: String| (VARIABLE.to_owned(), names);
+pub fn entrants(runtime: &Runtime, named: &[String]) -> Vec<Entrant> {
+    let known = || Techniques::NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let techniques: Vec<String> = if named.is_empty() { known() } else { named.to_vec() };
+    let without = |names: String| (plan::WITHOUT.to_owned(), names);
     let mut entrants = vec![Entrant { name: BASELINE.to_owned(), ..Entrant::new(runtime.clone()) }];
-    for technique in techniques {
+    for technique in &techniques {
         entrants.push(Entrant {
             name: technique.clone(),
             environment: vec![without(technique.clone())],

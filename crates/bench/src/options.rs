@@ -157,13 +157,8 @@ pub struct Ablation {
     /// How rounds are run.
     #[command(flatten)]
     pub timing: Timing,
-    /// What to leave out, one after the other
-    #[arg(
-        long,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        default_value = "template-namespace,shared-memory,seccomp-cache,device-cache,clone-into-cgroup,born-in-namespaces,early-record,shared-masks"
-    )]
+    /// What to leave out, one after the other [default: each that dayfly has]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub without: Vec<String>,
     /// What is timed
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]

@@ -3,6 +3,8 @@
 mod compare;
 mod csv;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use compare::{Row, compare};
 pub use csv::csv;

@@ -1,0 +1,111 @@
+//! Reports of known samples, word for word.
+
+use super::{compare, csv, resources, times, verdicts, weights};
+use crate::process::Sample;
+use crate::race::Series;
+use crate::start::Weighed;
+use crate::weight::Weight;
+use std::time::Duration;
+use sys::rusage::Usage;
+
+fn series(runtime: &str, step: &str, pause_ms: u64, milliseconds: [u64; 6]) -> Series {
+    let usage = Usage {
+        user: Duration::from_millis(1),
+        system: Duration::from_micros(1500),
+        minor_faults: 210,
+        voluntary_switches: 7,
+        ..Usage::default()
+    };
+    let sample = |ms| Sample { wall: Duration::from_millis(ms), usage, ..Sample::default() };
+    Series {
+        step: step.to_owned(),
+        pause: Duration::from_millis(pause_ms),
+        runtime: runtime.to_owned(),
+        samples: milliseconds.map(sample).to_vec(),
+    }
+}
+
+fn some() -> Vec<Series> {
+    vec![
+        series("dayfly", "run", 0, [2, 2, 2, 2, 2, 2]),
+        series("crun", "run", 0, [8, 8, 8, 8, 8, 8]),
+        series("twin", "run", 0, [1, 3, 1, 3, 2, 2]),
+        series("dayfly", "exec", 60, [1, 1, 1, 1, 1, 1]),
+        series("crun", "exec", 60, [4, 4, 4, 4, 4, 4]),
+    ]
+}
+
+#[test]
+fn tables_of_times() {
+    let expected = "\
+run, back-to-back, 6 rounds
+ms        min  median    p90    p99    max      σ          dayfly ÷ it           95 %
+dayfly  2.000   2.000  2.000  2.000  2.000  0.000
+crun    8.000   8.000  8.000  8.000  8.000  0.000                0.250  [0.250 0.250]
+twin    1.000   2.000  3.000  3.000  3.000  0.894  no difference shown  [0.667 2.000]
+
+exec, 60 ms apart, 6 rounds
+ms        min  median    p90    p99    max      σ  dayfly ÷ it           95 %
+dayfly  1.000   1.000  1.000  1.000  1.000  0.000
+crun    4.000   4.000  4.000  4.000  4.000  0.000        0.250  [0.250 0.250]
+
+";
+    let text = times(&compare(&some(), "dayfly"), "dayfly");
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn table_of_verdicts() {
+    let expected = "\
+dayfly's time ÷ that of                 crun                               twin
+run, back-to-back        0.250 [0.250 0.250]  no difference shown [0.667 2.000]
+exec, 60 ms apart        0.250 [0.250 0.250]                                  -
+";
+    assert_eq!(verdicts(&compare(&some(), "dayfly"), "dayfly"), expected);
+    assert_eq!(verdicts(&compare(&some()[..1], "dayfly"), "dayfly"), "");
+}
+
+#[test]
+fn tables_of_resources() {
+    let expected = "\
+run, back-to-back, 6 rounds
+median  CPU ms  user  system  page faults  switches
+dayfly    2.50  1.00    1.50          210         7
+
+";
+    assert_eq!(resources(&compare(&some()[..1], "dayfly")), expected);
+}
+
+#[test]
+fn table_of_weights() {
+    let weighed =
+        |runtime: &str, weight| Weighed { step: "run", runtime: runtime.to_owned(), weight };
+    let weight = Weight { system_calls: 214.0, peak_kib: 512.0, instructions: Some(48_000.0) };
+    let expected = "\
+followed  runtime       system calls  instructions  peak MiB
+run        dayfly                214         48000      0.50
+run          crun                214             -      0.50
+run         youki  can't be followed
+";
+    let uncounted = Weight { instructions: None, ..weight };
+    let all =
+        [weighed("dayfly", Some(weight)), weighed("crun", Some(uncounted)), weighed("youki", None)];
+    assert_eq!(weights(&all), expected);
+}
+
+#[test]
+fn samples_as_csv() {
+    let text = csv(&[series("a \"quoted\", name", "run", 60, [2, 3, 2, 2, 2, 2])]);
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "step,pause_ms,runtime,round,wall_us,user_us,system_us,minor_faults,major_faults,voluntary_switches,involuntary_switches"
+        )
+    );
+    assert_eq!(
+        lines.next(),
+        Some("run,60,\"a \"\"quoted\"\", name\",0,2000.0,1000,1500,210,0,7,0")
+    );
+    assert_eq!(lines.count(), 5);
+}
