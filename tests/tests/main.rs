@@ -1,6 +1,7 @@
 //! The integration suite: one module a subject, real containers in each.
 
 mod binds;
+mod birth;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
@@ -20,6 +21,7 @@ mod refused;
 mod run;
 mod seccomp;
 mod security;
+mod template;
 mod terminal;
 mod tracing;
 mod userns;
@@ -50,6 +52,8 @@ const SUBJECTS: &[Subject] = &[
     ("logs", logs::CASES),
     ("tracing", tracing::CASES),
     ("crash", crash::CASES),
+    ("template", template::CASES),
+    ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
     ("weight", weight::CASES),

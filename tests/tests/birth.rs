@@ -1,0 +1,209 @@
+//! Init between clone and exec, in the runtime's memory or in its own: who can get at it, what comes
+//! along with it, and what is left when either of the two is killed.
+
+use crate::template::{rich, ways, without};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Running;
+use dayfly_tests::{case, leak, wait};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+pub const CASES: &[Case] = &[
+    case!(no_descriptor_leaks),
+    case!(own_oom_score_is_kept).unlike_runc(),
+    case!(waiting_init_is_closed_to_exec).unlike_runc(),
+    case!(exec_while_it_is_made_is_refused).unlike_runc(),
+    case!(killed_at_any_moment).unlike_runc().alone(),
+    case!(hundred_at_once_leave_no_network_namespace).alone(),
+];
+
+/// The descriptors of a process and what they lead to.
+fn descriptors(pid: i32) -> Vec<(String, String)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten();
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let mut all: Vec<_> = entries
+        .map(|entry| (name(entry.file_name().as_ref()), fs::read_link(entry.path())))
+        .map(|(number, link)| (number, link.map(|link| name(&link)).unwrap_or_default()))
+        .collect();
+    all.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or_default());
+    all
+}
+
+fn no_descriptor_leaks(bed: &Bed) {
+    let c = rich(bed.bundle()).args(&["/bin/sleep", "1000"]).make();
+    let pid_file = bed.dir.join("pid");
+    let pid_arg = pid_file.to_str().expect("path");
+    let numbers = |pid: i32| descriptors(pid).into_iter().map(|(number, _)| number);
+    for way in ways() {
+        without(c.bundle_call("create", &[]), &way).run().ok();
+        let pid = c.pid();
+        // `state` connects to the socket that init waits on, for a moment.
+        wait::until_true(&format!("one socket alone, without {way}"), || {
+            let waiting = descriptors(pid);
+            waiting.len() == 4 && waiting[3].1.starts_with("socket:")
+        });
+        c.start().ok();
+        assert!(numbers(c.pid()).eq(["0", "1", "2"]), "without {way}: {:?}", descriptors(c.pid()));
+        let call = c.id_call("exec", &["--pid-file", pid_arg], &["sleep", "1000"]);
+        let running = without(call, &way).spawn();
+        let pid = wait::until("the program of exec", || {
+            let pid = fs::read_to_string(&pid_file).ok()?.trim().parse().ok()?;
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            (name == "sleep\n").then_some(pid)
+        });
+        assert!(numbers(pid).eq(["0", "1", "2"]), "exec without {way}: {:?}", descriptors(pid));
+        c.kill("KILL").ok();
+        let _ = running.wait();
+        fs::remove_file(&pid_file).expect("remove");
+        c.delete_force().ok();
+        without(c.bundle_call("run", &["--detach"]), &way).run().ok();
+        assert!(numbers(c.pid()).eq(["0", "1", "2"]), "without {way}: {:?}", descriptors(c.pid()));
+        c.delete_force().ok();
+    }
+}
+
+fn own_oom_score_is_kept(bed: &Bed) {
+    // A score is common to all who share a memory; the runtime's own comes back.
+    let c = bed.bundle().set("/process/oomScoreAdj", json!(500)).sh("echo up; sleep 1000").make();
+    let score = |pid: i32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("score");
+    for way in ways() {
+        let running = without(c.bundle_call("run", &[]), &way).spawn();
+        wait::until_true("the program", || running.stdout().contains("up"));
+        assert_eq!(score(c.pid()), "500\n", "without {way}");
+        let runtime = running.pid().as_raw_nonzero().get();
+        let own = score(std::process::id().cast_signed());
+        wait::until_true("its own score", || score(runtime) == own);
+        c.kill("KILL").ok();
+        let _ = running.wait();
+    }
+}
+
+fn waiting_init_is_closed_to_exec(bed: &Bed) {
+    let c = bed.bundle().make();
+    let script = "cat /proc/1/environ; head -c 1 /proc/1/mem; cat /proc/1/maps; \
+                  ls /proc/1/cwd/ /proc/1/root/; readlink /proc/1/exe; echo x >/proc/1/mem";
+    for way in ways() {
+        let call = c.bundle_call("create", &[]).env("SECRET_OF_THE_HOST", "hunter2");
+        without(call, &way).run().ok();
+        let outcome = c.sh(script);
+        assert_eq!(outcome.stdout, "", "without {way}: {outcome}");
+        c.start().ok();
+        c.delete_force().ok();
+    }
+}
+
+fn exec_while_it_is_made_is_refused(bed: &Bed) {
+    // The socket that is to get init's pidfd takes no connection: init is there, on record, and its
+    // maker stands still.
+    let path = bed.dir.join("pidfd.sock");
+    let address = SocketAddrUnix::new(&path).expect("address");
+    let stream = || socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("socket");
+    let c = bed.bundle().make();
+    for way in ways() {
+        let _ = fs::remove_file(&path);
+        let listener = stream();
+        bind(&listener, &address).and_then(|()| listen(&listener, 0)).expect("listen");
+        let filler = stream();
+        connect(&filler, &address).expect("connect");
+        let flags = ["--pidfd-socket", path.to_str().expect("path")];
+        let create = without(c.bundle_call("create", &flags), &way).spawn();
+        wait::until_true("init", || {
+            let state = c.id_call("state", &[], &[]).run();
+            let state: Value = serde_json::from_str(&state.stdout).unwrap_or_default();
+            state["status"] == "creating" && state["pid"].as_i64().is_some_and(|pid| pid > 0)
+        });
+        c.exec(&["true"]).fails_as(255, "cannot exec in a container that is being created");
+        c.start().fails("cannot start a container that is being created");
+        let _held = [(); 2].map(|()| rustix::net::accept(&listener).expect("accept"));
+        create.wait().ok();
+        c.exec(&["true"]).ok();
+        c.delete_force().ok();
+    }
+}
+
+/// How many network namespaces the kernel has, about: what is made and freed elsewhere counts too.
+fn network_namespaces() -> Option<usize> {
+    let slabs = fs::read_to_string("/proc/slabinfo").ok()?;
+    slabs
+        .lines()
+        .find(|line| line.starts_with("net_namespace "))?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+/// Waits until no more than `slack` network namespaces are left over.
+#[track_caller]
+fn assert_network_namespaces_go(before: Option<usize>, slack: usize) {
+    let Some(before) = before else { return };
+    wait::until_true(&format!("no more network namespaces than {before} + {slack}"), || {
+        network_namespaces().is_none_or(|now| now < before + slack)
+    });
+}
+
+/// Sends SIGKILL `after` the call has begun.
+fn kill_after(running: Running, after: Duration) {
+    let start = Instant::now();
+    // Sleeping is too coarse for steps of some microseconds.
+    while start.elapsed() < after {
+        std::hint::spin_loop();
+    }
+    running.signal(Signal::KILL);
+    let _ = running.wait();
+}
+
+fn killed_at_any_moment(bed: &Bed) {
+    const ROUNDS: u32 = 40;
+    let before = network_namespaces();
+    let c = rich(bed.bundle()).make();
+    // A fixed sequence that looks like none (Knuth's MMIX): a failure can be had again.
+    let mut random = 2026_u64;
+    for round in 0..2 * ROUNDS {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let after = Duration::from_micros((random >> 33) % 4000);
+        let verb = if round % 2 == 0 { "run" } else { "create" };
+        kill_after(c.bundle_call(verb, &[]).spawn(), after);
+        c.delete_force().ok();
+        assert!(!bed.root().join(&c.id).exists(), "{verb} killed after {after:?}: record left");
+        let ids = [c.id.clone()];
+        // The network maker has the command line of the call that made it.
+        wait::until_true(&format!("nothing left of {verb} killed after {after:?}"), || {
+            leak::find(bed.view, &bed.dir, &ids).is_empty()
+        });
+    }
+    assert_network_namespaces_go(before, 25);
+}
+
+fn hundred_at_once_leave_no_network_namespace(bed: &Bed) {
+    let before = network_namespaces();
+    let all: Vec<Container<'_>> =
+        (0..100).map(|number| rich(bed.bundle()).sh(&format!("echo {number}")).make()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(c) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let said = c.run().ok().stdout;
+            assert_eq!(
+                said.trim().parse::<usize>().ok().map(|number| &all[number].id),
+                Some(&c.id)
+            );
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..16).map(|_| scope.spawn(work)).collect();
+        let failed = workers.into_iter().filter_map(|worker| worker.join().err()).count();
+        assert_eq!(failed, 0, "workers that failed");
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    let ids: Vec<String> = all.iter().map(|c| c.id.clone()).collect();
+    assert_eq!(leak::find(bed.view, &bed.dir, &ids), Vec::<String>::new());
+    assert_network_namespaces_go(before, 50);
+}
