@@ -22,7 +22,7 @@ pub struct Fault {
     pub step: &'static str,
     /// What happened.
     pub failure: Failure,
-    /// The last line that it wrote to stderr.
+    /// The last line with an error that it wrote to stderr, else the last line.
     pub said: String,
 }
 
@@ -213,7 +213,11 @@ impl<'a> Container<'a> {
     fn fault(&self, step: &'static str, failure: Failure) -> Fault {
         let text = fs::read(self.errors()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        // Some print where in their code they were after what went wrong.
+        let telling = |line: &&str| line.to_ascii_lowercase().contains("error");
+        let spoken = |line: &&str| !line.trim().is_empty();
+        let said = text.lines().rfind(telling).or_else(|| text.lines().rfind(spoken));
+        let said = said.unwrap_or_default();
         Fault { step, failure, said: said.trim().to_owned() }
     }
 

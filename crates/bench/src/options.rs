@@ -52,7 +52,7 @@ pub struct Common {
     /// Kill a command after this time, and leave its runtime out
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub deadline: Duration,
-    /// Measure in this view of the host's cgroups: v2 brings out that of a hybrid host, in a mount
+    /// Measure in this view of the host's cgroups; a hybrid host has the others too, in a mount
     /// namespace of the experiment's own [default: as the host is]
     #[arg(long, value_enum)]
     pub view: Option<View>,

@@ -1,8 +1,8 @@
-//! What /sys/fs/cgroup shows, and the pure-v2 view of a hybrid host.
+//! What /sys/fs/cgroup shows, and the two pure views of a hybrid host.
 
 use crate::Error;
 use clap::ValueEnum;
-use rustix::mount::{MountPropagationFlags, mount_bind_recursive, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use serde::Serialize;
 use std::path::Path;
 use sys::clone::CloneFlags;
@@ -46,7 +46,7 @@ impl View {
     }
 
     /// Makes this the view of the process, which has one thread, in a mount namespace of its own:
-    /// the host's mounts stay as they are. Only cgroup2 of a hybrid host can be brought out.
+    /// the host's mounts stay as they are. A hybrid host has both others in it.
     ///
     /// # Errors
     /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
@@ -57,6 +57,13 @@ impl View {
                 own_mounts()?;
                 let unified = Path::new(TOP).join("unified");
                 mount_bind_recursive(&unified, TOP).map_err(Error::errno("bind", &unified))
+            }
+            (Self::Hybrid, Self::V1) => {
+                own_mounts()?;
+                let unified = Path::new(TOP).join("unified");
+                let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+                mount("tmpfs", &unified, "tmpfs", flags, None)
+                    .map_err(Error::errno("mount tmpfs on", &unified))
             }
             (here, wanted) => Err(Error::Unfit(format!(
                 "the cgroups here are {}: the {} view can't be made from them",
