@@ -2,6 +2,7 @@
 //! returns is printed.
 
 mod bench;
+mod cache;
 mod create;
 mod delete;
 mod events;
@@ -31,6 +32,7 @@ use crate::invocation::Invocation;
 pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let done = match command.name {
         "bench" => bench::command(invocation),
+        "cache" => cache::command(invocation),
         "create" => create::command(invocation),
         "delete" => delete::command(invocation),
         "events" => events::command(invocation),

@@ -8,6 +8,14 @@ use rustix::fd::OwnedFd;
 
 use crate::Error;
 
+/// Takes the host's cache away, with its mounts. Containers that started from it do not notice.
+///
+/// # Errors
+/// If it is not root's, or cannot be removed.
+pub fn clear() -> Result<(), Error> {
+    Cache::clear(cache::DEFAULT_PATH).map_err(|error| Error::Text(alloc::format!("{error}")))
+}
+
 /// The cache, if this start has one.
 #[derive(Debug)]
 pub(crate) struct HostCache {

@@ -27,6 +27,7 @@ pub use container::Container;
 pub use create::{CgroupDriver, CreateOptions, RunOptions, compile, create, run};
 pub use error::Error;
 pub use exec::ExecOptions;
+pub use host_cache::clear as clear_cache;
 pub use launch::seal_self;
 pub use state::{State, Status};
 pub use store::Store;

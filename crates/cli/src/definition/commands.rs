@@ -209,6 +209,16 @@ can do, \"dayfly bench start --help\" and the like how.",
         ..Command::new("bench", "measure this and other runtimes")
     },
     Command {
+        description: "\
+Between starts a host keeps compiled seccomp filters, loaded device programs and
+an empty mount namespace to make containers from, in /run/dayfly-cache. Nothing
+of it is needed: \"cache clear\" removes it, with its mounts, from under running
+containers as well, and the next start makes what it wants anew.",
+        arguments: &[Argument::new("ACTION")],
+        examples: &[Example { line: "cache clear", does: "before dayfly is uninstalled" }],
+        ..Command::new("cache", "take away what is kept between starts")
+    },
+    Command {
         unsupported: true,
         ..Command::new("checkpoint", "save a running container; not supported yet")
     },

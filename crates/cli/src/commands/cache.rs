@@ -1,0 +1,14 @@
+//! `cache clear`: takes away what the host keeps between starts.
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    match invocation.arguments.first() {
+        Some(&"clear") => Ok(container::clear_cache()?),
+        Some(other) => Err(Failure::new(format_args!(
+            "cache: {other:?} cannot be done; there is only \"clear\""
+        ))),
+        None => Err(Failure::new("cache: say what is to be done: \"clear\"")),
+    }
+}
