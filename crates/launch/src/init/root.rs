@@ -15,6 +15,7 @@ use crate::failure::{Failure, Op};
 
 /// PATH_MAX
 const LONGEST: usize = 4096;
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// A directory that paths cannot leave.
 pub(crate) struct Root<'a>(BorrowedFd<'a>);
@@ -62,7 +63,7 @@ impl<'a> Root<'a> {
             false => ResolveFlags::empty(),
         };
         match self.resolve(&target.path, OFlags::PATH, resolve) {
-            Err(Errno::NOENT) if of_directory => self.make_directories(&target.path),
+            Err(Errno::NOENT) if of_directory => self.make_missing(&target.path),
             Err(Errno::NOENT) => self.make_file(&target.path),
             Err(Errno::LOOP) if target.no_symlinks => {
                 Err(Failure::new("must be mounted on ordinary directory", Errno::LOOP))
@@ -81,34 +82,44 @@ impl<'a> Root<'a> {
 
     /// Opens a directory, made with its parents if it is missing.
     pub(crate) fn make_directories(&self, path: &CStr) -> Result<OwnedFd, Failure> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        match self.resolve(path, flags, ResolveFlags::empty()) {
-            Err(Errno::NOENT) => {}
-            result => return result.op("openat2"),
+        match self.resolve(path, DIRECTORY, ResolveFlags::empty()) {
+            Err(Errno::NOENT) => self.make_missing(path),
+            result => result.op("openat2"),
         }
+    }
+
+    /// Makes a directory that is not there, with those of its parents that are not. Each prefix is
+    /// looked up from the root, the longest first, so that links on the way mean what they mean inside;
+    /// only what is missing is made, below the descriptor of its parent.
+    fn make_missing(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         let mut buffer = [0u8; LONGEST];
         let bytes = path.to_bytes();
-        let mut parent = self.resolve(c".", flags, ResolveFlags::empty()).op("openat2")?;
-        let mut start = 0;
-        for end in ends_of_names(bytes) {
-            // The prefix is looked up from the root, so that links on the way mean what they mean
-            // inside; only what is missing is made, below the descriptor of its parent.
-            let prefix = c_prefix(&mut buffer, bytes, 0, end)?;
-            parent = match self.resolve(prefix, flags, ResolveFlags::empty()) {
-                Err(Errno::NOENT) => {
-                    let name = c_prefix(&mut buffer, bytes, start, end)?;
-                    match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(errno) => return Err(Failure::new("mkdirat", errno)),
-                    }
-                    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    openat(&parent, name, flags, Mode::empty()).op("openat")?
-                }
-                result => result.op("openat2")?,
-            };
+        let mut there = bytes.len();
+        let mut directory = loop {
+            there = bytes
+                .get(..there)
+                .unwrap_or_default()
+                .iter()
+                .rposition(|&b| b == b'/')
+                .unwrap_or(0);
+            let prefix = c_prefix(&mut buffer, bytes, 0, there)?;
+            match self.resolve(prefix, DIRECTORY, ResolveFlags::empty()) {
+                Err(Errno::NOENT) if there > 0 => {}
+                result => break result.op("openat2")?,
+            }
+        };
+        let mut start = if there == 0 { 0 } else { there + 1 };
+        for end in ends_of_names(bytes).filter(move |&end| end > there) {
+            let name = c_prefix(&mut buffer, bytes, start, end)?;
+            match mkdirat(&directory, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Failure::new("mkdirat", errno)),
+            }
+            let flags = DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            directory = openat(&directory, name, flags, Mode::empty()).op("openat")?;
             start = end + 1;
         }
-        Ok(parent)
+        Ok(directory)
     }
 
     fn make_file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
