@@ -6,7 +6,7 @@ CARGO_TARGET_DIR ?= target
 DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
 BENCH = $(CARGO_TARGET_DIR)/release/dayfly-bench
 # Programs with std. In one build with the runtime, which has none, its features would reach it.
-STD = -p dayfly-tests -p dayfly-bench -p dayfly-follow
+STD = -p dayfly-tests -p dayfly-bench -p dayfly-follow -p dayfly-docgen
 
 all: build
 

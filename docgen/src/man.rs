@@ -4,8 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use clap::CommandFactory;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use dayfly_bench::options::Options;
 use dayfly_cli::definition::{COMMANDS, Command, NAME};
 
 use crate::command;
@@ -20,6 +22,10 @@ pub fn write(directory: &Path) -> io::Result<()> {
     for definition in COMMANDS.iter().filter(|command| !command.unsupported) {
         let page = directory.join(format!("{NAME}-{}.{SECTION}", definition.name));
         fs::write(page, of(definition)?)?;
+    }
+    for experiment in Options::command().get_subcommands() {
+        let name = format!("{NAME}-bench-{}", experiment.get_name());
+        fs::write(directory.join(format!("{name}.{SECTION}")), benchmark(experiment, name)?)?;
     }
     Ok(())
 }
@@ -57,6 +63,21 @@ fn of(definition: &Command) -> io::Result<Vec<u8>> {
         end.text([roman(example.does)]);
     }
     see_also(&mut end, &[NAME]);
+    end.to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// An experiment of `bench`, whose definitions are clap's own.
+fn benchmark(experiment: &clap::Command, name: String) -> io::Result<Vec<u8>> {
+    let command = format!("{NAME} bench {}", experiment.get_name());
+    let man = Man::new(experiment.clone().name(name)).section(SECTION);
+    let usage = match experiment.get_positionals().next() {
+        Some(argument) => format!("[options] {argument}"),
+        None => "[options]".to_owned(),
+    };
+    let mut page = begin(&man, &command, &usage)?;
+    let mut end = Roff::new();
+    see_also(&mut end, &[&format!("{NAME}-bench")]);
     end.to_writer(&mut page)?;
     Ok(page)
 }
