@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use launch::{Given, Network};
+use launch::{Given, Launched, Network, Pending};
 use plan::{Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
@@ -111,17 +111,28 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         true => None,
         false => Some(foreground::Signals::block(!options.no_subreaper)?),
     };
-    let request = request(create, &bundle, &spec, false, console.source())?;
+    let mut request = request(create, &bundle, &spec, false, console.source())?;
+    // Whether the program began is then heard with its end, and nobody is woken in between.
+    request.attended =
+        !options.detach && !terminal && create.trace.is_none() && spec.hooks.poststart.is_empty();
     let made = make(store, create, &bundle, &spec, request, console)?;
     let started = hooks::after_start(&made.container);
-    let status = match (signals, started) {
+    let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
         (None, Ok(())) => Ok(0),
         (Some(signals), Ok(())) => {
             let terminal = ours.map(Terminal::receive).transpose()?;
-            signals.wait(&made.child, terminal.as_ref())
+            signals.wait(&made.child, terminal.as_ref(), made.pending.as_ref())
         }
     };
+    if let (Some(pending), Ok(code)) = (made.pending, &status)
+        && let Err(error) = pending.outcome(code.checked_sub(128))
+    {
+        if let Some(path) = create.pid_file {
+            pid_file::remove(path);
+        }
+        status = Err(error.into());
+    }
     tracing::write(create.trace, made.recorder.as_ref(), made.plan)?;
     if (!options.detach && !options.keep) || status.is_err() {
         made.container.destroy()?;
@@ -219,6 +230,7 @@ fn request<'a>(
         id: options.id,
         bundle: &bundle.path,
         wait_for_start,
+        attended: false,
         no_pivot: options.no_pivot,
         no_new_keyring: options.no_new_keyring,
         preserve_fds: options.preserve_fds.saturating_add(listen_fds),
@@ -235,6 +247,7 @@ fn request<'a>(
 struct Made {
     container: Container,
     child: Child,
+    pending: Option<Pending>,
     plan: &'static Plan,
     recorder: Option<Recorder>,
 }
@@ -265,11 +278,19 @@ fn make(
     let directory = store.claim(options.id)?;
     let result = launch_claimed(options, bundle, spec, request, plan, &directory, given);
     match result {
-        Ok(Launched { header, record, child, recorder }) => {
-            store::unlock(directory.as_fd()).context("flock", options.id)?;
+        Ok(Recorded { header, record, launched, recorder }) => {
+            let Launched { child, pending } = launched;
+            let directory = match pending {
+                // Init holds the lock as well, until its exec.
+                Some(_) => store.reopen(directory, options.id)?,
+                None => {
+                    store::unlock(directory.as_fd()).context("flock", options.id)?;
+                    directory
+                }
+            };
             let root = store.root_fd().try_clone_fd()?;
             let container = Container { root, directory, header, record, filter: Vec::new() };
-            Ok(Made { container, child, plan, recorder })
+            Ok(Made { container, child, pending, plan, recorder })
         }
         Err(error) => {
             if let Some(path) = options.pid_file {
@@ -296,10 +317,10 @@ pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
 }
 
 /// What a launch leaves in memory.
-struct Launched {
+struct Recorded {
     header: Header,
     record: Record,
-    child: Child,
+    launched: Launched,
     recorder: Option<Recorder>,
 }
 
@@ -311,7 +332,7 @@ fn launch_claimed(
     plan: &'static Plan,
     directory: &OwnedFd,
     mut given: Given,
-) -> Result<Launched, Error> {
+) -> Result<Recorded, Error> {
     let record = describe(bundle, spec, request, plan);
     let mut draft = record::write(directory.as_fd(), &record, plan.filter.as_ref())?;
     if request.wait_for_start {
@@ -328,9 +349,9 @@ fn launch_claimed(
         header = Some(draft.complete(child.pid, identity)?);
         announce(child, options.pid_file, options.pidfd_socket)
     };
-    let child = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
+    let launched = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
     let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
-    Ok(Launched { header, record, child, recorder })
+    Ok(Recorded { header, record, launched, recorder })
 }
 
 /// Tells the caller of the new process in the ways it asked for.

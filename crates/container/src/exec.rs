@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use launch::Given;
+use launch::{Given, Launched};
 use plan::{ExecRequest, Plan, Techniques};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
@@ -124,12 +124,12 @@ impl Container {
                 techniques: options.techniques,
             },
         )?));
-        let child = self.launch_exec(options, plan, console, recorder.as_ref())?;
+        let child = self.launch_exec(options, plan, console, recorder.as_ref())?.child;
         let status = match signals {
             None => Ok(0),
             Some(signals) => {
                 let terminal = ours.map(Terminal::receive).transpose()?;
-                signals.wait(&child, terminal.as_ref())
+                signals.wait(&child, terminal.as_ref(), None)
             }
         };
         tracing::write(options.trace, recorder.as_ref(), plan)?;
@@ -142,7 +142,7 @@ impl Container {
         plan: &'static Plan,
         console: Console<'_>,
         recorder: Option<&Recorder>,
-    ) -> Result<Child, Error> {
+    ) -> Result<Launched, Error> {
         let (_, init) = self.init().ok_or(Error::NotRunning)?;
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };

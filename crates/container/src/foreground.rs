@@ -1,6 +1,7 @@
 //! A foreground `run` or `exec`: signals go on to the process, its terminal is carried, its end waited
 //! for.
 
+use launch::Pending;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, read, write};
@@ -37,7 +38,13 @@ impl Signals {
     }
 
     /// Waits for the end of `child`; returns its exit status, 128 + n for signal n.
-    pub fn wait(&self, child: &Child, terminal: Option<&Terminal>) -> Result<i32, Error> {
+    /// An init that is `pending` gets no signal before it is its program.
+    pub fn wait(
+        &self,
+        child: &Child,
+        terminal: Option<&Terminal>,
+        pending: Option<&Pending>,
+    ) -> Result<i32, Error> {
         let mut carrier = terminal.map(Carrier::new);
         loop {
             let mut fds = [
@@ -60,7 +67,7 @@ impl Signals {
                 carrier.carry(input, output);
             }
             if !signalled.is_empty() {
-                self.forward(child, terminal);
+                self.forward(child, terminal, pending);
             }
             if exited.is_empty() && signalled.is_empty() {
                 continue;
@@ -74,7 +81,7 @@ impl Signals {
         }
     }
 
-    fn forward(&self, child: &Child, terminal: Option<&Terminal>) {
+    fn forward(&self, child: &Child, terminal: Option<&Terminal>, pending: Option<&Pending>) {
         while let Ok(number) = signal::read_signal(self.fd.as_fd()) {
             match number {
                 SIGWINCH => {
@@ -85,6 +92,9 @@ impl Signals {
                 // Children are reaped by the caller; the other is sent by nobody on purpose.
                 SIGCHLD | SIGURG => {}
                 number => {
+                    if let Some(pending) = pending {
+                        pending.await_exec();
+                    }
                     let _ = signal::send(child.pidfd.as_fd(), number);
                 }
             }

@@ -103,6 +103,13 @@ impl Store {
         Err(Error::Exists)
     }
 
+    /// Another descriptor of a claimed directory, in the place of the one that holds the lock.
+    pub(crate) fn reopen(&self, claimed: OwnedFd, id: &str) -> Result<OwnedFd, Error> {
+        let directory = self.directory(id).context("open", format!("{}/{id}", self.path))?;
+        drop(claimed);
+        Ok(directory)
+    }
+
     /// Removes a container's directory.
     pub(crate) fn remove(&self, directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
         Ok(remove(self.root.as_fd(), directory, id)?)

@@ -1,6 +1,7 @@
 //! Why a launch failed, in words that name step, object and errno.
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 use sys::Errno;
 
@@ -31,6 +32,18 @@ pub enum Error {
     Cgroup(cgroup::Error),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
     Died(String),
+}
+
+impl Error {
+    /// The end of an init that did not say why, by the signal that ended it if one did.
+    pub(crate) fn death(signal: Option<i32>) -> Self {
+        Self::Died(match signal {
+            Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
+                .to_string(),
+            Some(signal) => format!("container init was killed by signal {signal}"),
+            None => "container init ended unexpectedly".to_string(),
+        })
+    }
 }
 
 impl fmt::Display for Error {

@@ -220,6 +220,9 @@ impl Host<'_> {
 
     fn restore_oom_score(&mut self) -> Result<(), Error> {
         let Some(own) = self.own_oom_score.take() else { return Ok(()) };
+        if self.plan.host.iter().all(|step| !matches!(step, HostStep::AwaitExec)) {
+            self.await_message(&Message::Closed)?;
+        }
         let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
         // Best effort: a lower score than init's may be forbidden, and the container runs by now.
         let _ = sys::fs::write_at(proc, "self/oom_score_adj", &own);
@@ -274,32 +277,34 @@ impl Host<'_> {
 
     fn await_message(&self, expected: &Message) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
-        match channel::listen(channel).context("read", "init")? {
-            message if message == *expected => Ok(()),
-            Message::Failed { step, errno, text } => Err(self.failed_step(step, errno, text)),
-            Message::Closed | Message::Died => Err(self.death()),
-            other => {
-                let object = format!("{other:?} instead of {expected:?}");
-                Err(sys::Error::new("read", object, Errno::PROTO).into())
-            }
-        }
-    }
-
-    /// The error of a step of init.
-    fn failed_step(&self, step: usize, errno: Errno, detail: String) -> Error {
-        describe_failure(self.plan.init.get(step), errno, detail)
+        await_message(self.plan, channel, expected, || self.death())
     }
 
     /// How init ended, when it did not say.
     fn death(&self) -> Error {
         let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
-        let signal = status.and_then(|status| status.terminating_signal());
-        Error::Died(match signal {
-            Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
-                .to_string(),
-            Some(signal) => format!("container init was killed by signal {signal}"),
-            None => "container init ended unexpectedly".to_string(),
-        })
+        Error::death(status.and_then(|status| status.terminating_signal()))
+    }
+}
+
+/// Waits for what init says, and puts into words what it was not expected to say. `death` tells of an
+/// init that ended without a word.
+pub(crate) fn await_message(
+    plan: &Plan,
+    channel: &OwnedFd,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Result<(), Error> {
+    match channel::listen(channel).context("read", "init")? {
+        message if message == *expected => Ok(()),
+        Message::Failed { step, errno, text } => {
+            Err(describe_failure(plan.init.get(step), errno, text))
+        }
+        Message::Closed | Message::Died => Err(death()),
+        other => {
+            let object = format!("{other:?} instead of {expected:?}");
+            Err(sys::Error::new("read", object, Errno::PROTO).into())
+        }
     }
 }
 

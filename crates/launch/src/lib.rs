@@ -14,6 +14,7 @@ mod failure;
 mod hooks;
 mod host;
 mod init;
+mod launched;
 mod network;
 mod relay;
 mod seal;
@@ -25,12 +26,12 @@ use core::ffi::CStr;
 use plan::Plan;
 use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
-use sys::clone::Child;
 use trace::Recorder;
 
 pub use error::Error;
 pub use hooks::{HookFailure, run_all as run_hooks, wait};
 pub use host::OnBirth;
+pub use launched::{Launched, Pending};
 pub use network::Network;
 pub use seal::seal_self;
 pub use slots::Slots;
@@ -65,7 +66,7 @@ pub fn launch<'a>(
     bundle: &'a CStr,
     recorder: Option<&'a Recorder>,
     on_birth: &'a mut OnBirth<'a>,
-) -> Result<Child, Error> {
+) -> Result<Launched, Error> {
     let slots = Slots::leak(plan.slots);
     for (slot, fd) in [
         (Slot::START, given.start),
@@ -92,15 +93,14 @@ pub fn launch<'a>(
         own_oom_score: None,
     };
     let result = host.run();
-    let host::Host { child, network, cgroup, .. } = host;
+    let host::Host { child, network, cgroup, channel, .. } = host;
     slots.close();
-    drop(network);
     match (result, child) {
         (Ok(()), Some(child)) => {
             if let Some(mut cgroup) = cgroup {
                 cgroup.keep();
             }
-            Ok(child)
+            Ok(Launched { child, pending: Pending::of(plan, channel, network) })
         }
         (result, child) => {
             if let Some(child) = child {

@@ -13,12 +13,16 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::Context;
 use sys::clone::{Child, CloneFlags, clone3_shared};
 use sys::stack::Stack;
 
 use crate::channel;
 
+/// __WALL of waitid(2): the maker's end is announced by no signal, which would only wake a command that
+/// waits for its container.
+const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 /// What the maker sends along with the namespace.
 const MADE: u8 = b'n';
 
@@ -41,7 +45,8 @@ impl Network {
         let socket: &'static RawFd = Box::leak(Box::new(ours.as_raw_fd()));
         // SAFETY: the number is never freed nor changed, and the maker does not allocate.
         let maker = unsafe {
-            clone3_shared(CloneFlags::empty(), None, &stack, make, (&raw const *socket).cast())
+            let flags = CloneFlags::SILENT;
+            clone3_shared(flags, None, &stack, make, (&raw const *socket).cast())
         };
         Ok(Self { maker: maker.context(context.0, context.1)?, socket: Some(theirs) })
     }
@@ -55,8 +60,12 @@ impl Network {
 impl Drop for Network {
     /// Reaps the maker. It has ended long ago where init got what it made; else nobody wants that.
     fn drop(&mut self) {
-        let _ = sys::signal::send(self.maker.pidfd.as_fd(), 9);
-        let _ = crate::hooks::wait(&self.maker.pidfd);
+        let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
+        let ended = WaitIdOptions::EXITED | ALL;
+        if let Ok(None) = waitid(maker, ended | WaitIdOptions::NOHANG) {
+            let _ = sys::signal::send(self.maker.pidfd.as_fd(), 9);
+            let _ = waitid(WaitId::PidFd(self.maker.pidfd.as_fd()), ended);
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub bundle: &'a str,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
+    /// Whether the caller stays to the container's end, and asks only then whether it began.
+    pub attended: bool,
     /// `--no-pivot`
     pub no_pivot: bool,
     /// `--no-new-keyring`
@@ -192,7 +194,9 @@ fn compile_handshake(
         builder.init(InitStep::AwaitStart { from: 3 + request.preserve_fds });
         return;
     }
-    builder.host(HostStep::AwaitExec);
+    if !request.attended {
+        builder.host(HostStep::AwaitExec);
+    }
     if memory == Memory::Shared && process.oom_score_adj.is_some() {
         builder.host(HostStep::RestoreOomScore);
     }

@@ -106,7 +106,8 @@ pub enum HostStep {
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
-    /// Takes the own score back, which went along with that of an init in the same memory.
+    /// Takes the own score back, if it went along with that of an init in the same memory; once init
+    /// has left that.
     RestoreOomScore,
     /// Writes down the new process, before anything can run.
     RecordBirth,

@@ -35,6 +35,7 @@ fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
         id: "golden",
         bundle: "/bundle",
         wait_for_start,
+        attended: false,
         no_pivot: false,
         no_new_keyring: false,
         preserve_fds: 0,

@@ -15,6 +15,9 @@ bitflags! {
     pub struct CloneFlags: u64 {
         /// The child reports to the caller's parent.
         const PARENT = 0x8000;
+        /// The child's end is announced by no signal, and waited for with __WALL. Not a flag of the
+        /// kernel's.
+        const SILENT = 1 << 63;
         /// A new mount namespace.
         const NEWNS = 0x2_0000;
         /// A new cgroup namespace, rooted at the caller's cgroup.
@@ -78,10 +81,13 @@ pub struct Child {
 impl Arguments {
     fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
         let mut arguments = Self {
-            flags: flags.bits() | CLONE_PIDFD,
+            flags: flags.difference(CloneFlags::SILENT).bits() | CLONE_PIDFD,
             pidfd: (&raw mut *pidfd).addr() as u64,
             // With CLONE_PARENT the kernel wants none: the caller's own exit signal is used.
-            exit_signal: if flags.contains(CloneFlags::PARENT) { 0 } else { SIGCHLD },
+            exit_signal: match flags.intersects(CloneFlags::PARENT | CloneFlags::SILENT) {
+                true => 0,
+                false => SIGCHLD,
+            },
             ..Self::default()
         };
         if let Some(dir) = cgroup {

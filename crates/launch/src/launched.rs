@@ -1,0 +1,60 @@
+//! What a launch hands to its caller.
+
+use plan::Plan;
+use plan::step::{HostStep, InitStep};
+use rustix::fd::OwnedFd;
+use rustix::net::{RecvFlags, recv};
+use sys::clone::Child;
+
+use crate::Error;
+use crate::channel::Message;
+use crate::host::await_message;
+use crate::network::Network;
+
+/// A container on its way.
+#[derive(Debug)]
+pub struct Launched {
+    /// Its init.
+    pub child: Child,
+    /// What is still to be heard of it, where the plan does not wait for exec.
+    pub pending: Option<Pending>,
+}
+
+/// An init that was told to go on, and has not said yet whether it became its program.
+#[derive(Debug)]
+pub struct Pending {
+    plan: &'static Plan,
+    channel: OwnedFd,
+    /// May still be at work.
+    _network: Option<Network>,
+}
+
+impl Pending {
+    /// What is left to be heard after a plan has run.
+    pub(crate) fn of(
+        plan: &'static Plan,
+        channel: Option<OwnedFd>,
+        network: Option<Network>,
+    ) -> Option<Self> {
+        let heard = plan.host.iter().any(|step| matches!(step, HostStep::AwaitExec));
+        let waits = plan.init.iter().any(|step| matches!(step, InitStep::AwaitStart { .. }));
+        match heard || waits {
+            true => None,
+            false => Some(Self { plan, channel: channel?, _network: network }),
+        }
+    }
+
+    /// Waits until init has become its program, or has ended.
+    pub fn await_exec(&self) {
+        // Looked at only: what is there is for `outcome`.
+        let _ = recv(&self.channel, &mut [0u8; 1], RecvFlags::PEEK);
+    }
+
+    /// Whether init became its program, to be asked after its end: by `signal`, if by one.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn outcome(self, signal: Option<i32>) -> Result<(), Error> {
+        await_message(self.plan, &self.channel, &Message::Closed, || Error::death(signal))
+    }
+}
