@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
-    case!(no_descriptor_leaks),
+    case!(no_descriptor_leaks).unlike_runc(),
     case!(own_oom_score_is_kept).unlike_runc(),
     case!(waiting_init_is_closed_to_exec).unlike_runc(),
     case!(exec_while_it_is_made_is_refused).unlike_runc(),

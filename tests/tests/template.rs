@@ -18,7 +18,7 @@ pub const CASES: &[Case] = &[
     case!(same_container_by_run),
     case!(same_container_by_create_and_start),
     case!(same_container_in_a_user_namespace),
-    case!(same_container_on_a_root_that_propagates),
+    case!(same_container_on_a_root_that_propagates).unlike_runc(),
     case!(hooks_see_the_host),
     case!(root_can_not_be_left),
     case!(only_an_empty_root_is_behind_it).unlike_runc(),
@@ -108,7 +108,7 @@ const REPORT: &str = r#"
     cat /proc/self/cgroup /proc/self/limits /proc/self/oom_score_adj /proc/self/coredump_filter
     cat /proc/self/uid_map /proc/self/personality /proc/self/timerslack_ns 2>/dev/null
     tr '\0' '\n' </proc/self/environ | sort
-    cut -d' ' -f1-8 /proc/self/stat
+    cut -d' ' -f4-8 /proc/1/stat
     hostname; cat /proc/sys/kernel/domainname; pwd; umask
     ip addr; ls /sys/class/net /proc/sys/net/ipv4/conf; cat /proc/net/dev | cut -d: -f1
     cat /proc/sys/net/ipv4/ip_unprivileged_port_start
