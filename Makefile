@@ -5,8 +5,6 @@ CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
 DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
 BENCH = $(CARGO_TARGET_DIR)/release/dayfly-bench
-# Programs with std. In one build with the runtime, which has none, its features would reach it.
-STD = -p dayfly-tests -p dayfly-bench -p dayfly-follow -p dayfly-docgen
 
 all: build
 
@@ -27,10 +25,11 @@ test-all:
 demo:
 	scripts/demo
 
+# The program apart: in one build with the others, features of std reach it, which has none.
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace $(STD:-p=--exclude) --all-targets -- -D warnings
-	$(CARGO) clippy $(STD) --all-targets -- -D warnings
+	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
 
 # Man pages and shell completions, generated from the command definitions.
 man completions docs:

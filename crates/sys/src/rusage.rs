@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    #[expect(clippy::zombie_processes, reason = "wait4 is what reaps it")]
     fn run(script: &str) -> (End, Usage) {
         let child = Command::new("/bin/sh").args(["-c", script]).spawn().expect("spawn sh");
         let pid = Pid::from_raw(child.id().cast_signed()).expect("pid");
