@@ -113,7 +113,7 @@ impl Container {
         };
         let plan: &'static Plan = Box::leak(Box::new(plan::compile_exec(
             &process,
-            &ExecRequest {
+            ExecRequest {
                 id: self.id(),
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,

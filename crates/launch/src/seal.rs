@@ -24,11 +24,13 @@ use sys::mount::{MountAttr, attr, mount_setattr};
 pub fn seal_self(args: sys::Args) -> Result<(), sys::Error> {
     // Told before anything else that could forbid it, and cheaper than statfs(2), which has ext4 add
     // up its counters.
-    if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) || is_sealed_memfd() {
+    if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
         return Ok(());
     }
     let copy = match read_only_mount() {
         Ok(fd) => fd,
+        // Only where that is not allowed can this be a memfd already.
+        Err(_) if is_sealed_memfd() => return Ok(()),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
     Err(sys::Error::new("execveat", "/proc/self/exe", sys::exec::execve_fd(copy.as_fd(), args)))

@@ -368,11 +368,11 @@ pub struct ExecRequest<'a> {
 ///
 /// # Errors
 /// A value that cannot be, by name.
-pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<Plan, Error> {
+pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, request, process::limits(process)?);
+    namespaces::join_all(&mut builder, &request, process::limits(process)?);
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }
@@ -407,7 +407,7 @@ pub fn compile_exec(process: &Process<'_>, request: &ExecRequest<'_>) -> Result<
         slots,
         runtime_hooks: Default::default(),
         state: StateText::from_head(String::new()),
-        cgroup: request.cgroup.clone().map(|location| CgroupPlan::Join { location }),
-        filter: None,
+        cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
+        filter: request.filter,
     })
 }

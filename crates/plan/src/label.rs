@@ -157,8 +157,8 @@ impl InitStep {
             Self::AnnounceReady => label(Phase::Sync, "announce ready", ""),
             Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
             Self::AwaitStart { .. } => label(Phase::Sync, "await start", ""),
-            Self::LoadSeccomp { filter, .. } => {
-                label(Phase::Security, "load seccomp", format!("{} instructions", filter.len()))
+            Self::LoadSeccomp { instructions } => {
+                label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =

@@ -56,7 +56,7 @@ pub struct Plan {
     pub state: StateText,
     /// The cgroup; `None` where the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
-    /// The seccomp program, for the record.
+    /// The seccomp program, to be loaded, and for the record.
     pub filter: Option<seccomp::Program>,
 }
 

@@ -86,10 +86,7 @@ pub fn compile_exec(
     extra_env: &[String],
 ) -> Result<(), Error> {
     if let Some(program) = filter {
-        builder.init(InitStep::LoadSeccomp {
-            filter: program.filter.iter().map(instruction).collect(),
-            flags: program.flags,
-        });
+        builder.init(InitStep::LoadSeccomp { instructions: program.filter.len() });
         if let (false, Some(capabilities)) = (process.no_new_privileges, &process.capabilities) {
             // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
             let last = Capabilities { ambient: 0, ..sets(capabilities).1 };
@@ -126,10 +123,6 @@ fn environment(entries: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
     }
     kept.reverse();
     Ok(kept)
-}
-
-fn instruction(insn: &seccomp::Insn) -> sys::seccomp::Instruction {
-    sys::seccomp::Instruction { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }
 }
 
 /// The bounding set and the others. Names the kernel or dayfly does not know are left out, as in

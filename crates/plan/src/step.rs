@@ -345,10 +345,8 @@ pub enum InitStep {
     },
     /// Loads the seccomp filter.
     LoadSeccomp {
-        /// Classic BPF.
-        filter: Vec<sys::seccomp::Instruction>,
-        /// SECCOMP_FILTER_FLAG_*.
-        flags: u32,
+        /// Its length; the filter is the plan's.
+        instructions: usize,
     },
     /// Becomes the container's process.
     Exec {

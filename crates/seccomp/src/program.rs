@@ -6,19 +6,7 @@
 
 use alloc::vec::Vec;
 
-/// `struct sock_filter` (linux/filter.h).
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Insn {
-    /// Operation.
-    pub code: u16,
-    /// Jump if true, in instructions.
-    pub jt: u8,
-    /// Jump if false, in instructions.
-    pub jf: u8,
-    /// Operand.
-    pub k: u32,
-}
+pub use sys::seccomp::Instruction as Insn;
 
 /// A compiled profile.
 #[derive(Debug, Clone, PartialEq, Eq)]

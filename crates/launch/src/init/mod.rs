@@ -169,8 +169,10 @@ impl Init<'_> {
             InitStep::AnnounceReady => self.announce(&Message::Ready),
             InitStep::AwaitCommit => self.expect(Word::Commit),
             InitStep::AwaitStart { from } => self.await_start(*from),
-            InitStep::LoadSeccomp { filter, flags } => {
-                sys::seccomp::load(filter, *flags).op("seccomp")
+            InitStep::LoadSeccomp { .. } => {
+                let filter =
+                    self.plan.filter.as_ref().ok_or(Failure::new("seccomp", Errno::INVAL))?;
+                sys::seccomp::load(&filter.filter, filter.flags).op("seccomp")
             }
             InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
         }
