@@ -11,6 +11,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub const CASES: &[Case] = &[
     case!(dev_is_a_symlink_and_a_tmpfs_goes_there),
@@ -279,7 +280,10 @@ fn exec_cwd_through_a_leaked_descriptor(bed: &Bed) {
 /// A copy of the runtime that may be damaged by a case.
 fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
     let copy = bed.dir.join("runtime");
-    fs::copy(bed.runtime(), &copy).expect("copy runtime");
+    // By a process of its own: a descriptor of ours that is open for writing would be inherited for
+    // a moment by what other cases start, and a file that somebody writes to cannot be executed.
+    let copied = Command::new("cp").arg(bed.runtime()).arg(&copy).status().expect("run cp");
+    assert!(copied.success(), "copy runtime");
     let bytes = fs::read(&copy).expect("read runtime");
     (copy, bytes)
 }
