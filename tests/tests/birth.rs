@@ -1,16 +1,18 @@
 //! Init between clone and exec, in the runtime's memory or in its own: who can get at it, what comes
 //! along with it, and what is left when either of the two is killed.
 
-use crate::template::{rich, ways, without};
+use crate::template::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Running;
+use dayfly_tests::view::View;
 use dayfly_tests::{case, leak, wait};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +22,10 @@ pub const CASES: &[Case] = &[
     case!(own_oom_score_is_kept).unlike_runc(),
     case!(waiting_init_is_closed_to_exec).unlike_runc(),
     case!(exec_while_it_is_made_is_refused).unlike_runc(),
+    case!(hooks_inside_do_not_reach_the_runtime),
+    case!(hooks_inside_find_no_way_to_the_host),
+    case!(deep_directories_are_copied_up),
+    case!(copied_up_files_are_charged_to_the_container).on(&[View::V1, View::Hybrid]),
     case!(killed_at_any_moment).unlike_runc().alone(),
     case!(hundred_at_once_leave_no_network_namespace).alone(),
 ];
@@ -124,6 +130,91 @@ fn exec_while_it_is_made_is_refused(bed: &Bed) {
         let _held = [(); 2].map(|()| rustix::net::accept(&listener).expect("accept"));
         create.wait().ok();
         c.exec(&["true"]).ok();
+        c.delete_force().ok();
+    }
+}
+
+/// A hook in the container that is a program of the image may trace init, if the container has the
+/// capability. That must not be the memory of the runtime outside.
+fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
+    // Writes to the last bytes of init's first writable mapping, and says where.
+    let script = r#"end=$(awk '$2 ~ /^rw/ { sub(".*-", "", $1); print $1; exit }' /proc/1/maps)
+        at=$((0x$end - 64))
+        printf REACHED | dd of=/proc/1/mem bs=1 seek=$at conv=notrunc && echo $at >/tmp/at
+        echo done >/tmp/done; sleep 1000"#;
+    let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin"] });
+    let c = with_capabilities(bed.bundle(), &["CAP_SYS_PTRACE"])
+        .push("/hooks/startContainer", hook)
+        .make();
+    let (done, at) = (c.bundle.join("rootfs/tmp/done"), c.bundle.join("rootfs/tmp/at"));
+    for way in ways() {
+        let running = without(c.bundle_call("run", &[]), &way).spawn();
+        wait::until_true("the hook", || done.exists());
+        let place = fs::read_to_string(&at).ok().and_then(|text| text.trim().parse().ok());
+        let mut bytes = [0; 7];
+        let runtime = format!("/proc/{}/mem", running.pid().as_raw_nonzero());
+        if let (Some(place), Ok(memory)) = (place, fs::File::open(runtime)) {
+            let _ = memory.read_exact_at(&mut bytes, place);
+        }
+        c.delete_force().ok();
+        let _ = running.wait();
+        assert_ne!(&bytes, b"REACHED", "a hook wrote to the runtime's memory, without {way}");
+        fs::remove_file(&done).expect("remove");
+    }
+}
+
+fn hooks_inside_find_no_way_to_the_host(bed: &Bed) {
+    // As for a program of exec: nothing of the host hangs on init's descriptors.
+    let marker = bed.dir.display();
+    let script = format!(
+        "for f in /proc/1/fd/*; do
+            for up in . .. ../.. ../../..; do test -e $f/$up{marker} && echo $f/$up; done
+            test -d $f && ls $f
+         done >/tmp/found 2>&1; test -e /proc/1/fd/0 && echo done >>/tmp/found"
+    );
+    let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin"] });
+    let c = with_capabilities(bed.bundle(), &["CAP_SYS_PTRACE"])
+        .push("/hooks/startContainer", hook)
+        .make();
+    for way in ways() {
+        for verb in [&["create"][..], &["run", "--detach"]] {
+            without(c.bundle_call(verb[0], &verb[1..]), &way).run().ok();
+            if verb[0] == "create" {
+                c.start().ok();
+            }
+            let found = fs::read_to_string(c.bundle.join("rootfs/tmp/found")).expect("found");
+            assert_eq!(found, "done\n", "{verb:?} without {way}");
+            c.delete_force().ok();
+        }
+    }
+}
+
+fn deep_directories_are_copied_up(bed: &Bed) {
+    const DEPTH: usize = 200;
+    let bundle = bed.bundle();
+    let deepest = bundle.rootfs().join("deep").join("d/".repeat(DEPTH));
+    fs::create_dir_all(&deepest).expect("make");
+    fs::write(deepest.join("file"), "here\n").expect("write");
+    let c = bundle
+        .mount("tmpfs", "tmpfs", "/deep", &["tmpcopyup"])
+        .sh(&format!("cat /deep/{}file", "d/".repeat(DEPTH)))
+        .make();
+    for way in ways() {
+        let outcome = without(c.bundle_call("run", &[]), &way).run().ok();
+        assert_eq!(outcome.stdout, "here\n", "without {way}");
+    }
+}
+
+fn copied_up_files_are_charged_to_the_container(bed: &Bed) {
+    const SIZE: usize = 8 << 20;
+    let bundle = bed.bundle();
+    fs::create_dir(bundle.rootfs().join("copied")).expect("make");
+    fs::write(bundle.rootfs().join("copied/file"), vec![1; SIZE]).expect("write");
+    let c = bundle.mount("tmpfs", "tmpfs", "/copied", &["tmpcopyup"]).make();
+    for way in ways() {
+        without(c.bundle_call("run", &["--detach"]), &way).run().ok();
+        let used: usize = c.cgroup_read("memory", "memory.usage_in_bytes").parse().expect("bytes");
+        assert!(used >= SIZE, "{used} bytes charged, without {way}");
         c.delete_force().ok();
     }
 }

@@ -22,6 +22,7 @@ pub const CASES: &[Case] = &[
     case!(hooks_see_the_host),
     case!(root_can_not_be_left),
     case!(only_an_empty_root_is_behind_it).unlike_runc(),
+    case!(template_can_not_be_changed).unlike_runc(),
     case!(fresh_proc_with_sys_admin),
 ];
 
@@ -322,6 +323,22 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
         let said: Vec<&str> =
             outcome.lines().into_iter().filter(|line| !line.contains("Read-only")).collect();
         assert_eq!(said, ["/:", "", "/..:", "refused", "tmpfs"], "without {way}: {outcome}");
+    }
+}
+
+fn template_can_not_be_changed(bed: &Bed) {
+    // All containers share its file system; what is below it is the kernel's first root.
+    let change = behind_the_root(
+        "./busybox mount -o remount,rw dayfly / && echo writable
+         ./busybox mount -o remount,bind,rw dayfly / && echo writable
+         ./busybox mkdir /made && ./busybox rmdir /made && echo made
+         ./busybox umount -l / && echo off",
+    );
+    let c = with_capabilities(bed.bundle(), LEAVERS).sh(&format!("{change}; true")).make();
+    await_template(bed);
+    let outcome = c.run().ok();
+    for word in ["writable", "made", "off"] {
+        assert!(!outcome.lines().contains(&word), "{word}: {outcome}");
     }
 }
 

@@ -79,13 +79,18 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
 
 /// Leaves for a new mount namespace, on the nth CPU if a number is given, empties it, and returns it.
 /// For a process that ends then.
+///
+/// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so
+/// that the kernel locks what it starts with (mount_namespaces(7)): a container with CAP_SYS_ADMIN that
+/// gets out of its root can neither make the file system writable nor take it away from what is below.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
         move_to_cpu(nth)?;
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let this_process = openat(CWD, c"/proc/self", flags, Mode::empty())?;
-    sys::ns::unshare(CloneFlags::NEWNS)?;
+    sys::ns::unshare(CloneFlags::NEWUSER | CloneFlags::NEWNS)?;
+    map_own_ids(&this_process)?;
     mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // Any directory does; this one is there.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -102,6 +107,14 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
         return Err(Errno::NOTEMPTY);
     }
     openat(&this_process, c"ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Maps root to itself, as a process without rights outside of its user namespace may.
+fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
+    for (file, line) in [("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")] {
+        sys::fs::write_at(this_process, file, line.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Moves to the nth of the CPUs that the cpuset leaves us, be they among those that the caller was

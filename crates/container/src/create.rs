@@ -92,7 +92,11 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let request = request(options, &bundle, &spec, true, console.source())?;
     let made = make(store, options, &bundle, &spec, request, console)?;
-    tracing::write(options.trace, made.recorder.as_ref(), made.plan)
+    tracing::write(options.trace, made.recorder.as_ref(), made.plan)?;
+    // The lock stays until this process has ended: until then its memory is init's as well, and nobody
+    // must be let in who could trace that.
+    core::mem::forget(made);
+    Ok(())
 }
 
 /// Makes a container and runs its program: to its end, or with `detach` only up to its start.
@@ -115,14 +119,14 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =
         !options.detach && !terminal && create.trace.is_none() && spec.hooks.poststart.is_empty();
-    let made = make(store, create, &bundle, &spec, request, console)?;
+    let mut made = make(store, create, &bundle, &spec, request, console)?;
     let started = hooks::after_start(&made.container);
     let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
         (None, Ok(())) => Ok(0),
         (Some(signals), Ok(())) => {
             let terminal = ours.map(Terminal::receive).transpose()?;
-            signals.wait(&made.child, terminal.as_ref(), made.pending.as_ref())
+            signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut())
         }
     };
     if let (Some(pending), Ok(code)) = (made.pending, &status)
@@ -283,6 +287,7 @@ fn make(
             let directory = match pending {
                 // Init holds the lock as well, until its exec.
                 Some(_) => store.reopen(directory, options.id)?,
+                None if request.wait_for_start => directory,
                 None => {
                     store::unlock(directory.as_fd()).context("flock", options.id)?;
                     directory

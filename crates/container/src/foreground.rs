@@ -2,7 +2,7 @@
 //! for.
 
 use launch::Pending;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, read, write};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
@@ -14,6 +14,8 @@ use sys::stdio::{stdin, stdout, write_all};
 use crate::Error;
 use crate::console::Terminal;
 
+/// When a `run` reaps what helped to make its container.
+const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
@@ -43,8 +45,9 @@ impl Signals {
         &self,
         child: &Child,
         terminal: Option<&Terminal>,
-        pending: Option<&Pending>,
+        mut pending: Option<&mut Pending>,
     ) -> Result<i32, Error> {
+        let mut patience = pending.is_some().then_some(A_WHILE);
         let mut carrier = terminal.map(Carrier::new);
         loop {
             let mut fds = [
@@ -57,17 +60,23 @@ impl Signals {
                 Some(carrier) => carrier.watch(&mut fds),
                 None => 2,
             };
-            match poll(fds.get_mut(..count).unwrap_or_default(), None) {
+            let ready = match poll(fds.get_mut(..count).unwrap_or_default(), patience.as_ref()) {
                 Err(Errno::INTR) => continue,
                 result => result.context("poll", "")?,
             };
+            // A container that lives this long has time for us to clear up.
+            if let (Some(pending), 0) = (&mut pending, ready) {
+                pending.tidy();
+                patience = None;
+                continue;
+            }
             let ready = fds.map(|fd| fd.revents());
             let [exited, signalled, input, output] = ready;
             if let Some(carrier) = &mut carrier {
                 carrier.carry(input, output);
             }
             if !signalled.is_empty() {
-                self.forward(child, terminal, pending);
+                self.forward(child, terminal, pending.as_deref());
             }
             if exited.is_empty() && signalled.is_empty() {
                 continue;

@@ -371,7 +371,18 @@ fn clone_tree(tree: &CloneTree) -> Result<OwnedFd, sys::Error> {
     if tree.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
+    let is_root = tree.slot == Slot::ROOT;
+    if is_root {
+        flags |= OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    }
     let fd = open_tree(CWD, &tree.source, flags).context("open_tree", object())?;
+    if is_root
+        && FileType::from_raw_mode(fstat(&fd).context("fstat", object())?.st_mode)
+            != FileType::Directory
+    {
+        let object = format!("{} (invalid rootfs: not a directory, or a symlink)", object());
+        return Err(sys::Error::new("open_tree", object, Errno::NOTDIR));
+    }
     let propagation = MountAttr { propagation: tree.attr.propagation, ..MountAttr::default() };
     let own = MountAttr { propagation: 0, ..tree.attr };
     for (attr, recursive) in

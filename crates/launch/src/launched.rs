@@ -26,7 +26,7 @@ pub struct Pending {
     plan: &'static Plan,
     channel: OwnedFd,
     /// May still be at work.
-    _network: Option<Network>,
+    network: Option<Network>,
 }
 
 impl Pending {
@@ -37,10 +37,10 @@ impl Pending {
         network: Option<Network>,
     ) -> Option<Self> {
         let heard = plan.host.iter().any(|step| matches!(step, HostStep::AwaitExec));
-        let waits = plan.init.iter().any(|step| matches!(step, InitStep::AwaitStart { .. }));
+        let waits = plan.init.iter().any(|step| matches!(step, InitStep::AwaitStart));
         match heard || waits {
             true => None,
-            false => Some(Self { plan, channel: channel?, _network: network }),
+            false => Some(Self { plan, channel: channel?, network }),
         }
     }
 
@@ -48,6 +48,13 @@ impl Pending {
     pub fn await_exec(&self) {
         // Looked at only: what is there is for `outcome`.
         let _ = recv(&self.channel, &mut [0u8; 1], RecvFlags::PEEK);
+    }
+
+    /// Reaps what helped to make the container, which has ended once that runs: not at once, as that
+    /// would have the caller woken for it, but before anybody minds.
+    pub fn tidy(&mut self) {
+        self.await_exec();
+        self.network = None;
     }
 
     /// Whether init became its program, to be asked after its end: by `signal`, if by one.

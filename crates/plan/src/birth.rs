@@ -48,7 +48,7 @@ impl Birth {
             parallel_network: techniques.contains(Techniques::PARALLEL_NETWORK)
                 && plain
                 && namespaces.new.contains(CloneFlags::NEWNET),
-            memory: memory(linux, namespaces, techniques),
+            memory: memory(spec, linux, namespaces, techniques),
             into_cgroup: techniques.contains(Techniques::CLONE_INTO_CGROUP),
             shared_masks: techniques.contains(Techniques::SHARED_MASKS),
         }
@@ -66,12 +66,26 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-fn memory(linux: &Linux<'_>, namespaces: &Namespaces, techniques: Techniques) -> Memory {
+/// Shared where nothing but our own steps runs in the PID namespace while init is in our memory. A hook
+/// in there is a program that could trace init, and so write to the host actor. What tmpcopyup copies
+/// is the container's to pay for: pages belong to the cgroup of the memory's owner.
+fn memory(
+    spec: &Spec<'_>,
+    linux: &Linux<'_>,
+    namespaces: &Namespaces,
+    techniques: Techniques,
+) -> Memory {
+    let hooks = !spec.hooks.create_container.is_empty() || !spec.hooks.start_container.is_empty();
+    let copies = spec
+        .mounts
+        .iter()
+        .any(|mount| mount.options.iter().any(|option| option.as_str() == "tmpcopyup"));
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
     let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE);
     let alone = namespaces.new.contains(CloneFlags::NEWPID)
         && !namespaces.joined.contains(CloneFlags::NEWUSER);
-    match techniques.contains(Techniques::SHARED_MEMORY) && room && alone {
+    let suitable = room && alone && !hooks && !copies;
+    match techniques.contains(Techniques::SHARED_MEMORY) && suitable {
         true => Memory::Shared,
         false => Memory::Copied,
     }

@@ -155,6 +155,9 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     };
     process::compile_identity(&mut builder, process, around)?;
     compile_handshake(&mut builder, request, process, context.birth.memory);
+    if !request.wait_for_start && !spec.hooks.start_container.is_empty() {
+        builder.init(InitStep::ReleaseDescriptors { from: 3 + request.preserve_fds });
+    }
     add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
     process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
 
@@ -184,6 +187,10 @@ fn compile_handshake(
 ) {
     let one_way = !request.wait_for_start
         && request.kernel.techniques.contains(Techniques::ONE_WAY_HANDSHAKE);
+    let from = 3 + request.preserve_fds;
+    if request.wait_for_start {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
     if !one_way {
         builder.init(InitStep::AnnounceReady);
         builder.host(HostStep::AwaitReady);
@@ -191,7 +198,7 @@ fn compile_handshake(
     builder.init(InitStep::AwaitCommit);
     builder.host(HostStep::Commit);
     if request.wait_for_start {
-        builder.init(InitStep::AwaitStart { from: 3 + request.preserve_fds });
+        builder.init(InitStep::AwaitStart);
         return;
     }
     if !request.attended {

@@ -156,7 +156,10 @@ impl InitStep {
             }
             Self::AnnounceReady => label(Phase::Sync, "announce ready", ""),
             Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
-            Self::AwaitStart { .. } => label(Phase::Sync, "await start", ""),
+            Self::ReleaseDescriptors { from } => {
+                label(Phase::Security, "release descriptors", format!("from {from}"))
+            }
+            Self::AwaitStart => label(Phase::Sync, "await start", ""),
             Self::LoadSeccomp { instructions } => {
                 label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
@@ -176,7 +179,7 @@ impl InitStep {
                 | Self::JoinNetwork
                 | Self::AwaitHooks
                 | Self::AwaitCommit
-                | Self::AwaitStart { .. }
+                | Self::AwaitStart
         )
     }
 }

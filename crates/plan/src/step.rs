@@ -337,12 +337,15 @@ pub enum InitStep {
     AnnounceReady,
     /// Waits until it is on record.
     AwaitCommit,
-    /// Waits for the `start` command, with nothing open that it does not need: an exec into the
-    /// waiting container could otherwise reach it through /proc/1/fd (the lesson of CVE-2024-21626).
-    AwaitStart {
+    /// Closes every descriptor that is no longer needed. Whoever is let into the container while init is
+    /// still in it, by exec or as a hook, could reach them through /proc/1/fd (the lesson of
+    /// CVE-2024-21626).
+    ReleaseDescriptors {
         /// Descriptors below are the process's own.
         from: u32,
     },
+    /// Waits for the `start` command.
+    AwaitStart,
     /// Loads the seccomp filter.
     LoadSeccomp {
         /// Its length; the filter is the plan's.

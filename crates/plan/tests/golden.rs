@@ -108,7 +108,7 @@ fn what_every_plan_has() {
         assert_eq!(clones.count(), 1, "{name}");
         assert!(matches!(plan.init.last(), Some(InitStep::Exec { .. })), "{name}");
         let place = |wanted: fn(&InitStep) -> bool| plan.init.iter().position(wanted);
-        let start = place(|step| matches!(step, InitStep::AwaitStart { .. })).unwrap();
+        let start = place(|step| matches!(step, InitStep::AwaitStart)).unwrap();
         let user = place(|step| matches!(step, InitStep::ChangeUser { .. })).unwrap();
         let bounding = place(|step| matches!(step, InitStep::LimitCapabilities { .. })).unwrap();
         assert!(bounding < user && user < start, "{name}");

@@ -82,15 +82,21 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args) -> Errno {
 ///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
-pub fn close_all_but(first: u32, kept: BorrowedFd<'_>) -> Result<(), Errno> {
-    let kept = kept.as_raw_fd() as usize;
-    let first = first as usize;
-    let ranges = [(first, kept.saturating_sub(1)), (first.max(kept + 1), u32::MAX as usize)];
-    for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to) {
-        // SAFETY: no pointers; by contract nobody uses the descriptors that go.
-        unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
+pub fn close_all_but(first: u32, kept: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut from = first as usize;
+    loop {
+        let numbers = kept.iter().map(|fd| fd.as_raw_fd() as usize);
+        let next = numbers.filter(|&fd| fd >= from).min();
+        let to = next.map_or(u32::MAX as usize, |next| next.saturating_sub(1));
+        if next.is_none_or(|next| next > from) {
+            // SAFETY: no pointers; by contract nobody uses the descriptors that go.
+            unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
+        }
+        match next {
+            Some(next) => from = next + 1,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 /// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11):

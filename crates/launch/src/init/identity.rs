@@ -6,7 +6,7 @@ use core::fmt::Write;
 use plan::step::{Capabilities, Limit};
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
-use rustix::process::{Rlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
     remove_capability_from_bounding_set, set_capabilities as capset, set_keep_capabilities,
@@ -133,6 +133,8 @@ impl Init<'_> {
         set_thread_res_gid(group, group, group).op("setresgid")?;
         set_thread_res_uid(user, user, user).op("setresuid")?;
         set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
+        // Where fs.suid_dumpable is not 0, the change has made this memory traceable.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")?;
         if !self.cwd_denied {
             return Ok(());
         }

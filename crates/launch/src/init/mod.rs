@@ -168,7 +168,8 @@ impl Init<'_> {
             InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
             InitStep::AnnounceReady => self.announce(&Message::Ready),
             InitStep::AwaitCommit => self.expect(Word::Commit),
-            InitStep::AwaitStart { from } => self.await_start(*from),
+            InitStep::ReleaseDescriptors { from } => self.release_descriptors(*from),
+            InitStep::AwaitStart => self.await_start(),
             InitStep::LoadSeccomp { .. } => {
                 let filter =
                     self.plan.filter.as_ref().ok_or(Failure::new("seccomp", Errno::INVAL))?;
@@ -208,13 +209,19 @@ impl Init<'_> {
         Ok(())
     }
 
+    /// Leaves the channel open, and what `start` connects to. Slots and masks are not used from here on.
+    fn release_descriptors(&mut self, from: u32) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?.as_fd();
+        let listener = self.slots.get(Slot::START).unwrap_or(channel);
+        sys::exec::close_all_but(from, &[channel, listener]).op("close_range")?;
+        core::mem::forget((self.file_mask.take(), self.directory_mask.take()));
+        Ok(())
+    }
+
     /// Waits for the `start` command. A connection alone is no start: `state` probes so whether
     /// someone waits here.
-    fn await_start(&mut self, from: u32) -> Result<(), Failure> {
-        let listener = self.fd(Slot::START)?;
-        sys::exec::close_all_but(from, listener).op("close_range")?;
-        // Closed already, as all that the slots and masks held; none of it is used from here on.
-        core::mem::forget(self.channel.take());
+    fn await_start(&mut self) -> Result<(), Failure> {
+        self.channel = None;
         loop {
             let listener = self.fd(Slot::START)?;
             let starter = match accept_with(listener, SocketFlags::CLOEXEC) {
