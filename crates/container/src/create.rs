@@ -192,6 +192,13 @@ impl Bundle {
         spec::validate(&spec)?;
         Ok(spec)
     }
+
+    /// What is wrong with the text where that was not looked into before.
+    #[cold]
+    fn syntax_error(&self) -> Option<Error> {
+        let error = Spec::parse_whole(&self.text).err()?;
+        Some(Error::Parse { path: self.config.clone(), error })
+    }
 }
 
 /// A path of the command line, made absolute.
@@ -269,7 +276,8 @@ fn make(
     let network = if plan::makes_network(spec, &request) { Some(Network::begin()?) } else { None };
     let cache = HostCache::open(request.kernel.techniques);
     if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
-        request.filter = Some(cache.filter(profile.get(), &request.kernel)?);
+        let filter = cache.filter(profile.get(), &request.kernel);
+        request.filter = Some(filter.map_err(|error| bundle.syntax_error().unwrap_or(error))?);
     }
     let template = cache.template();
     request.template = template.is_some();

@@ -17,6 +17,7 @@ mod locate;
 mod object;
 mod parse;
 mod process;
+mod profile_text;
 mod template;
 mod text;
 mod unsupported;
@@ -39,6 +40,7 @@ pub use parse::ParseError;
 pub use process::{
     Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
 };
+pub use profile_text::ProfileText;
 pub use template::{VERSION, rootless_template, template};
 pub use text::Str;
 pub use validate::{validate, validate_process};

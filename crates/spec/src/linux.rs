@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 
 use serde::ser::Error;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::value::{RawValue, Value};
+use serde_json::value::Value;
 
 use crate::config::drop_if_empty;
 use crate::kinds::{DeviceKind, NamespaceKind};
 use crate::object::{object, value_or_null};
+use crate::profile_text::ProfileText;
 use crate::resources::Resources;
 use crate::text::Str;
 
@@ -36,7 +37,7 @@ object! {
         pub net_devices: BTreeMap<Str<'a>, NetDevice<'a>>,
         /// The seccomp profile as written: it is by far the largest part of a
         /// configuration, and is only read when its compiled form is not cached.
-        pub seccomp: Option<&'a RawValue>,
+        pub seccomp: Option<ProfileText<'a>>,
         /// Propagation of the root mount, see
         /// [`Propagation::parse`](crate::mount_options::Propagation::parse).
         pub rootfs_propagation: Option<Str<'a>>,

@@ -7,13 +7,30 @@ use serde::Deserialize;
 use crate::config::Spec;
 use crate::locate;
 use crate::process::Process;
+use crate::profile_text;
 
 impl<'a> Spec<'a> {
-    /// Reads a `config.json`; the result borrows from `json`.
+    /// Reads a `config.json`; the result borrows from `json`. The seccomp profile is not looked into:
+    /// that it is JSON, [`Spec::parse_whole`] tells.
     ///
     /// # Errors
     /// Text that is not JSON, or not of the specification's shape.
     pub fn parse<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
+        let text = core::str::from_utf8(json.as_ref()).ok();
+        match text.and_then(profile_text::read_without) {
+            Some(mut spec) => {
+                spec.drop_empty();
+                Ok(spec)
+            }
+            None => Self::parse_whole(json),
+        }
+    }
+
+    /// Reads all of a `config.json`.
+    ///
+    /// # Errors
+    /// As [`Spec::parse`].
+    pub fn parse_whole<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
         let mut spec: Self = read(json.as_ref())?;
         spec.drop_empty();
         Ok(spec)
