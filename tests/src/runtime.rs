@@ -252,3 +252,10 @@ impl std::fmt::Display for Outcome {
         )
     }
 }
+
+/// Whether the run uses all that a fast start is made of; `DAYFLY_WITHOUT` in
+/// the suite's own environment says what it does without.
+#[must_use]
+pub fn uses_every_technique() -> bool {
+    std::env::var_os("DAYFLY_WITHOUT").is_none()
+}

@@ -11,6 +11,7 @@ use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::profile;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::uses_every_technique;
 use dayfly_tests::view::View;
 use follow::{Command, Mode, Report};
 use serde_json::{Value, json};
@@ -23,11 +24,11 @@ use std::time::Duration;
 const V2: &[View] = &[View::V2];
 
 pub const CASES: &[Case] = &[
-    case!(run).on(V2).needs(measured_kernel).unlike_runc(),
-    case!(create).on(V2).needs(measured_kernel).unlike_runc(),
-    case!(start).on(V2).needs(measured_kernel).unlike_runc(),
-    case!(exec).on(V2).needs(measured_kernel).unlike_runc(),
-    case!(delete).on(V2).needs(measured_kernel).unlike_runc(),
+    case!(run).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
+    case!(create).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
+    case!(start).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
+    case!(exec).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
+    case!(delete).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
 ];
 
 /// By how many percent a command may be heavier than what was measured.
