@@ -1,13 +1,32 @@
-//! Step records of a container start: who did what, from when to when, and how it ended.
+//! Where the time of a container's commands goes.
 //!
-//! Always compiled in: a step costs two clock readings when a recorder is there and nothing when not.
+//! | part | what |
+//! |---|---|
+//! | [`Tracer`] | what the command itself does, span by span; costs nothing when off |
+//! | [`Recorder`] | what a process between clone and exec does, into memory that both share |
+//! | [`Timeline`] | all of it on one time line: a [`Row`] a process, its [`Span`]s |
+//! | [`Account`] | the self times: work, waits and what lies between add up to the wall time |
+//! | [`critical_path`] | what the end had to wait for |
+//! | [`Format`] | the time line as a table, picture or file |
+//!
+//! Always compiled in: a span costs two clock readings when traced, and a branch when not.
 //! The phases are the categories of seed 004 (Table I), with shutdown beside them.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
+mod account;
+mod critical;
+mod format;
+mod phase;
 mod record;
-mod report;
+mod timeline;
+mod tracer;
 
-pub use record::{Actor, Kind, Phase, Record, Recorder, now};
-pub use report::{Label, table};
+pub use account::Account;
+pub use critical::{Stretch, critical_path};
+pub use format::Format;
+pub use phase::Phase;
+pub use record::{Kind, Record, Recorder, now};
+pub use timeline::{Awaited, Handover, Row, Span, Timeline};
+pub use tracer::{Failed, HOST, Label, PROGRAM, Steps, Tracer};

@@ -1,64 +1,13 @@
-//! Fixed-size records in memory that both actors share.
+//! Fixed-size records in memory that two processes share: what a process between clone and exec did,
+//! which must not allocate and can't tell anybody.
 
 use core::cell::Cell;
-use core::fmt;
+
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use sys::shared::Shared;
 
-/// What a step is for: the categories of seed 004, Table I, and shutdown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Capabilities, user, seccomp, masks, keyring.
-    Security,
-    /// Everything that attaches or changes a mount.
-    Mounts,
-    /// Namespaces, hostname, sysctl, console, network.
-    Platform,
-    /// cgroup directories, limits, membership.
-    Cgroups,
-    /// Process creation, exec, hooks.
-    Bootstrap,
-    /// Waiting for the other actor.
-    Sync,
-    /// Reading, compiling, writing records.
-    Configuration,
-    /// From the exit of the container to nothing left.
-    Shutdown,
-}
-
-impl Phase {
-    /// The name as printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Security => "security",
-            Self::Mounts => "mounts",
-            Self::Platform => "platform",
-            Self::Cgroups => "cgroups",
-            Self::Bootstrap => "bootstrap",
-            Self::Sync => "sync",
-            Self::Configuration => "configuration",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Which process ran a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Actor {
-    /// The dayfly command.
-    Host,
-    /// The process that becomes the container's.
-    Init,
-}
-
-/// Whether an actor worked or waited for the other one.
+/// Whether an actor worked or waited for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Own work.
@@ -70,7 +19,7 @@ pub enum Kind {
 /// One step as it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Nanoseconds of CLOCK_MONOTONIC_RAW, which no time namespace shifts.
+    /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
     /// As `start`.
     pub end: u64,
@@ -108,61 +57,60 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Where both actors write their records: half of a shared mapping each.
-#[derive(Debug)]
+/// Where an actor writes its records, and another one reads them.
+#[derive(Debug, Clone)]
 pub struct Recorder {
+    /// One slot more than there are records: how many found no room.
     records: Shared<3>,
+    capacity: usize,
     next: Cell<usize>,
-    end: Cell<usize>,
-    lost: Cell<usize>,
 }
 
 impl Recorder {
-    /// Steps each actor can record; what comes after is counted as lost.
-    pub const CAPACITY: usize = 4096;
-
-    /// Maps the memory; before the clone.
+    /// Maps memory for so many steps; before the clone.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn new() -> Result<Self, Errno> {
-        let records = Shared::zeroed(2 * Self::CAPACITY)?;
-        Ok(Self { records, next: Cell::new(0), end: Cell::new(Self::CAPACITY), lost: Cell::new(0) })
-    }
-
-    /// The recorder of init, whose records go into the other half.
-    pub fn of_init(&self) -> Self {
-        Self {
-            records: self.records,
-            next: Cell::new(Self::CAPACITY),
-            end: Cell::new(2 * Self::CAPACITY),
-            lost: Cell::new(0),
-        }
+    pub fn new(capacity: usize) -> Result<Self, Errno> {
+        let records = Shared::zeroed(capacity + 1)?;
+        Ok(Self { records, capacity, next: Cell::new(0) })
     }
 
     /// Stores a step that began at `start` and ends now.
     pub fn record(&self, step: usize, kind: Kind, start: u64, result: Result<(), Errno>) {
+        self.store(step, kind, (start, now()), result.err());
+    }
+
+    /// Stores a step of which nobody will see the end, as it replaces the program.
+    pub fn begin(&self, step: usize, start: u64) {
+        self.store(step, Kind::Work, (start, 0), None);
+    }
+
+    fn store(&self, step: usize, kind: Kind, (start, end): (u64, u64), errno: Option<Errno>) {
         let index = self.next.get();
-        if index >= self.end.get() {
-            self.lost.set(self.lost.get() + 1);
-            return;
-        }
-        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
-        let record = Record { start, end: now(), step: step as u16, errno, kind };
-        self.records.set(index, record.pack());
         self.next.set(index + 1);
+        let (Some(_), Ok(step)) = (self.capacity.checked_sub(index + 1), u16::try_from(step))
+        else {
+            self.records.set(self.capacity, [self.lost() + 1, 0, 0]);
+            return;
+        };
+        let errno = errno.map_or(0, |errno| errno.raw_os_error() as u16);
+        self.records.set(index, Record { start, end, step, errno, kind }.pack());
     }
 
-    /// How many steps of the calling actor found no room.
-    pub fn lost(&self) -> usize {
-        self.lost.get()
+    /// Takes the last record back: what it began has failed, and is recorded anew.
+    pub fn take_back(&self) {
+        self.next.set(self.next.get().saturating_sub(1));
     }
 
-    /// The records of one actor, in order.
-    pub fn records(&self, actor: Actor) -> impl Iterator<Item = Record> + '_ {
-        let first = if actor == Actor::Init { Self::CAPACITY } else { 0 };
-        (first..first + Self::CAPACITY)
-            .map_while(|index| self.records.get(index).and_then(Record::unpack))
+    /// How many steps found no room.
+    pub fn lost(&self) -> u64 {
+        self.records.get(self.capacity).map_or(0, |[lost, ..]| lost)
+    }
+
+    /// The records, in order.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        (0..self.capacity).filter_map(|index| self.records.get(index).and_then(Record::unpack))
     }
 }
 
@@ -171,17 +119,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_beyond_the_capacity_are_counted_not_written() {
-        let recorder = Recorder::new().unwrap();
-        for step in 0..Recorder::CAPACITY + 3 {
+    fn steps_beyond_the_capacity_are_counted() {
+        let recorder = Recorder::new(10).unwrap();
+        let reader = recorder.clone();
+        for step in 0..13 {
             recorder.record(step, Kind::Work, now(), Ok(()));
         }
-        assert_eq!(recorder.lost(), 3);
-        assert_eq!(recorder.records(Actor::Host).count(), Recorder::CAPACITY);
-        assert_eq!(recorder.records(Actor::Init).count(), 0);
-        recorder.of_init().record(7, Kind::Wait, 5, Err(Errno::NOENT));
-        let record = recorder.records(Actor::Init).next().unwrap();
+        assert_eq!(reader.lost(), 3);
+        assert_eq!(reader.records().count(), 10);
+    }
+
+    #[test]
+    fn ten_thousand_steps_fit_where_there_is_room_for_them() {
+        let recorder = Recorder::new(10_000).unwrap();
+        for step in 0..10_000 {
+            recorder.record(step, Kind::Work, step as u64, Ok(()));
+        }
+        assert_eq!(recorder.lost(), 0);
+        assert!(recorder.records().enumerate().all(|(at, record)| at == usize::from(record.step)));
+        assert_eq!(recorder.records().count(), 10_000);
+    }
+
+    #[test]
+    fn a_record_keeps_what_it_is_given() {
+        let recorder = Recorder::new(2).unwrap();
+        recorder.record(7, Kind::Wait, 5, Err(Errno::NOENT));
+        let record = recorder.records().next().unwrap();
         assert_eq!((record.step, record.kind, record.start), (7, Kind::Wait, 5));
         assert_eq!(i32::from(record.errno), Errno::NOENT.raw_os_error());
+    }
+
+    #[test]
+    fn a_step_without_an_end_is_seen_or_replaced() {
+        let recorder = Recorder::new(2).unwrap();
+        recorder.begin(1, 5);
+        assert_eq!(recorder.records().next().unwrap().end, 0);
+        recorder.take_back();
+        recorder.record(1, Kind::Work, 5, Err(Errno::NOENT));
+        assert_eq!(recorder.records().count(), 1);
+        assert_eq!(recorder.records().next().unwrap().errno, 2);
     }
 }

@@ -1,0 +1,120 @@
+//! Who spent how long on what, nothing counted twice.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::{Phase, Row};
+
+/// A row's wall time, taken apart: its parts add up to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Nanoseconds of each span that are its own, without the spans within it.
+    pub own: Vec<u64>,
+    /// Nanoseconds between spans.
+    pub between: u64,
+}
+
+impl Account {
+    /// Takes a row apart. A moment belongs to the span that began last of those that it lies in, and
+    /// to none outside of the row's own time.
+    pub fn of(row: &Row) -> Self {
+        let clip = |time: u64| time.clamp(row.start, row.end.max(row.start));
+        let mut edges: Vec<u64> =
+            row.spans.iter().flat_map(|span| [clip(span.start), clip(span.end)]).collect();
+        edges.extend([row.start, clip(row.end)]);
+        edges.sort_unstable();
+        edges.dedup();
+        let mut order: Vec<usize> = (0..row.spans.len()).collect();
+        order.sort_by_key(|&index| {
+            row.spans.get(index).map(|span| (clip(span.start), Reverse(clip(span.end)), index))
+        });
+        let mut coming = order.into_iter().enumerate().peekable();
+
+        let mut account = Self { own: vec![0; row.spans.len()], between: 0 };
+        // The span that began last is on top; those that have ended are taken off when they get there.
+        let mut open: BinaryHeap<(usize, u64, usize)> = BinaryHeap::new();
+        for edge in edges.windows(2) {
+            let &[from, to] = edge else { continue };
+            while let Some(&(place, index)) = coming.peek()
+                && let Some(span) = row.spans.get(index)
+                && clip(span.start) <= from
+            {
+                open.push((place, clip(span.end), index));
+                coming.next();
+            }
+            while open.peek().is_some_and(|&(_, end, _)| end <= from) {
+                open.pop();
+            }
+            let own = open.peek().and_then(|&(.., index)| account.own.get_mut(index));
+            *own.unwrap_or(&mut account.between) += to - from;
+        }
+        account
+    }
+
+    /// Nanoseconds of work for a phase.
+    pub fn work(&self, row: &Row, phase: Phase) -> u64 {
+        let spans = row.spans.iter().zip(&self.own);
+        spans.filter(|(s, _)| s.wait.is_none() && s.phase == phase).map(|(_, own)| own).sum()
+    }
+
+    /// Nanoseconds of waiting.
+    pub fn waited(&self, row: &Row) -> u64 {
+        let spans = row.spans.iter().zip(&self.own);
+        spans.filter(|(span, _)| span.wait.is_some()).map(|(_, own)| own).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Awaited, Span};
+    use proptest::prelude::*;
+
+    fn row() -> impl Strategy<Value = Row> {
+        let span = (0u64..1000, 0u64..400, 0usize..9, proptest::option::of(Just(Awaited::Other)));
+        let spans = proptest::collection::vec(span, 0..60);
+        (spans, 0u64..300, 0u64..1200).prop_map(|(spans, start, length)| Row {
+            start,
+            end: start + length,
+            spans: spans
+                .into_iter()
+                .map(|(start, took, phase, wait)| Span {
+                    phase: Phase::ALL[phase],
+                    start,
+                    end: start + took,
+                    wait,
+                    ..Span::default()
+                })
+                .collect(),
+            ..Row::default()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn work_waits_and_what_lies_between_add_up_to_the_wall_time(row in row()) {
+            let account = Account::of(&row);
+            let work: u64 = Phase::ALL.iter().map(|&phase| account.work(&row, phase)).sum();
+            prop_assert_eq!(work + account.waited(&row) + account.between, row.took());
+            prop_assert_eq!(account.own.iter().sum::<u64>() + account.between, row.took());
+        }
+
+        #[test]
+        fn no_span_owns_more_than_it_took(row in row()) {
+            let account = Account::of(&row);
+            for (span, own) in row.spans.iter().zip(&account.own) {
+                prop_assert!(*own <= span.took());
+            }
+        }
+    }
+
+    #[test]
+    fn a_span_within_another_is_counted_once() {
+        let span = |start, end| Span { start, end, ..Span::default() };
+        let row =
+            Row { start: 0, end: 100, spans: vec![span(10, 60), span(20, 30)], ..Row::default() };
+        assert_eq!(Account::of(&row), Account { own: vec![40, 10], between: 50 });
+    }
+}

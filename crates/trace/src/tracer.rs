@@ -1,0 +1,392 @@
+//! What a command does itself, span by span, and whom it makes.
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt::{Debug, Display};
+
+use rustix::io::Errno;
+
+use crate::record::{Kind, Recorder, now};
+use crate::{Awaited, Phase, Row, Span, Timeline};
+
+/// What a step is called.
+#[derive(Debug, Clone)]
+pub struct Label<'a> {
+    /// What it is for.
+    pub phase: Phase,
+    /// What it does, such as `"mount"`.
+    pub name: &'static str,
+    /// What it does it to; may be empty.
+    pub object: Cow<'a, str>,
+    /// The name of the row it waits for, if it does not work.
+    pub awaits: Option<&'static str>,
+}
+
+/// A list of steps that is run, and of which only numbers are recorded meanwhile.
+pub trait Steps: Debug {
+    /// What a step is called.
+    fn label(&self, step: usize) -> Option<Label<'_>>;
+}
+
+/// A failure as a span keeps it.
+pub trait Failed {
+    /// The errno; 0 if there is none.
+    fn errno(&self) -> u16;
+}
+
+impl Failed for Errno {
+    fn errno(&self) -> u16 {
+        self.raw_os_error() as u16
+    }
+}
+
+impl Failed for sys::Error {
+    fn errno(&self) -> u16 {
+        self.errno.raw_os_error() as u16
+    }
+}
+
+/// The spans of a command, while it runs. Whoever is to be traced has a reference to the command's one;
+/// when it is off, nothing is measured and nothing kept.
+#[derive(Debug)]
+pub struct Tracer {
+    on: Cell<bool>,
+    began: Cell<u64>,
+    kept: RefCell<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: Vec<Entry>,
+    actors: Vec<Actor>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    what: What,
+    start: u64,
+    end: u64,
+    errno: u16,
+}
+
+#[derive(Debug)]
+enum What {
+    Named { phase: Phase, name: &'static str, object: String, awaits: Option<&'static str> },
+    Step(&'static dyn Steps, usize),
+}
+
+#[derive(Debug)]
+struct Actor {
+    name: Cow<'static, str>,
+    pid: i32,
+    start: u64,
+    end: Option<u64>,
+    recorded: Option<(Recorder, &'static dyn Steps)>,
+    entries: Vec<Entry>,
+}
+
+impl Default for Tracer {
+    fn default() -> Self {
+        Self::off()
+    }
+}
+
+impl Tracer {
+    /// One that keeps nothing.
+    pub const fn off() -> Self {
+        let kept = Kept { entries: Vec::new(), actors: Vec::new(), notes: Vec::new() };
+        Self { on: Cell::new(false), began: Cell::new(0), kept: RefCell::new(kept) }
+    }
+
+    /// Begins to keep what happens, as of a process that was made at `began`.
+    pub fn turn_on(&self, began: u64) {
+        self.began.set(began);
+        self.on.set(true);
+    }
+
+    /// Whether anything is kept.
+    pub fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// The time, if anybody wants to know.
+    pub fn clock(&self) -> u64 {
+        if self.is_on() { now() } else { 0 }
+    }
+
+    /// Something a reader must know.
+    pub fn remark(&self, note: impl Display) {
+        if self.is_on() {
+            self.kept.borrow_mut().notes.push(note.to_string());
+        }
+    }
+
+    /// Does some work, and keeps how long it took and how it ended.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn work<T, E: Failed>(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        object: &str,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.timed(phase, name, object, None, work)
+    }
+
+    /// Waits for a row, or for what has none, such as `"kernel"`.
+    ///
+    /// # Errors
+    /// Those of the wait.
+    pub fn wait<T, E: Failed>(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        object: &str,
+        awaits: &'static str,
+        wait: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.timed(phase, name, object, Some(awaits), wait)
+    }
+
+    fn timed<T, E: Failed>(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        object: &str,
+        awaits: Option<&'static str>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        if !self.is_on() {
+            return work();
+        }
+        let start = now();
+        let result = work();
+        let end = now();
+        let errno = result.as_ref().err().map_or(0, Failed::errno);
+        let what = What::Named { phase, name, object: object.to_string(), awaits };
+        self.kept.borrow_mut().entries.push(Entry { what, start, end, errno });
+        result
+    }
+
+    /// Keeps some work that went on from `start` to `end`.
+    pub fn add(&self, phase: Phase, name: &'static str, object: &str, (start, end): (u64, u64)) {
+        if self.is_on() {
+            let what = What::Named { phase, name, object: object.to_string(), awaits: None };
+            self.kept.borrow_mut().entries.push(Entry { what, start, end, errno: 0 });
+        }
+    }
+
+    /// Keeps a step of a list, which began at `start` and ends now.
+    pub fn step(&self, steps: &'static dyn Steps, step: usize, start: u64, errno: u16) {
+        if self.is_on() {
+            let what = What::Step(steps, step);
+            self.kept.borrow_mut().entries.push(Entry { what, start, end: now(), errno });
+        }
+    }
+
+    /// Takes in a process made at `start`, which records its steps itself.
+    pub fn joined(
+        &self,
+        name: &'static str,
+        pid: i32,
+        start: u64,
+        recorder: &Recorder,
+        steps: &'static dyn Steps,
+    ) {
+        if self.is_on() {
+            self.kept.borrow_mut().actors.push(Actor {
+                name: name.into(),
+                pid,
+                start,
+                end: None,
+                recorded: Some((recorder.clone(), steps)),
+                entries: Vec::new(),
+            });
+        }
+    }
+
+    /// Takes in a process that lived from `start` to `end`, doing one thing.
+    pub fn lived(
+        &self,
+        name: &'static str,
+        pid: i32,
+        (start, end): (u64, u64),
+        (phase, object): (Phase, &str),
+        errno: u16,
+    ) {
+        if self.is_on() {
+            let what = What::Named { phase, name, object: object.to_string(), awaits: None };
+            self.kept.borrow_mut().actors.push(Actor {
+                name: name.into(),
+                pid,
+                start,
+                end: Some(end),
+                recorded: None,
+                entries: alloc::vec![Entry { what, start, end, errno }],
+            });
+        }
+    }
+
+    /// Everything up to now, as of the command `command` for the container `id`.
+    pub fn timeline(&self, command: &str, id: &str) -> Timeline {
+        let end = now();
+        let kept = self.kept.borrow();
+        // Names of rows stand for the last process of that name.
+        let find = |name: &str| {
+            if name == HOST {
+                return Awaited::Row(0);
+            }
+            let at = kept.actors.iter().rposition(|actor| actor.name == name);
+            at.map_or(Awaited::Other, |at| Awaited::Row(at + 1))
+        };
+        let mut rows = Vec::with_capacity(kept.actors.len() + 1);
+        rows.push(Row {
+            name: HOST.into(),
+            pid: rustix::process::getpid().as_raw_pid(),
+            parent: None,
+            start: self.began.get(),
+            end,
+            spans: spans(&kept.entries, &find),
+            lost: 0,
+        });
+        for actor in &kept.actors {
+            let mut row = Row {
+                name: actor.name.clone().into_owned(),
+                pid: actor.pid,
+                parent: Some(0),
+                start: actor.start,
+                end: 0,
+                spans: spans(&actor.entries, &find),
+                lost: 0,
+            };
+            if let Some((recorder, steps)) = &actor.recorded {
+                row.lost = recorder.lost();
+                row.spans.extend(recorder.records().map(|record| {
+                    let mut span = labelled(*steps, usize::from(record.step), &find);
+                    (span.start, span.end) = (record.start, record.end);
+                    span.errno = record.errno;
+                    if record.kind == Kind::Work {
+                        span.wait = None;
+                    }
+                    span
+                }));
+            }
+            let last = row.spans.iter().map(|span| span.end).max().unwrap_or(actor.start);
+            row.end = actor.end.unwrap_or(last);
+            rows.push(row);
+        }
+        close_exec(&mut rows);
+        let notes = kept.notes.clone();
+        Timeline { command: command.into(), id: id.into(), rows, notes }
+    }
+}
+
+/// A step that replaced its program ends where that program's row begins; unseen, with the command.
+fn close_exec(rows: &mut [Row]) {
+    let program = rows.iter().find(|row| row.name == PROGRAM).map(|row| row.start);
+    let command = rows.first().map_or(0, |row| row.end);
+    for row in rows.iter_mut() {
+        for span in row.spans.iter_mut().filter(|span| span.end == 0) {
+            span.end = program.unwrap_or(command).max(span.start);
+            row.end = row.end.max(span.end);
+        }
+    }
+}
+
+/// The name of the command's own row.
+pub const HOST: &str = "host";
+/// The name of the row of the container's program.
+pub const PROGRAM: &str = "program";
+
+fn spans(entries: &[Entry], find: &dyn Fn(&str) -> Awaited) -> Vec<Span> {
+    let mut spans: Vec<Span> = entries
+        .iter()
+        .map(|entry| {
+            let span = match &entry.what {
+                What::Step(steps, step) => labelled(*steps, *step, find),
+                What::Named { phase, name, object, awaits } => Span {
+                    phase: *phase,
+                    name: (*name).into(),
+                    object: object.clone(),
+                    wait: awaits.map(find),
+                    ..Span::default()
+                },
+            };
+            Span { start: entry.start, end: entry.end, errno: entry.errno, ..span }
+        })
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    spans
+}
+
+fn labelled(steps: &dyn Steps, step: usize, find: &dyn Fn(&str) -> Awaited) -> Span {
+    let Some(label) = steps.label(step) else {
+        return Span { name: alloc::format!("step {step}"), ..Span::default() };
+    };
+    Span {
+        phase: label.phase,
+        name: label.name.into(),
+        object: label.object.into_owned(),
+        wait: label.awaits.map(find),
+        ..Span::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Two;
+
+    impl Steps for Two {
+        fn label(&self, step: usize) -> Option<Label<'_>> {
+            let label = |name, awaits| {
+                Some(Label { phase: Phase::Mounts, name, object: "it".into(), awaits })
+            };
+            match step {
+                0 => label("mount", None),
+                1 => label("await host", Some("host")),
+                2 => label("exec", None),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_when_off() {
+        let tracer = Tracer::off();
+        assert_eq!(tracer.work(Phase::Mounts, "m", "", || Ok::<_, Errno>(5)), Ok(5));
+        assert_eq!(tracer.clock(), 0);
+        assert!(tracer.timeline("run", "c").rows[0].spans.is_empty());
+    }
+
+    #[test]
+    fn all_that_took_part_is_on_one_time_line() {
+        let tracer = Tracer::off();
+        let began = now();
+        tracer.turn_on(began);
+        let recorder = Recorder::new(3).unwrap();
+        tracer.joined("init", 7, now(), &recorder, &Two);
+        recorder.record(0, Kind::Work, now(), Ok(()));
+        recorder.record(1, Kind::Wait, now(), Err(Errno::PIPE));
+        recorder.begin(2, now());
+        let failed = tracer.wait(Phase::Sync, "await exec", "", "init", || Err::<(), _>(Errno::IO));
+        assert_eq!(failed, Err(Errno::IO));
+        tracer.lived(PROGRAM, 7, (now(), now()), (Phase::Program, "sh"), 0);
+
+        let line = tracer.timeline("dayfly run", "c");
+        let [host, init, program] = &line.rows[..] else { panic!("{line:?}") };
+        assert_eq!((host.start, host.parent), (began, None));
+        assert_eq!((host.spans[0].wait, host.spans[0].errno), (Some(Awaited::Row(1)), 5));
+        assert_eq!((init.pid, init.parent, init.spans.len()), (7, Some(0), 3));
+        assert_eq!(init.spans[1].wait, Some(Awaited::Row(0)));
+        assert_eq!(init.spans[2].end, program.start, "exec ends where the program begins");
+        assert_eq!(init.end, program.start);
+    }
+}
