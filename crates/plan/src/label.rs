@@ -6,11 +6,16 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use sys::clone::CloneFlags;
-use trace::{Label, Phase};
+use trace::{HOST, Label, Phase, Steps};
 
 use crate::Plan;
 use crate::mounts::attr_words;
 use crate::step::{HostStep, InitStep, Memory, MountFs, Target};
+
+/// The name of init's row on a time line.
+pub const INIT: &str = "init";
+/// The name of the network maker's.
+pub const NETWORK: &str = "network";
 
 /// The labels of host and init steps, in order.
 pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
@@ -20,8 +25,20 @@ pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
     )
 }
 
+/// The host's steps, then init's.
+impl Steps for Plan {
+    fn label(&self, step: usize) -> Option<Label<'_>> {
+        let init = || self.init.get(step.checked_sub(self.host.len())?).map(InitStep::label);
+        self.host.get(step).map(HostStep::label).or_else(init)
+    }
+}
+
 fn label<'a>(phase: Phase, name: &'static str, object: impl Into<Cow<'a, str>>) -> Label<'a> {
-    Label { phase, name, object: object.into() }
+    Label { phase, name, object: object.into(), awaits: None }
+}
+
+fn wait(name: &'static str, object: &'static str, awaits: &'static str) -> Label<'static> {
+    Label { phase: Phase::Sync, name, object: object.into(), awaits: Some(awaits) }
 }
 
 fn text(string: &CString) -> Cow<'_, str> {
@@ -76,15 +93,10 @@ impl HostStep {
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::RecordBirth => label(Phase::Configuration, "record", ""),
             Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
-            Self::AwaitReady => label(Phase::Sync, "await ready", ""),
+            Self::AwaitReady => wait("await ready", "", INIT),
             Self::Commit => label(Phase::Sync, "commit", ""),
-            Self::AwaitExec => label(Phase::Sync, "await exec", ""),
+            Self::AwaitExec => wait("await exec", "", INIT),
         }
-    }
-
-    /// Whether the step waits for init rather than works.
-    pub fn waits(&self) -> bool {
-        matches!(self, Self::AwaitReady | Self::AwaitExec)
     }
 }
 
@@ -99,10 +111,10 @@ impl InitStep {
             Self::JoinProcess { kinds, .. } => {
                 label(Phase::Platform, "join namespaces", names(*kinds))
             }
-            Self::AwaitAdmission => label(Phase::Sync, "await admission", ""),
+            Self::AwaitAdmission => wait("await admission", "", HOST),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
-            Self::JoinNetwork => label(Phase::Platform, "join network", ""),
+            Self::JoinNetwork => wait("join network", "", NETWORK),
             Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
             Self::NewSession => label(Phase::Platform, "new session", ""),
             Self::LoopbackUp => label(Phase::Platform, "loopback up", ""),
@@ -123,7 +135,7 @@ impl InitStep {
                 label(Phase::Mounts, "make links", object)
             }
             Self::MakeDirectory { path } => label(Phase::Mounts, "make directory", inside(path)),
-            Self::AwaitHooks => label(Phase::Sync, "await hooks", "prestart, createRuntime"),
+            Self::AwaitHooks => wait("await hooks", "prestart, createRuntime", HOST),
             Self::RunHooks(hooks) => label(Phase::Bootstrap, "run hooks", hooks.kind),
             Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
             Self::EnterRoot => label(Phase::Mounts, "enter root", ""),
@@ -155,11 +167,11 @@ impl InitStep {
                 label(Phase::Security, "close descriptors", format!("from {from}"))
             }
             Self::AnnounceReady => label(Phase::Sync, "announce ready", ""),
-            Self::AwaitCommit => label(Phase::Sync, "await commit", ""),
+            Self::AwaitCommit => wait("await commit", "", HOST),
             Self::ReleaseDescriptors { from } => {
                 label(Phase::Security, "release descriptors", format!("from {from}"))
             }
-            Self::AwaitStart => label(Phase::Sync, "await start", ""),
+            Self::AwaitStart => wait("await start", "", "dayfly start"),
             Self::LoadSeccomp { instructions } => {
                 label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
@@ -169,18 +181,6 @@ impl InitStep {
                 label(Phase::Bootstrap, "exec", words.join(" "))
             }
         }
-    }
-
-    /// Whether the step waits for the host actor rather than works.
-    pub fn waits(&self) -> bool {
-        matches!(
-            self,
-            Self::AwaitAdmission
-                | Self::JoinNetwork
-                | Self::AwaitHooks
-                | Self::AwaitCommit
-                | Self::AwaitStart
-        )
     }
 }
 

@@ -29,7 +29,7 @@ pub use compile::{
 pub use error::Error;
 pub use hooks::compile as compile_hooks;
 pub use kernel::Kernel;
-pub use label::labels;
+pub use label::{INIT, NETWORK, labels};
 pub use path::{absolute, clean};
 pub use state::StateText;
 pub use technique::{Techniques, WITHOUT};

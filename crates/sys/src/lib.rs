@@ -31,6 +31,7 @@ pub mod signal;
 pub mod stack;
 pub mod start;
 pub mod stdio;
+pub mod taskstats;
 
 pub use error::{Context, Error};
 pub use rustix::io::Errno;

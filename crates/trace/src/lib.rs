@@ -27,6 +27,6 @@ pub use account::Account;
 pub use critical::{Stretch, critical_path};
 pub use format::Format;
 pub use phase::Phase;
-pub use record::{Kind, Record, Recorder, now};
+pub use record::{Begun, Record, Recorder, now};
 pub use timeline::{Awaited, Handover, Row, Span, Timeline};
 pub use tracer::{Failed, HOST, Label, PROGRAM, Steps, Tracer};

@@ -7,47 +7,28 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use sys::shared::Shared;
 
-/// Whether an actor worked or waited for another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Own work.
-    Work,
-    /// Waiting.
-    Wait,
-}
-
 /// One step as it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
-    /// As `start`.
+    /// As `start`; 0 while it goes on, and for good if it replaced the program.
     pub end: u64,
     /// The step's place in its actor's list.
     pub step: u16,
     /// The errno it failed with, or 0.
     pub errno: u16,
-    /// Work or wait.
-    pub kind: Kind,
 }
 
 impl Record {
     /// Three words; the last is not 0, which an unused slot has.
     fn pack(self) -> [u64; 3] {
-        let kind = match self.kind {
-            Kind::Work => 1,
-            Kind::Wait => 2,
-        };
-        [self.start, self.end, kind << 32 | u64::from(self.errno) << 16 | u64::from(self.step)]
+        [self.start, self.end, 1 << 32 | u64::from(self.errno) << 16 | u64::from(self.step)]
     }
 
     fn unpack([start, end, rest]: [u64; 3]) -> Option<Self> {
-        let kind = match rest >> 32 {
-            1 => Kind::Work,
-            2 => Kind::Wait,
-            _ => return None,
-        };
-        Some(Self { start, end, step: rest as u16, errno: (rest >> 16) as u16, kind })
+        let used = rest >> 32 == 1;
+        used.then_some(Self { start, end, step: rest as u16, errno: (rest >> 16) as u16 })
     }
 }
 
@@ -60,10 +41,17 @@ pub fn now() -> u64 {
 /// Where an actor writes its records, and another one reads them.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    /// One slot more than there are records: how many found no room.
+    /// One slot more than there are records: how many found no room, and when the actor was born.
     records: Shared<3>,
     capacity: usize,
     next: Cell<usize>,
+}
+
+/// A step under way.
+#[derive(Debug)]
+pub struct Begun {
+    index: usize,
+    record: Record,
 }
 
 impl Recorder {
@@ -76,31 +64,39 @@ impl Recorder {
         Ok(Self { records, capacity, next: Cell::new(0) })
     }
 
-    /// Stores a step that began at `start` and ends now.
-    pub fn record(&self, step: usize, kind: Kind, start: u64, result: Result<(), Errno>) {
-        self.store(step, kind, (start, now()), result.err());
+    /// The actor's first moment.
+    pub fn born(&self) {
+        self.records.set(self.capacity, [self.lost(), now(), 0]);
     }
 
-    /// Stores a step of which nobody will see the end, as it replaces the program.
-    pub fn begin(&self, step: usize, start: u64) {
-        self.store(step, Kind::Work, (start, 0), None);
+    /// When that was, if it was.
+    pub fn birth(&self) -> Option<u64> {
+        self.records.get(self.capacity).map(|[_, born, _]| born).filter(|born| *born > 0)
     }
 
-    fn store(&self, step: usize, kind: Kind, (start, end): (u64, u64), errno: Option<Errno>) {
+    /// A step begins. It is seen from now on, so that a trace tells in which one an actor was killed.
+    pub fn begin(&self, step: usize) -> Begun {
         let index = self.next.get();
         self.next.set(index + 1);
-        let (Some(_), Ok(step)) = (self.capacity.checked_sub(index + 1), u16::try_from(step))
-        else {
-            self.records.set(self.capacity, [self.lost() + 1, 0, 0]);
-            return;
-        };
-        let errno = errno.map_or(0, |errno| errno.raw_os_error() as u16);
-        self.records.set(index, Record { start, end, step, errno, kind }.pack());
+        let start = now();
+        let step = u16::try_from(step).unwrap_or(u16::MAX);
+        let record = Record { start, end: 0, step, errno: 0 };
+        match index < self.capacity {
+            true => self.records.set(index, record.pack()),
+            false => {
+                let born = self.birth().unwrap_or(0);
+                self.records.set(self.capacity, [self.lost() + 1, born, 0]);
+            }
+        }
+        Begun { index, record }
     }
 
-    /// Takes the last record back: what it began has failed, and is recorded anew.
-    pub fn take_back(&self) {
-        self.next.set(self.next.get().saturating_sub(1));
+    /// It ends, unless there was no room for it.
+    pub fn end(&self, begun: Begun, result: Result<(), Errno>) {
+        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
+        if begun.index < self.capacity {
+            self.records.set(begun.index, Record { end: now(), errno, ..begun.record }.pack());
+        }
     }
 
     /// How many steps found no room.
@@ -110,7 +106,7 @@ impl Recorder {
 
     /// The records, in order.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        (0..self.capacity).filter_map(|index| self.records.get(index).and_then(Record::unpack))
+        (0..self.capacity).map_while(|index| self.records.get(index).and_then(Record::unpack))
     }
 }
 
@@ -122,41 +118,35 @@ mod tests {
     fn steps_beyond_the_capacity_are_counted() {
         let recorder = Recorder::new(10).unwrap();
         let reader = recorder.clone();
+        recorder.born();
         for step in 0..13 {
-            recorder.record(step, Kind::Work, now(), Ok(()));
+            recorder.end(recorder.begin(step), Ok(()));
         }
         assert_eq!(reader.lost(), 3);
         assert_eq!(reader.records().count(), 10);
+        assert!(reader.birth().unwrap() <= reader.records().next().unwrap().start);
     }
 
     #[test]
     fn ten_thousand_steps_fit_where_there_is_room_for_them() {
         let recorder = Recorder::new(10_000).unwrap();
         for step in 0..10_000 {
-            recorder.record(step, Kind::Work, step as u64, Ok(()));
+            recorder.end(recorder.begin(step), Ok(()));
         }
-        assert_eq!(recorder.lost(), 0);
+        assert_eq!((recorder.lost(), recorder.birth()), (0, None));
         assert!(recorder.records().enumerate().all(|(at, record)| at == usize::from(record.step)));
         assert_eq!(recorder.records().count(), 10_000);
     }
 
     #[test]
-    fn a_record_keeps_what_it_is_given() {
+    fn a_step_is_seen_while_it_goes_on() {
         let recorder = Recorder::new(2).unwrap();
-        recorder.record(7, Kind::Wait, 5, Err(Errno::NOENT));
+        let begun = recorder.begin(7);
         let record = recorder.records().next().unwrap();
-        assert_eq!((record.step, record.kind, record.start), (7, Kind::Wait, 5));
+        assert_eq!((record.step, record.end), (7, 0));
+        recorder.end(begun, Err(Errno::NOENT));
+        let record = recorder.records().next().unwrap();
+        assert!(record.end >= record.start);
         assert_eq!(i32::from(record.errno), Errno::NOENT.raw_os_error());
-    }
-
-    #[test]
-    fn a_step_without_an_end_is_seen_or_replaced() {
-        let recorder = Recorder::new(2).unwrap();
-        recorder.begin(1, 5);
-        assert_eq!(recorder.records().next().unwrap().end, 0);
-        recorder.take_back();
-        recorder.record(1, Kind::Work, 5, Err(Errno::NOENT));
-        assert_eq!(recorder.records().count(), 1);
-        assert_eq!(recorder.records().next().unwrap().errno, 2);
     }
 }

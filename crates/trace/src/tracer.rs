@@ -7,8 +7,9 @@ use core::cell::{Cell, RefCell};
 use core::fmt::{Debug, Display};
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 
-use crate::record::{Kind, Recorder, now};
+use crate::record::{Recorder, now};
 use crate::{Awaited, Phase, Row, Span, Timeline};
 
 /// What a step is called.
@@ -80,11 +81,11 @@ enum What {
 
 #[derive(Debug)]
 struct Actor {
-    name: Cow<'static, str>,
+    name: &'static str,
     pid: i32,
     start: u64,
     end: Option<u64>,
-    recorded: Option<(Recorder, &'static dyn Steps)>,
+    recorded: Option<(Recorder, &'static dyn Steps, usize)>,
     entries: Vec<Entry>,
 }
 
@@ -189,45 +190,45 @@ impl Tracer {
         }
     }
 
-    /// Takes in a process made at `start`, which records its steps itself.
+    /// Takes in a process that records its steps itself: those of `steps` from `first` on.
     pub fn joined(
         &self,
         name: &'static str,
-        pid: i32,
-        start: u64,
+        pid: Pid,
         recorder: &Recorder,
         steps: &'static dyn Steps,
+        first: usize,
     ) {
         if self.is_on() {
             self.kept.borrow_mut().actors.push(Actor {
-                name: name.into(),
-                pid,
-                start,
+                name,
+                pid: pid.as_raw_pid(),
+                start: now(),
                 end: None,
-                recorded: Some((recorder.clone(), steps)),
+                recorded: Some((recorder.clone(), steps, first)),
                 entries: Vec::new(),
             });
         }
     }
 
-    /// Takes in a process that lived from `start` to `end`, doing one thing.
+    /// Takes in a process that does one thing, from `start` to `end`.
     pub fn lived(
         &self,
         name: &'static str,
-        pid: i32,
+        pid: Pid,
+        phase: Phase,
+        object: &str,
         (start, end): (u64, u64),
-        (phase, object): (Phase, &str),
-        errno: u16,
     ) {
         if self.is_on() {
             let what = What::Named { phase, name, object: object.to_string(), awaits: None };
             self.kept.borrow_mut().actors.push(Actor {
-                name: name.into(),
-                pid,
+                name,
+                pid: pid.as_raw_pid(),
                 start,
                 end: Some(end),
                 recorded: None,
-                entries: alloc::vec![Entry { what, start, end, errno }],
+                entries: alloc::vec![Entry { what, start, end, errno: 0 }],
             });
         }
     }
@@ -256,7 +257,7 @@ impl Tracer {
         });
         for actor in &kept.actors {
             let mut row = Row {
-                name: actor.name.clone().into_owned(),
+                name: actor.name.into(),
                 pid: actor.pid,
                 parent: Some(0),
                 start: actor.start,
@@ -264,35 +265,44 @@ impl Tracer {
                 spans: spans(&actor.entries, &find),
                 lost: 0,
             };
-            if let Some((recorder, steps)) = &actor.recorded {
+            if let Some((recorder, steps, first)) = &actor.recorded {
                 row.lost = recorder.lost();
+                row.start = recorder.birth().unwrap_or(row.start);
                 row.spans.extend(recorder.records().map(|record| {
-                    let mut span = labelled(*steps, usize::from(record.step), &find);
+                    let mut span = labelled(*steps, first + usize::from(record.step), &find);
                     (span.start, span.end) = (record.start, record.end);
                     span.errno = record.errno;
-                    if record.kind == Kind::Work {
-                        span.wait = None;
-                    }
                     span
                 }));
             }
-            let last = row.spans.iter().map(|span| span.end).max().unwrap_or(actor.start);
+            let last = row.spans.iter().map(|span| span.end).max().unwrap_or(row.start);
             row.end = actor.end.unwrap_or(last);
             rows.push(row);
         }
-        close_exec(&mut rows);
+        close(&mut rows);
         let notes = kept.notes.clone();
         Timeline { command: command.into(), id: id.into(), rows, notes }
     }
 }
 
-/// A step that replaced its program ends where that program's row begins; unseen, with the command.
-fn close_exec(rows: &mut [Row]) {
+/// A step whose end was not seen replaced its program, was cut off by the end of its process, or goes on.
+fn close(rows: &mut [Row]) {
     let program = rows.iter().find(|row| row.name == PROGRAM).map(|row| row.start);
     let command = rows.first().map_or(0, |row| row.end);
-    for row in rows.iter_mut() {
+    let waits: Vec<(usize, u64)> = rows
+        .iter()
+        .flat_map(|row| &row.spans)
+        .filter_map(|span| match span.wait {
+            Some(Awaited::Row(row)) => Some((row, span.end)),
+            _ => None,
+        })
+        .collect();
+    for (index, row) in rows.iter_mut().enumerate() {
         for span in row.spans.iter_mut().filter(|span| span.end == 0) {
-            span.end = program.unwrap_or(command).max(span.start);
+            // Somebody waited for this process, and waited no longer.
+            let heard = waits.iter().filter(|(row, end)| *row == index && *end > span.start);
+            let heard = heard.map(|(_, end)| *end).max();
+            span.end = program.or(heard).unwrap_or(command).max(span.start);
             row.end = row.end.max(span.end);
         }
     }
@@ -369,16 +379,16 @@ mod tests {
     #[test]
     fn all_that_took_part_is_on_one_time_line() {
         let tracer = Tracer::off();
-        let began = now();
+        let (began, pid) = (now(), Pid::from_raw(7).unwrap());
         tracer.turn_on(began);
         let recorder = Recorder::new(3).unwrap();
-        tracer.joined("init", 7, now(), &recorder, &Two);
-        recorder.record(0, Kind::Work, now(), Ok(()));
-        recorder.record(1, Kind::Wait, now(), Err(Errno::PIPE));
-        recorder.begin(2, now());
+        tracer.joined("init", pid, &recorder, &Two, 0);
+        recorder.end(recorder.begin(0), Ok(()));
+        recorder.end(recorder.begin(1), Err(Errno::PIPE));
+        recorder.begin(2);
         let failed = tracer.wait(Phase::Sync, "await exec", "", "init", || Err::<(), _>(Errno::IO));
         assert_eq!(failed, Err(Errno::IO));
-        tracer.lived(PROGRAM, 7, (now(), now()), (Phase::Program, "sh"), 0);
+        tracer.lived(PROGRAM, pid, Phase::Program, "sh", (now(), now()));
 
         let line = tracer.timeline("dayfly run", "c");
         let [host, init, program] = &line.rows[..] else { panic!("{line:?}") };
