@@ -48,6 +48,7 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
         "spec" => spec::command(invocation),
         "start" => start::command(invocation),
         "state" => state::command(invocation),
+        "trace" => bench::trace(invocation),
         "update" => update::command(invocation),
         name => Err(Failure::unsupported(name)),
     };

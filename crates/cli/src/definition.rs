@@ -100,6 +100,17 @@ impl Opt {
     }
 }
 
+/// Where options may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Anywhere before `--`.
+    Mixed,
+    /// Before the first argument only: what follows is for somebody else.
+    OptionsFirst,
+    /// Nowhere: all of it is for another program, which knows help of its own.
+    PassedOn,
+}
+
 /// A positional argument.
 #[derive(Debug)]
 pub struct Argument {
@@ -149,8 +160,8 @@ pub struct Command {
     pub options: &'static [&'static Opt],
     /// Its positional arguments.
     pub arguments: &'static [Argument],
-    /// Whether what follows the first positional argument belongs to another program.
-    pub options_end_at_argument: bool,
+    /// Where its options may stand.
+    pub order: Order,
     /// How it is used.
     pub examples: &'static [Example],
     /// Not there yet: refused by name.
@@ -167,7 +178,7 @@ impl Command {
             description: "",
             options: &[],
             arguments: ID,
-            options_end_at_argument: false,
+            order: Order::Mixed,
             examples: &[],
             unsupported: false,
         }

@@ -1,28 +1,32 @@
 //! From the process's arguments to a command and back to an exit status.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt::Display;
 
+use container::{Trace, VARIABLE};
+
 use crate::commands;
-use crate::definition::options::{HELP, VERSION};
-use crate::definition::{GLOBALS, NAME, find};
+use crate::definition::options::{HELP, TRACE, VERSION};
+use crate::definition::{GLOBALS, NAME, Order, find};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
 use crate::help::{CommandHelp, ProgramHelp};
 use crate::invocation::Invocation;
 use crate::logging::Log;
-use crate::parser::{Order, Parsed, count_arguments, parse, parse_command};
+use crate::parser::{Parsed, count_arguments, parse, parse_command};
 
 /// The exit status for a command that does not exist.
 const UNKNOWN_COMMAND: i32 = 3;
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
+    let entered = if is_traced(args) { trace::now() } else { 0 };
     sys::stdio::ensure_open();
     let mut log = Log::default();
-    match try_run(args, &mut log) {
+    match try_run(args, entered, &mut log) {
         Ok(status) => status,
         Err(failure) => {
             log.error(&failure.message);
@@ -31,7 +35,7 @@ pub fn run(args: sys::Args) -> i32 {
     }
 }
 
-fn try_run(args: sys::Args, log: &mut Log) -> Result<i32, Failure> {
+fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure> {
     let texts = texts(args)?;
     let (program, texts) = texts.split_first().map_or(("", &[][..]), |(name, rest)| (*name, rest));
     let globals = parse(GLOBALS, Order::OptionsFirst, texts)
@@ -61,7 +65,25 @@ fn try_run(args: sys::Args, log: &mut Log) -> Result<i32, Failure> {
         .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
-    commands::run(command, &Invocation { args, globals, values: &values, arguments: &arguments })
+    let wanted = command.options.iter().any(|option| option.long == TRACE.long);
+    let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| wanted);
+    let trace = Trace::new(command.name, args, entered, destination);
+    // For as long as the process, as an init in its memory may be.
+    let trace: &'static Trace = Box::leak(Box::new(trace));
+    let invocation = Invocation { args, globals, values: &values, arguments: &arguments, trace };
+    let result = commands::run(command, &invocation);
+    // Of a command that failed as well; its own failure counts more than the trace's.
+    let written = trace.write(arguments.first().copied().unwrap_or_default());
+    let status = result?;
+    written.map(|()| status).map_err(Failure::from)
+}
+
+/// Whether the arguments or the environment may ask for a trace: so that the clock is read, before
+/// anything else, only then.
+fn is_traced(args: sys::Args) -> bool {
+    let mut options = args.iter().map(|text| text.to_bytes());
+    options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))
+        || args.env(VARIABLE).is_some()
 }
 
 /// The arguments as texts. The specification's strings are UTF-8, and so are ours.

@@ -1,6 +1,6 @@
 //! One call of a command: everything it was given.
 
-use container::{Container, Store};
+use container::{Container, Store, Trace};
 use plan::Techniques;
 
 use crate::definition::Opt;
@@ -21,6 +21,8 @@ pub(crate) struct Invocation<'a> {
     pub values: &'a Values<'a>,
     /// What is no option.
     pub arguments: &'a [&'a str],
+    /// Where its time goes.
+    pub trace: &'static Trace,
 }
 
 impl<'a> Invocation<'a> {
@@ -35,7 +37,7 @@ impl<'a> Invocation<'a> {
     /// The state of containers.
     pub fn store(&self) -> Result<Store, Failure> {
         let root = state_root::of(self)?;
-        let store = Store::open(&root.path)?;
+        let store = Store::open(&root.path, self.trace)?;
         if root.is_sticky {
             state_root::keep(&root.path)?;
         }

@@ -113,7 +113,8 @@ fn is_bare(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::definition::GLOBALS;
-    use crate::parser::{Order, parse};
+    use crate::definition::Order;
+    use crate::parser::parse;
 
     const TIME: &Rfc3339 = &Rfc3339(1_795_246_459_000_000_000);
 

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::definition::{Command, Kind, Opt, options::HELP};
+use crate::definition::{Command, Kind, Opt, Order, options::HELP};
 use crate::duration;
 use crate::number::{self, InvalidNumber};
 use crate::values::{Values, boolean};
@@ -68,15 +68,6 @@ impl fmt::Display for UsageError<'_> {
     }
 }
 
-/// Where options may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Before the first argument only: what follows is for somebody else.
-    OptionsFirst,
-    /// Anywhere before `--`.
-    Mixed,
-}
-
 /// Reads `args` by `options`, to which `--help` is added.
 ///
 /// # Errors
@@ -87,6 +78,10 @@ pub fn parse<'a>(
     args: &[&'a str],
 ) -> Result<Parsed<'a>, UsageError<'a>> {
     let mut parsed = Parsed::default();
+    if order == Order::PassedOn {
+        parsed.arguments.extend(args);
+        return Ok(parsed);
+    }
     let mut rest = args.iter().copied();
     while let Some(arg) = rest.next() {
         let past_options = order == Order::OptionsFirst && !parsed.arguments.is_empty();
@@ -151,8 +146,7 @@ pub fn parse_command<'a>(
     command: &Command,
     args: &[&'a str],
 ) -> Result<Parsed<'a>, UsageError<'a>> {
-    let order = if command.options_end_at_argument { Order::OptionsFirst } else { Order::Mixed };
-    parse(command.options, order, args)
+    parse(command.options, command.order, args)
 }
 
 /// Refuses too few or too many arguments.

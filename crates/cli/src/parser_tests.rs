@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::definition::options::*;
-use crate::definition::{COMMANDS, Command, GLOBALS, find};
-use crate::parser::{Order, Parsed, UsageError, count_arguments, parse, parse_command};
+use crate::definition::{COMMANDS, Command, GLOBALS, Order, find};
+use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 use crate::values::Values;
 
 /// Globals, command and what the command was given.

@@ -12,12 +12,13 @@ use rustix::process::Pid;
 use spec::resources::Resources;
 use sys::Errno;
 use sys::clone::CloneFlags;
+use trace::{PROGRAM, Phase};
 
 use crate::record::{Header, Record};
 use crate::state::{State, Status};
 use crate::store::{self, START, path_in};
 use crate::time::Rfc3339;
-use crate::{Error, hooks, identity, owner};
+use crate::{Error, Trace, hooks, identity, owner};
 
 /// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
 /// sleep may take longer; the container is then still there and can be deleted again.
@@ -37,6 +38,8 @@ pub struct Container {
     pub(crate) record: Record,
     /// The seccomp program's bytes; empty without one.
     pub(crate) filter: Vec<u8>,
+    /// The command that works on it.
+    pub(crate) trace: &'static Trace,
 }
 
 impl Container {
@@ -126,23 +129,43 @@ impl Container {
                 _ => "cannot start an already running container",
             }));
         }
-        match unlinkat(&self.directory, START, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(sys::Error::new("unlink", START, errno).into()),
+        let program_since = self.trace.clock();
+        self.trace.work(Phase::Configuration, "unlink", START, || {
+            match unlinkat(&self.directory, START, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(errno) => Err(sys::Error::new("unlink", START, errno)),
+            }
+        })?;
+        hooks::after_start(self)?;
+        if let Some((pid, _)) = self.header.process {
+            self.trace.lived(
+                PROGRAM,
+                pid,
+                Phase::Program,
+                "goes on",
+                (program_since, trace::now()),
+            );
         }
-        hooks::after_start(self)
+        Ok(())
     }
 
     fn start_waiting(&self) -> Result<Start, Error> {
-        Ok(launch::start(&path_in(self.directory.as_fd(), START))?)
+        let path = path_in(self.directory.as_fd(), START);
+        self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || Ok(launch::start(&path)?))
     }
 
-    /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a
-    /// PID namespace of its own goes to every process, since no init takes them along.
+    /// Sends a signal to init, or to every process of the container.
     ///
     /// # Errors
     /// [`Error::NotRunning`]; a signal that is none.
     pub fn kill(&self, signal: i32, all: bool) -> Result<(), Error> {
+        let whom = if all { "all" } else { "init" };
+        self.trace.work(Phase::Shutdown, "signal", whom, || self.send(signal, all))
+    }
+
+    /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a
+    /// PID namespace of its own goes to every process, since no init takes them along.
+    fn send(&self, signal: i32, all: bool) -> Result<(), Error> {
         if all || (signal == SIGKILL && !self.owns(CloneFlags::NEWPID)) {
             let Some(location) = &self.record.cgroup else {
                 return Err(Error::text("the container has no cgroup to find its processes by"));
@@ -202,16 +225,25 @@ impl Container {
     /// interrupted: the record goes last.
     pub(crate) fn destroy(self) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
-            let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
+            let _ = self.trace.work(Phase::Shutdown, "kill", "init", || {
+                sys::signal::send(pidfd.as_fd(), SIGKILL)
+            });
             self.resume_quietly();
-            if !identity::wait_for_exit(&pidfd, PATIENCE) {
-                return Err(Error::text("container init still running"));
-            }
+            self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
+                match identity::wait_for_exit(&pidfd, PATIENCE) {
+                    true => Ok(()),
+                    false => Err(Error::text("container init still running")),
+                }
+            })?;
         }
         if let Some(location) = &self.record.cgroup {
-            Cgroup::delete(location)?;
+            self.trace.work(Phase::Shutdown, "remove cgroup", directory(location), || {
+                Ok::<_, Error>(Cgroup::delete(location)?)
+            })?;
         }
-        store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)?;
+        self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
+            store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
+        })?;
         hooks::after_stop(&self);
         Ok(())
     }
@@ -272,4 +304,10 @@ impl Container {
         let pids = self.cgroup()?.all_pids()?;
         Ok(pids.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
     }
+}
+
+/// Where a cgroup is: the first of its directories.
+fn directory(location: &cgroup::Location) -> &str {
+    let legacy = location.legacy.first().map(|legacy| &legacy.place);
+    location.unified.as_ref().or(legacy).map_or("", cgroup::Place::directory)
 }

@@ -16,14 +16,14 @@ use rustix::net::{
 use spec::Spec;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
-use trace::Recorder;
+use trace::{PROGRAM, Phase};
 
 use crate::console::{Console, Terminal};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::record::{self, Header, Record};
 use crate::store::{self, START, TryClone, path_in};
-use crate::{Container, Error, Store, foreground, hooks, pid_file, time, tracing};
+use crate::{Container, Error, Store, Trace, foreground, hooks, pid_file, time};
 
 /// Who manages cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,8 +60,6 @@ pub struct CreateOptions<'a> {
     pub preserve_fds: u32,
     /// Who manages cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Where to write the trace: a file, or `-` for stderr.
-    pub trace: Option<&'a str>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
     /// What the start makes use of.
@@ -86,13 +84,12 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
-    let bundle = Bundle::read(options)?;
-    let spec = bundle.spec()?;
+    let bundle = Bundle::load(options, store.trace())?;
+    let spec = bundle.parse(store.trace())?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let request = request(options, &bundle, &spec, true, console.source())?;
     let made = make(store, options, &bundle, &spec, request, console)?;
-    tracing::write(options.trace, made.recorder.as_ref(), made.plan)?;
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
     core::mem::forget(made);
@@ -105,9 +102,9 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// # Errors
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
-    let create = &options.create;
-    let bundle = Bundle::read(create)?;
-    let spec = bundle.spec()?;
+    let (create, trace) = (&options.create, store.trace());
+    let bundle = Bundle::load(create, trace)?;
+    let spec = bundle.parse(trace)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
     let ours = console.take_receiver();
@@ -118,7 +115,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let mut request = request(create, &bundle, &spec, false, console.source())?;
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =
-        !options.detach && !terminal && create.trace.is_none() && spec.hooks.poststart.is_empty();
+        !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
     let mut made = make(store, create, &bundle, &spec, request, console)?;
     let started = hooks::after_start(&made.container);
     let mut status = match (signals, started) {
@@ -126,9 +123,12 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         (None, Ok(())) => Ok(0),
         (Some(signals), Ok(())) => {
             let terminal = ours.map(Terminal::receive).transpose()?;
-            signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut())
+            trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
+                signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut())
+            })
         }
     };
+    made.program_ran(trace, &spec);
     if let (Some(pending), Ok(code)) = (made.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
@@ -137,7 +137,6 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         }
         status = Err(error.into());
     }
-    tracing::write(create.trace, made.recorder.as_ref(), made.plan)?;
     if (!options.detach && !options.keep) || status.is_err() {
         made.container.destroy()?;
     }
@@ -167,6 +166,17 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
+    fn load(options: &CreateOptions<'_>, trace: &Trace) -> Result<Self, Error> {
+        trace.work(Phase::Configuration, "read config", options.bundle, || Self::read(options))
+    }
+
+    /// The configuration, and the trace it may ask for.
+    fn parse(&self, trace: &Trace) -> Result<Spec<'_>, Error> {
+        let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec())?;
+        trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
+        Ok(spec)
+    }
+
     fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
         spec::validate_id(options.id)?;
         let path = absolute(options.bundle)?;
@@ -259,8 +269,20 @@ struct Made {
     container: Container,
     child: Child,
     pending: Option<Pending>,
-    plan: &'static Plan,
-    recorder: Option<Recorder>,
+    /// When it became its program, if it is traced.
+    program_since: u64,
+}
+
+impl Made {
+    /// Puts the program on the time line, up to now.
+    fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
+        let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
+        let program = args.first().map_or("", |name| name);
+        if self.program_since > 0 {
+            let time = (self.program_since, trace.clock());
+            trace.lived(PROGRAM, self.child.pid, Phase::Program, program, time);
+        }
+    }
 }
 
 /// Claims the id, writes the record, runs the plan. Undone as a whole if any of it fails.
@@ -273,25 +295,40 @@ fn make(
     console: Console<'_>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
-    let network = if plan::makes_network(spec, &request) { Some(Network::begin()?) } else { None };
+    let trace = store.trace();
+    let network = match plan::makes_network(spec, &request) {
+        true => Some(trace.work(Phase::Platform, "begin network", "", || Network::begin(trace))?),
+        false => None,
+    };
     let cache = HostCache::open(request.kernel.techniques);
     if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
-        let filter = cache.filter(profile.get(), &request.kernel);
-        request.filter = Some(filter.map_err(|error| bundle.syntax_error().unwrap_or(error))?);
+        let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
+            let filter = cache.filter(profile.get(), &request.kernel);
+            filter.map_err(|error| bundle.syntax_error().unwrap_or(error))
+        });
+        request.filter = Some(filter?);
     }
+    let since = trace.clock();
     let template = cache.template();
+    trace.add(Phase::Mounts, "find template", "", (since, trace.clock()));
     request.template = template.is_some();
     let request = &request;
     // Kept for good: an init in our memory reads it until its exec.
-    let plan: &'static Plan = Box::leak(Box::new(plan::compile(spec, request)?));
+    let plan: &'static Plan =
+        Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
+            Ok::<_, Error>(plan::compile(spec, request)?)
+        })?));
+    let since = trace.clock();
     let devices = cache.devices(plan);
+    trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
-    let directory = store.claim(options.id)?;
-    let result = launch_claimed(options, bundle, spec, request, plan, &directory, given);
+    let directory =
+        trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?;
+    let result = launch_claimed(trace, options, bundle, spec, request, plan, &directory, given);
     match result {
-        Ok(Recorded { header, record, launched, recorder }) => {
-            let Launched { child, pending } = launched;
+        Ok(Recorded { header, record, launched }) => {
+            let Launched { child, program_since, pending } = launched;
             let directory = match pending {
                 // Init holds the lock as well, until its exec.
                 Some(_) => store.reopen(directory, options.id)?,
@@ -302,8 +339,9 @@ fn make(
                 }
             };
             let root = store.root_fd().try_clone_fd()?;
-            let container = Container { root, directory, header, record, filter: Vec::new() };
-            Ok(Made { container, child, pending, plan, recorder })
+            let filter = Vec::new();
+            let container = Container { root, directory, header, record, filter, trace };
+            Ok(Made { container, child, pending, program_since })
         }
         Err(error) => {
             if let Some(path) = options.pid_file {
@@ -334,10 +372,11 @@ struct Recorded {
     header: Header,
     record: Record,
     launched: Launched,
-    recorder: Option<Recorder>,
 }
 
+#[allow(clippy::too_many_arguments, reason = "all that a launch is made of, in one place")]
 fn launch_claimed(
+    trace: &Trace,
     options: &CreateOptions<'_>,
     bundle: &Bundle,
     spec: &Spec<'_>,
@@ -347,14 +386,12 @@ fn launch_claimed(
     mut given: Given,
 ) -> Result<Recorded, Error> {
     let record = describe(bundle, spec, request, plan);
-    let mut draft = record::write(directory.as_fd(), &record, plan.filter.as_ref())?;
+    let mut draft = trace.work(Phase::Configuration, "write record", "", || {
+        record::write(directory.as_fd(), &record, plan.filter.as_ref())
+    })?;
     if request.wait_for_start {
         given.start = Some(listen_for_start(directory)?);
     }
-    let recorder = match options.trace {
-        Some(_) => Some(Recorder::new().context("mmap", "trace")?),
-        None => None,
-    };
     let bundle = CString::new(bundle.path.as_str()).unwrap_or_default();
     let mut header = None;
     let mut on_birth = |child: &Child| {
@@ -362,9 +399,9 @@ fn launch_claimed(
         header = Some(draft.complete(child.pid, identity)?);
         announce(child, options.pid_file, options.pidfd_socket)
     };
-    let launched = launch::launch(plan, given, &bundle, recorder.as_ref(), &mut on_birth)?;
+    let launched = launch::launch(plan, given, &bundle, trace, &mut on_birth)?;
     let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
-    Ok(Recorded { header, record, launched, recorder })
+    Ok(Recorded { header, record, launched })
 }
 
 /// Tells the caller of the new process in the ways it asked for.

@@ -12,12 +12,12 @@ use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
-use trace::Recorder;
+use trace::{PROGRAM, Phase};
 
 use crate::console::{Console, Terminal};
 use crate::create::{absolute, announce, check_preserved};
 use crate::state::Status;
-use crate::{Container, Error, foreground, tracing};
+use crate::{Container, Error, foreground};
 
 /// What `exec` is given; what is absent comes from the container's own process.
 #[derive(Debug, Clone, Default)]
@@ -58,8 +58,6 @@ pub struct ExecOptions<'a> {
     pub cgroup: Vec<&'a str>,
     /// Enter a paused container; the process starts when it is resumed.
     pub ignore_paused: bool,
-    /// Where to write the trace.
-    pub trace: Option<&'a str>,
     /// What the start makes use of.
     pub techniques: Techniques,
 }
@@ -107,10 +105,6 @@ impl Container {
             true => None,
             false => Some(foreground::Signals::block(false)?),
         };
-        let recorder = match options.trace {
-            Some(_) => Some(Recorder::new().context("mmap", "trace")?),
-            None => None,
-        };
         let plan: &'static Plan = Box::leak(Box::new(plan::compile_exec(
             &process,
             ExecRequest {
@@ -124,15 +118,19 @@ impl Container {
                 techniques: options.techniques,
             },
         )?));
-        let child = self.launch_exec(options, plan, console, recorder.as_ref())?.child;
+        let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;
         let status = match signals {
             None => Ok(0),
             Some(signals) => {
                 let terminal = ours.map(Terminal::receive).transpose()?;
-                signals.wait(&child, terminal.as_ref(), None)
+                self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
+                    signals.wait(&child, terminal.as_ref(), None)
+                })
             }
         };
-        tracing::write(options.trace, recorder.as_ref(), plan)?;
+        let program = options.args.first().copied().unwrap_or_default();
+        let time = (program_since, self.trace.clock());
+        self.trace.lived(PROGRAM, child.pid, Phase::Program, program, time);
         status
     }
 
@@ -141,14 +139,13 @@ impl Container {
         options: &ExecOptions<'_>,
         plan: &'static Plan,
         console: Console<'_>,
-        recorder: Option<&Recorder>,
     ) -> Result<Launched, Error> {
         let (_, init) = self.init().ok_or(Error::NotRunning)?;
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };
         let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
         let mut on_birth = |child: &Child| announce(child, options.pid_file, options.pidfd_socket);
-        Ok(launch::launch(plan, given, &bundle, recorder, &mut on_birth)?)
+        Ok(launch::launch(plan, given, &bundle, self.trace, &mut on_birth)?)
     }
 
     /// The container's cgroup, or the one below it that was asked for.

@@ -26,7 +26,7 @@ fn read(kind: &'static str, json: &str) -> Result<Hooks, Error> {
 fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(), Error> {
     let state = StateText::from_head(container.record.state_head.clone());
     let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
-    launch::run_hooks(hooks, &state, status, pid, Some(&bundle))
+    launch::run_hooks(hooks, &state, status, pid, Some(&bundle), Some(container.trace))
         .map_err(|failed| Error::Text(failed.describe(hooks)))
 }
 

@@ -11,10 +11,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use sys::Context;
+use trace::Phase;
 
 use crate::record::{self, Stored};
 use crate::state::State;
-use crate::{Container, Error};
+use crate::{Container, Error, Trace};
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
@@ -24,14 +25,15 @@ pub(crate) const START: &str = "start";
 pub struct Store {
     root: OwnedFd,
     path: String,
+    trace: &'static Trace,
 }
 
 impl Store {
-    /// Opens the state root, made with mode 0700 if it is missing.
+    /// Opens the state root, made with mode 0700 if it is missing, for a command and its trace.
     ///
     /// # Errors
     /// If it cannot be made or opened.
-    pub fn open(path: &str) -> Result<Self, Error> {
+    pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = match openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
@@ -40,7 +42,11 @@ impl Store {
             }
             result => result,
         };
-        Ok(Self { root: root.context("open", path)?, path: path.to_string() })
+        Ok(Self { root: root.context("open", path)?, path: path.to_string(), trace })
+    }
+
+    pub(crate) fn trace(&self) -> &'static Trace {
+        self.trace
     }
 
     pub(crate) fn root_fd(&self) -> &OwnedFd {
@@ -52,6 +58,10 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`]; a damaged record.
     pub fn container(&self, id: &str) -> Result<Container, Error> {
+        self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
+    }
+
+    fn find(&self, id: &str) -> Result<Container, Error> {
         spec::validate_id(id)?;
         let directory = match self.directory(id) {
             Ok(directory) => directory,
@@ -69,7 +79,9 @@ impl Store {
     fn assemble(&self, directory: OwnedFd, stored: Stored) -> Result<Container, Error> {
         let root = self.root.try_clone_fd()?;
         let Stored { header, record, filter } = stored;
-        Ok(Container { root, directory, header, record, filter })
+        self.trace
+            .heed(record.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        Ok(Container { root, directory, header, record, filter, trace: self.trace })
     }
 
     fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {

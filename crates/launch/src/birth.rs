@@ -61,6 +61,9 @@ pub(crate) fn give(
 extern "C" fn born(argument: *const c_void) -> ! {
     // SAFETY: what `give` leaked.
     let birth: &'static Birth = unsafe { &*argument.cast() };
+    if let Some(recorder) = &birth.recorder {
+        recorder.born();
+    }
     // SAFETY: this process has its own descriptor table, in which both numbers are open and nobody
     // else's. Were the host's end open here too, its closing would go unseen.
     let channel = unsafe {

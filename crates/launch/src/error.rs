@@ -46,6 +46,17 @@ impl Error {
     }
 }
 
+impl trace::Failed for Error {
+    fn errno(&self) -> u16 {
+        match self {
+            Self::Host(error) => error.errno(),
+            Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
+            Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
+            Self::Cgroup(_) | Self::Hook(_) | Self::Died(_) => Errno::CANCELED.errno(),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

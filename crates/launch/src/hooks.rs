@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use sys::clone::{Clone, CloneFlags, clone3};
 use sys::stdio::write_all;
+use trace::Tracer;
 
 /// Bytes of a failed hook's output that its error quotes.
 const QUOTED: usize = 160;
@@ -72,7 +73,8 @@ impl HookFailure {
     }
 }
 
-/// Runs all hooks of a kind in order; the first failure ends it.
+/// Runs all hooks of a kind in order; the first failure ends it. Each is a row of the tracer's time line,
+/// if there is one.
 ///
 /// # Errors
 /// The hook that failed.
@@ -83,11 +85,12 @@ pub fn run_all(
     status: &str,
     pid: i32,
     directory: Option<&core::ffi::CStr>,
+    tracer: Option<&Tracer>,
 ) -> Result<(), HookFailure> {
     for (index, hook) in hooks.list.iter().enumerate() {
         let mut failure =
             HookFailure { index, reason: Reason::Status(0), output: [0; QUOTED], length: 0 };
-        match run(hook, state, status, pid, directory, &mut failure) {
+        match run(hook, state, status, pid, directory, tracer, &mut failure) {
             Ok(()) => {}
             Err(reason) => {
                 failure.reason = reason;
@@ -113,14 +116,17 @@ fn run(
     status: &str,
     pid: i32,
     directory: Option<&core::ffi::CStr>,
+    tracer: Option<&Tracer>,
     failure: &mut HookFailure,
 ) -> Result<(), Reason> {
+    let tracer = tracer.filter(|tracer| tracer.is_on());
     let input = memfd_create(c"state", MemfdFlags::CLOEXEC).map_err(Reason::Errno)?;
     let output = memfd_create(c"output", MemfdFlags::CLOEXEC).map_err(Reason::Errno)?;
     write!(Writer(&input), "{}{}", state.head(), StateText::tail(status, pid))
         .and_then(|()| seek(&input, SeekFrom::Start(0)).map(drop).map_err(|_| core::fmt::Error))
         .map_err(|_| Reason::Errno(Errno::IO))?;
 
+    let start = tracer.map_or(0, Tracer::clock);
     // SAFETY: one thread; the child only makes system calls and then execs or exits.
     let child = match unsafe { clone3(CloneFlags::empty(), None) }.map_err(Reason::Errno)? {
         Clone::Parent(child) => child,
@@ -137,6 +143,10 @@ fn run(
         let _ = sys::signal::send(child.pidfd.as_fd(), 9);
     }
     let status = wait(&child.pidfd).map_err(Reason::Errno)?;
+    if let Some(tracer) = tracer {
+        let time = (start, trace::now());
+        tracer.lived_awaited("hook", child.pid, &hook.path.to_string_lossy(), time);
+    }
     let reason = match (timed_out, status.exit_status(), status.terminating_signal()) {
         (true, ..) => Reason::Timeout(hook.timeout.unwrap_or(0)),
         (_, Some(0), _) => return Ok(()),

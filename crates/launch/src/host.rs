@@ -16,7 +16,7 @@ use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, mount_setattr};
-use trace::{Kind, Recorder};
+use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
@@ -33,7 +33,7 @@ pub type OnBirth<'a> = dyn FnMut(&Child) -> Result<(), sys::Error> + 'a;
 pub(crate) struct Host<'a> {
     pub plan: &'static Plan,
     pub slots: &'static Slots,
-    pub recorder: Option<&'a Recorder>,
+    pub tracer: &'a Tracer,
     /// Where hooks run.
     pub bundle: &'a CStr,
     pub on_birth: &'a mut OnBirth<'a>,
@@ -47,6 +47,8 @@ pub(crate) struct Host<'a> {
     pub own_pid_namespace: Option<OwnedFd>,
     /// What this process's score was before it went along with init's.
     pub own_oom_score: Option<Vec<u8>>,
+    /// When init was seen to have become its program.
+    pub program_since: u64,
 }
 
 impl Host<'_> {
@@ -54,13 +56,9 @@ impl Host<'_> {
     pub(crate) fn run(&mut self) -> Result<(), Error> {
         let plan = self.plan;
         for (number, step) in plan.host.iter().enumerate() {
-            let start = self.recorder.map(|_| trace::now());
+            let start = self.tracer.clock();
             let result = self.step(step);
-            if let (Some(recorder), Some(start)) = (self.recorder, start) {
-                let kind = if step.waits() { Kind::Wait } else { Kind::Work };
-                let errno = if result.is_ok() { Ok(()) } else { Err(Errno::CANCELED) };
-                recorder.record(number, kind, start, errno);
-            }
+            self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
             result?;
         }
         Ok(())
@@ -103,7 +101,10 @@ impl Host<'_> {
             HostStep::RunHooks => self.run_hooks()?,
             HostStep::AwaitReady => self.await_message(&Message::Ready)?,
             HostStep::Commit => self.say(Word::Commit)?,
-            HostStep::AwaitExec => self.await_message(&Message::Closed)?,
+            HostStep::AwaitExec => {
+                self.await_message(&Message::Closed)?;
+                self.program_since = self.tracer.clock();
+            }
         }
         Ok(())
     }
@@ -152,13 +153,17 @@ impl Host<'_> {
                 false => procs.extend(cgroup.unified_procs_fd()?),
             }
         }
+        let recorder = match self.tracer.is_on() {
+            true => Some(Recorder::new(self.plan.init.len()).context("mmap", "trace")?),
+            false => None,
+        };
         let birth = Birth {
             plan: self.plan,
             slots: self.slots,
             procs: procs.iter().map(AsRawFd::as_raw_fd).collect(),
             channel: theirs.as_raw_fd(),
             host_end: ours.as_raw_fd(),
-            recorder: self.recorder.map(Recorder::of_init),
+            recorder: recorder.clone(),
             flags,
             relay,
         };
@@ -166,10 +171,14 @@ impl Host<'_> {
         let child = birth::give(birth, at_birth, born_in, memory)
             .context("clone3", format!("{at_birth:?}"))?;
         drop(theirs);
-        self.child = Some(match relay {
+        let child = match relay {
             None => child,
             Some(_) => self.receive_init(child, &ours)?,
-        });
+        };
+        if let Some(recorder) = &recorder {
+            self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.host.len());
+        }
+        self.child = Some(child);
         self.channel = Some(ours);
         if let Some(own) = self.own_pid_namespace.take() {
             sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
@@ -193,7 +202,7 @@ impl Host<'_> {
     fn make_network(&mut self) -> Result<(), Error> {
         let network = match &mut self.network {
             Some(begun) => begun,
-            None => self.network.insert(Network::begin()?),
+            None => self.network.insert(Network::begin(self.tracer)?),
         };
         if let Some(socket) = network.take_socket() {
             self.slots.set(Slot::NETWORK, socket);
@@ -256,10 +265,13 @@ impl Host<'_> {
     }
 
     fn run_hooks(&self) -> Result<(), Error> {
-        self.await_message(&Message::Hooks)?;
+        self.tracer.wait(Phase::Sync, "await hooks", "", plan::INIT, || {
+            self.await_message(&Message::Hooks)
+        })?;
         let pid = self.child.as_ref().map_or(0, |child| child.pid.as_raw_nonzero().get());
         for kind in &self.plan.runtime_hooks {
-            hooks::run_all(kind, &self.plan.state, "creating", pid, Some(self.bundle))
+            let (bundle, tracer) = (Some(self.bundle), Some(self.tracer));
+            hooks::run_all(kind, &self.plan.state, "creating", pid, bundle, tracer)
                 .map_err(|failed| Error::Hook(failed.describe(kind)))?;
         }
         self.say(Word::HooksDone)

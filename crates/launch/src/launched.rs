@@ -16,6 +16,8 @@ use crate::network::Network;
 pub struct Launched {
     /// Its init.
     pub child: Child,
+    /// When it became its program, if that was awaited and anybody traces.
+    pub program_since: u64,
     /// What is still to be heard of it, where the plan does not wait for exec.
     pub pending: Option<Pending>,
 }

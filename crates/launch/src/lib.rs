@@ -26,14 +26,14 @@ use core::ffi::CStr;
 use plan::Plan;
 use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
-use trace::Recorder;
+use trace::Tracer;
 
 pub use error::Error;
 pub use hooks::{HookFailure, run_all as run_hooks, wait};
 pub use host::OnBirth;
 pub use launched::{Launched, Pending};
 pub use network::Network;
-pub use seal::seal_self;
+pub use seal::{SEALED, seal_self};
 pub use slots::Slots;
 pub use starter::{Start, Waiter, start, waiter};
 
@@ -64,7 +64,7 @@ pub fn launch<'a>(
     plan: &'static Plan,
     given: Given,
     bundle: &'a CStr,
-    recorder: Option<&'a Recorder>,
+    tracer: &'a Tracer,
     on_birth: &'a mut OnBirth<'a>,
 ) -> Result<Launched, Error> {
     let slots = Slots::leak(plan.slots);
@@ -82,7 +82,7 @@ pub fn launch<'a>(
     let mut host = host::Host {
         plan,
         slots,
-        recorder,
+        tracer,
         bundle,
         on_birth,
         cgroup: None,
@@ -91,16 +91,17 @@ pub fn launch<'a>(
         network: given.network,
         own_pid_namespace: None,
         own_oom_score: None,
+        program_since: 0,
     };
     let result = host.run();
-    let host::Host { child, network, cgroup, channel, .. } = host;
+    let host::Host { child, network, cgroup, channel, program_since, .. } = host;
     slots.close();
     match (result, child) {
         (Ok(()), Some(child)) => {
             if let Some(mut cgroup) = cgroup {
                 cgroup.keep();
             }
-            Ok(Launched { child, pending: Pending::of(plan, channel, network) })
+            Ok(Launched { child, program_since, pending: Pending::of(plan, channel, network) })
         }
         (result, child) => {
             if let Some(child) = child {

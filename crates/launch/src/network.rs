@@ -17,6 +17,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::Context;
 use sys::clone::{Child, CloneFlags, clone3_shared};
 use sys::stack::Stack;
+use trace::{Label, Phase, Recorder, Steps, Tracer};
 
 use crate::channel;
 
@@ -38,17 +39,25 @@ impl Network {
     ///
     /// # Errors
     /// Those of socketpair(2) and clone3(2).
-    pub fn begin() -> Result<Self, sys::Error> {
+    pub fn begin(tracer: &Tracer) -> Result<Self, sys::Error> {
         let context = ("clone3", "network maker");
         let (ours, theirs) = channel::pair().context(context.0, context.1)?;
         let stack = Stack::map().context(context.0, context.1)?;
-        let socket: &'static RawFd = Box::leak(Box::new(ours.as_raw_fd()));
-        // SAFETY: the number is never freed nor changed, and the maker does not allocate.
+        let recorder = match tracer.is_on() {
+            true => Some(Recorder::new(STEPS.len()).context("mmap", "trace")?),
+            false => None,
+        };
+        let task: &'static Task = Box::leak(Box::new(Task { socket: ours.as_raw_fd(), recorder }));
+        // SAFETY: the task is never freed nor changed, and the maker does not allocate.
         let maker = unsafe {
             let flags = CloneFlags::SILENT;
-            clone3_shared(flags, None, &stack, make, (&raw const *socket).cast())
+            clone3_shared(flags, None, &stack, make, (&raw const *task).cast())
         };
-        Ok(Self { maker: maker.context(context.0, context.1)?, socket: Some(theirs) })
+        let maker = maker.context(context.0, context.1)?;
+        if let Some(recorder) = &task.recorder {
+            tracer.joined(plan::NETWORK, maker.pid, recorder, &Maker, 0);
+        }
+        Ok(Self { maker, socket: Some(theirs) })
     }
 
     /// Init's end of the socket.
@@ -69,25 +78,61 @@ impl Drop for Network {
     }
 }
 
-extern "C" fn make(argument: *const c_void) -> ! {
-    // SAFETY: what `begin` leaked.
-    let socket: RawFd = unsafe { *argument.cast() };
-    // SAFETY: open in this process, which has its own descriptor table and does not close it.
-    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-    let sent = match namespace() {
-        Ok(made) => sys::fdpass::send(socket, &[MADE], made.as_fd()),
-        Err(errno) => {
-            let errno = errno.raw_os_error().to_ne_bytes();
-            rustix::net::send(socket, &errno, SendFlags::NOSIGNAL).map(drop)
-        }
-    };
-    sys::start::exit(i32::from(sent.is_err()))
+/// What the maker works with.
+struct Task {
+    socket: RawFd,
+    recorder: Option<Recorder>,
 }
 
-fn namespace() -> Result<OwnedFd, Errno> {
-    sys::ns::unshare(CloneFlags::NEWNET)?;
-    sys::net::loopback_up()?;
-    openat(CWD, c"/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+/// The maker's steps on a time line.
+#[derive(Debug)]
+struct Maker;
+
+const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
+
+impl Steps for Maker {
+    fn label(&self, step: usize) -> Option<Label<'_>> {
+        let name = STEPS.get(step)?;
+        Some(Label { phase: Phase::Platform, name, object: "".into(), awaits: None })
+    }
+}
+
+impl Task {
+    /// Runs one of the steps.
+    fn step<T>(&self, step: usize, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let Some(recorder) = &self.recorder else { return work() };
+        let begun = recorder.begin(step);
+        let result = work();
+        recorder.end(begun, result.as_ref().map(drop).map_err(|errno| *errno));
+        result
+    }
+
+    fn namespace(&self) -> Result<OwnedFd, Errno> {
+        self.step(0, || sys::ns::unshare(CloneFlags::NEWNET))?;
+        self.step(1, sys::net::loopback_up)?;
+        openat(CWD, c"/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn hand_over(&self) -> Result<(), Errno> {
+        // SAFETY: open in this process, which has its own descriptor table and does not close it.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
+        match self.namespace() {
+            Ok(made) => self.step(2, || sys::fdpass::send(socket, &[MADE], made.as_fd())),
+            Err(errno) => {
+                let errno = errno.raw_os_error().to_ne_bytes();
+                rustix::net::send(socket, &errno, SendFlags::NOSIGNAL).map(drop)
+            }
+        }
+    }
+}
+
+extern "C" fn make(argument: *const c_void) -> ! {
+    // SAFETY: what `begin` leaked.
+    let task: &'static Task = unsafe { &*argument.cast() };
+    if let Some(recorder) = &task.recorder {
+        recorder.born();
+    }
+    sys::start::exit(i32::from(task.hand_over().is_err()))
 }
 
 /// In init: waits for the namespace.

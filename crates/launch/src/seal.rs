@@ -6,6 +6,9 @@
 //! provide one, and the check is then all it costs. Otherwise the command executes itself again from
 //! a detached read-only copy of the mount, or, where that is not allowed, from a sealed memfd.
 
+use alloc::ffi::CString;
+use alloc::format;
+
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     Access, CWD, MemfdFlags, Mode, OFlags, SealFlags, access, fcntl_add_seals, memfd_create,
@@ -15,13 +18,19 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use sys::Context;
 use sys::mount::{MountAttr, attr, mount_setattr};
+use trace::Tracer;
 
-/// Makes sure that this process runs from where nobody can write. Returns at once if it does; otherwise
-/// it starts again and this call is reached a second time.
+/// The environment variable in which a traced command tells its second life of the first: when that
+/// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
+pub const SEALED: &str = "DAYFLY_SEALED";
+
+/// Makes sure that this process, which began at `entered`, runs from where nobody can write. Returns at
+/// once if it does; otherwise it starts again and this call is reached a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.
-pub fn seal_self(args: sys::Args) -> Result<(), sys::Error> {
+pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), sys::Error> {
+    let start = tracer.clock();
     // Told before anything else that could forbid it, and cheaper than statfs(2), which has ext4 add
     // up its counters.
     if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
@@ -33,7 +42,10 @@ pub fn seal_self(args: sys::Args) -> Result<(), sys::Error> {
         Err(_) if is_sealed_memfd() => return Ok(()),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
-    Err(sys::Error::new("execveat", "/proc/self/exe", sys::exec::execve_fd(copy.as_fd(), args)))
+    let left = tracer.is_on().then(|| format!("{SEALED}={entered},{start},{}", trace::now()));
+    let left = left.and_then(|text| CString::new(text).ok());
+    let errno = sys::exec::execve_fd(copy.as_fd(), args, left.as_deref());
+    Err(sys::Error::new("execveat", "/proc/self/exe", errno))
 }
 
 fn read_only_mount() -> Result<OwnedFd, Errno> {

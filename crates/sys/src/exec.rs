@@ -60,11 +60,18 @@ pub fn execve(path: &CStr, argv: &StringArray, envp: &StringArray, spare: Option
 }
 
 /// Executes the program behind `fd` with the arguments and environment that this process was started
-/// with (execveat(2), AT_EMPTY_PATH). Returns only if that failed.
-pub fn execve_fd(fd: BorrowedFd<'_>, args: Args) -> Errno {
+/// with, and `spare` as one more entry of that (execveat(2), AT_EMPTY_PATH). Returns only if that failed.
+pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno {
     const AT_EMPTY_PATH: usize = 0x1000;
-    let (argv, envp) = args.pointers();
-    // SAFETY: the arrays are those of the initial stack: NULL-terminated, and valid for good.
+    let (argv, mut envp) = args.pointers();
+    let longer: Vec<*const c_char>;
+    if let Some(spare) = spare {
+        let entries = args.environment().map(CStr::as_ptr);
+        longer = entries.chain([spare.as_ptr(), ptr::null()]).collect();
+        envp = longer.as_ptr();
+    }
+    // SAFETY: the arrays are those of the initial stack, or made of their strings and `spare`:
+    // NULL-terminated, and valid until the call is over.
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVEAT,

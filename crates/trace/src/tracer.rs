@@ -75,8 +75,15 @@ struct Entry {
 
 #[derive(Debug)]
 enum What {
-    Named { phase: Phase, name: &'static str, object: String, awaits: Option<&'static str> },
+    Named {
+        phase: Phase,
+        name: &'static str,
+        object: String,
+        awaits: Option<&'static str>,
+    },
     Step(&'static dyn Steps, usize),
+    /// A wait for the end of a row.
+    Lived(&'static str, String, usize),
 }
 
 #[derive(Debug)]
@@ -102,10 +109,15 @@ impl Tracer {
         Self { on: Cell::new(false), began: Cell::new(0), kept: RefCell::new(kept) }
     }
 
-    /// Begins to keep what happens, as of a process that was made at `began`.
-    pub fn turn_on(&self, began: u64) {
-        self.began.set(began);
+    /// Begins to keep what happens.
+    pub fn turn_on(&self) {
+        self.began.set(now());
         self.on.set(true);
+    }
+
+    /// The process was made earlier, at `began`.
+    pub fn began(&self, began: u64) {
+        self.began.set(began);
     }
 
     /// Whether anything is kept.
@@ -233,6 +245,16 @@ impl Tracer {
         }
     }
 
+    /// Takes in a process that was made at `start` and waited for until its end.
+    pub fn lived_awaited(&self, name: &'static str, pid: Pid, object: &str, time: (u64, u64)) {
+        self.lived(name, pid, Phase::Bootstrap, object, time);
+        if self.is_on() {
+            let mut kept = self.kept.borrow_mut();
+            let what = What::Lived(name, object.to_string(), kept.actors.len());
+            kept.entries.push(Entry { what, start: time.0, end: time.1, errno: 0 });
+        }
+    }
+
     /// Everything up to now, as of the command `command` for the container `id`.
     pub fn timeline(&self, command: &str, id: &str) -> Timeline {
         let end = now();
@@ -319,6 +341,13 @@ fn spans(entries: &[Entry], find: &dyn Fn(&str) -> Awaited) -> Vec<Span> {
         .map(|entry| {
             let span = match &entry.what {
                 What::Step(steps, step) => labelled(*steps, *step, find),
+                What::Lived(name, object, row) => Span {
+                    phase: Phase::Bootstrap,
+                    name: alloc::format!("await {name}"),
+                    object: object.clone(),
+                    wait: Some(Awaited::Row(*row)),
+                    ..Span::default()
+                },
                 What::Named { phase, name, object, awaits } => Span {
                     phase: *phase,
                     name: (*name).into(),
@@ -380,7 +409,8 @@ mod tests {
     fn all_that_took_part_is_on_one_time_line() {
         let tracer = Tracer::off();
         let (began, pid) = (now(), Pid::from_raw(7).unwrap());
-        tracer.turn_on(began);
+        tracer.turn_on();
+        tracer.began(began);
         let recorder = Recorder::new(3).unwrap();
         tracer.joined("init", pid, &recorder, &Two, 0);
         recorder.end(recorder.begin(0), Ok(()));

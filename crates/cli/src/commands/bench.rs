@@ -1,4 +1,4 @@
-//! `bench`: hands over to the program `dayfly-bench`, which has a libc and takes its time.
+//! `bench` and `trace`: hand over to the program `dayfly-bench`, which has a libc and takes its time.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -14,9 +14,19 @@ use crate::invocation::Invocation;
 
 const PROGRAM: &str = "dayfly-bench";
 
+/// `bench`.
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    execute(invocation, &[PROGRAM])
+}
+
+/// `trace`, one of the program's own commands.
+pub fn trace(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    execute(invocation, &[PROGRAM, "trace"])
+}
+
+fn execute(invocation: &Invocation<'_>, words: &[&str]) -> Result<(), Failure> {
     let arguments: Result<Vec<CString>, _> =
-        [PROGRAM].iter().chain(invocation.arguments).map(|&text| CString::new(text)).collect();
+        words.iter().chain(invocation.arguments).map(|&text| CString::new(text)).collect();
     let argv = StringArray::new(arguments.map_err(Failure::new)?);
     let envp = StringArray::new(invocation.args.environment().map(CString::from).collect());
     let mut last = Errno::NOENT;

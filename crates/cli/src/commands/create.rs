@@ -5,7 +5,7 @@ use container::{CgroupDriver, CreateOptions};
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PRESERVE_FDS, ROOTLESS, SYSTEMD_CGROUP, TRACE,
+    PIDFD_SOCKET, PRESERVE_FDS, ROOTLESS, SYSTEMD_CGROUP,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -17,7 +17,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let options = options(invocation)?;
-    container::seal_self(invocation.args)?;
+    invocation.trace.seal(invocation.args)?;
     Ok(container::create(&invocation.store()?, &options)?)
 }
 
@@ -44,7 +44,6 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         no_new_keyring: values.flag(&NO_NEW_KEYRING),
         preserve_fds: invocation.count(&PRESERVE_FDS)?,
         cgroup_driver: cgroup_driver(invocation.globals)?,
-        trace: values.text(&TRACE),
         env: invocation.args,
         techniques: invocation.techniques()?,
     })

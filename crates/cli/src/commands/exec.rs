@@ -6,7 +6,7 @@ use container::ExecOptions;
 
 use crate::definition::options::{
     ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
-    NO_NEW_PRIVS, PID_FILE, PIDFD_SOCKET, PRESERVE_FDS, PROCESS, PROCESS_LABEL, TRACE, TTY, USER,
+    NO_NEW_PRIVS, PID_FILE, PIDFD_SOCKET, PRESERVE_FDS, PROCESS, PROCESS_LABEL, TTY, USER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -20,7 +20,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let options = options(invocation)?;
-    container::seal_self(invocation.args)?;
+    invocation.trace.seal(invocation.args)?;
     let container = invocation.container()?;
     if options.process.is_none() && options.args.is_empty() {
         return Err(Failure::new("exec args cannot be empty"));
@@ -51,7 +51,6 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         preserve_fds: invocation.count(&PRESERVE_FDS)?,
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
         ignore_paused: values.flag(&IGNORE_PAUSED),
-        trace: values.text(&TRACE),
         techniques: invocation.techniques()?,
     })
 }

@@ -32,7 +32,7 @@ fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
         Err(Errno::NOENT) if !root.is_given => Ok(Vec::new()),
         result => {
             result.context("open", &root.path)?;
-            Ok(Store::open(&root.path)?.list()?)
+            Ok(Store::open(&root.path, invocation.trace)?.list()?)
         }
     }
 }

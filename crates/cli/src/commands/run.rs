@@ -19,6 +19,6 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         keep: invocation.values.flag(&KEEP),
         no_subreaper: invocation.values.flag(&NO_SUBREAPER),
     };
-    container::seal_self(invocation.args)?;
+    invocation.trace.seal(invocation.args)?;
     Ok(container::run(&invocation.store()?, &options)?)
 }

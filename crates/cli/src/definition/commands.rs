@@ -1,7 +1,7 @@
 //! The commands, in the order help shows them.
 
 use super::options::*;
-use super::{Argument, Command, Example};
+use super::{Argument, Command, Example, Order};
 
 /// Every command.
 pub static COMMANDS: &[Command] = &[
@@ -27,7 +27,10 @@ the bundle.",
         }],
         ..Command::new("create", "create a container")
     },
-    Command::new("start", "run the program of a created container"),
+    Command {
+        options: &[&TRACE],
+        ..Command::new("start", "run the program of a created container")
+    },
     Command {
         description: "\
 Waits for the program to end, returns its exit status (128 and its number for a
@@ -62,13 +65,13 @@ signal), and deletes the container. Signals are passed on to the program.",
         description: "\
 The signal is a number or a name with or without SIG; TERM if none is given. In
 a container without a PID namespace of its own, every process is killed by KILL.",
-        options: &[&ALL],
+        options: &[&ALL, &TRACE],
         arguments: &[Argument::new("CONTAINER"), Argument::new("SIGNAL").optional()],
         examples: &[Example { line: "kill web KILL", does: "end the container web" }],
         ..Command::new("kill", "send a signal to a container's program")
     },
     Command {
-        options: &[&FORCE],
+        options: &[&FORCE, &TRACE],
         examples: &[Example {
             line: "delete --force web",
             does: "remove the container web, whatever its state",
@@ -105,7 +108,7 @@ as in the container's configuration.",
             Argument::new("COMMAND").optional(),
             Argument::new("ARG").optional().repeated(),
         ],
-        options_end_at_argument: true,
+        order: Order::OptionsFirst,
         examples: &[Example {
             line: "exec -e HOME=/tmp web ls -l /tmp",
             does: "list a directory of the container web",
@@ -124,7 +127,7 @@ Runs the host's ps(1) with the options given, -ef if there are none, on the
 container's processes alone. Options that sort or draw trees can't be used.",
         options: &[&FORMAT],
         arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
-        options_end_at_argument: true,
+        order: Order::OptionsFirst,
         examples: &[Example { line: "ps web -o pid,cmd", does: "list pids and command lines" }],
         ..Command::new("ps", "list the processes of a container")
     },
@@ -195,7 +198,7 @@ Executes the program dayfly-bench, which measures dayfly and other runtimes on
 this host and writes bundles to measure with. \"dayfly bench help\" tells what it
 can do, \"dayfly bench start --help\" and the like how.",
         arguments: &[Argument::new("EXPERIMENT"), Argument::new("ARGUMENT").optional().repeated()],
-        options_end_at_argument: true,
+        order: Order::OptionsFirst,
         examples: &[
             Example {
                 line: "bench start --view v2",
@@ -207,6 +210,27 @@ can do, \"dayfly bench start --help\" and the like how.",
             },
         ],
         ..Command::new("bench", "measure this and other runtimes")
+    },
+    Command {
+        description: "\
+Starts the bundle's container over and over, and tells where the time of a start
+goes: by phase, the slowest steps, the critical path; as a table, a picture or a
+file for Perfetto. Other runtimes are followed from outside, so that the same
+table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
+--help\" tells all of it. For a single start there is \"dayfly run --trace\".",
+        arguments: &[Argument::new("BUNDLE"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example {
+                line: "trace /srv/web -n 100",
+                does: "tell where the time of 100 starts goes",
+            },
+            Example {
+                line: "trace /srv/web --runtime /usr/bin/crun --runtime /usr/sbin/runc",
+                does: "the same of other runtimes, side by side",
+            },
+        ],
+        ..Command::new("trace", "tell where the time of a container's start goes")
     },
     Command {
         description: "\

@@ -88,7 +88,7 @@ pub static NO_SUBREAPER: Opt =
 pub static TRACE: Opt = Opt::text(
     "trace",
     "FILE",
-    "write what each step did and how long it took to this file, or to standard error if it is -",
+    "write what each step did and how long it took to this file, in the format of its suffix (.json for Chrome and Perfetto, .jsonl, .csv, .folded, .svg, else a table; %i, %c and %p stand for container, command and pid), or to standard error if it is -",
 );
 
 // exec.

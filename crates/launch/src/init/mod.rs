@@ -24,7 +24,6 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use sys::clone::CloneFlags;
-use trace::Kind;
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
@@ -71,12 +70,10 @@ pub(crate) fn run(birth: &'static Birth, channel: OwnedFd) -> ! {
         program: 0,
     };
     for (number, step) in plan.init.iter().enumerate() {
-        let start = recorder.as_ref().map(|_| trace::now());
+        let begun = recorder.as_ref().map(|recorder| recorder.begin(number));
         let result = init.step(step);
-        if let (Some(recorder), Some(start)) = (recorder, start) {
-            let kind = if step.waits() { Kind::Wait } else { Kind::Work };
-            let errno = result.as_ref().map_err(|failure| failure.errno).copied();
-            recorder.record(number, kind, start, errno);
+        if let (Some(recorder), Some(begun)) = (recorder, begun) {
+            recorder.end(begun, result.as_ref().map_err(|failure| failure.errno).copied());
         }
         if let Err(failure) = result {
             let listener = init.starter.as_ref().or(init.channel.as_ref());
@@ -241,7 +238,7 @@ impl Init<'_> {
     fn run_hooks(&self, hooks: &plan::step::Hooks) -> Result<(), Failure> {
         let status = if hooks.kind == "startContainer" { "created" } else { "creating" };
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        crate::hooks::run_all(hooks, &self.plan.state, status, pid, None)
+        crate::hooks::run_all(hooks, &self.plan.state, status, pid, None, None)
             .map_err(|failed| Failure::of_hook(hooks, &failed))
     }
 
