@@ -16,6 +16,7 @@ mod mounts;
 mod namespaces;
 mod output;
 mod parallel;
+mod plan;
 mod process;
 mod refused;
 mod run;
@@ -23,7 +24,7 @@ mod seccomp;
 mod security;
 mod template;
 mod terminal;
-mod tracing;
+mod traces;
 mod userns;
 mod weight;
 
@@ -50,7 +51,8 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v2", cgroups_v2::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
-    ("tracing", tracing::CASES),
+    ("plan", plan::CASES),
+    ("traces", traces::CASES),
     ("crash", crash::CASES),
     ("template", template::CASES),
     ("birth", birth::CASES),

@@ -16,6 +16,7 @@ pub const CASES: &[Case] = &[
     case!(cwd_relative),
     case!(no_arguments),
     case!(user_and_groups),
+    case!(minus_one_is_no_user).unlike_runc(),
     case!(additional_gids),
     case!(umask),
     case!(default_umask),
@@ -126,6 +127,18 @@ fn cwd_relative(bed: &Bed) {
 fn no_arguments(bed: &Bed) {
     bed.bundle().set("/process/args", json!([])).make().create().fails("args must not be empty");
     bed.bundle().unset("/process").make().create().fails("process property must not be empty");
+}
+
+/// setresuid(2) takes -1 for "no change": the process would stay root.
+fn minus_one_is_no_user(bed: &Bed) {
+    for field in ["uid", "gid"] {
+        let mut user = json!({ "uid": 1000, "gid": 1000 });
+        user[field] = json!(u32::MAX);
+        let c = bed.bundle().set("/process/user", user).args(&["/bin/id"]).make();
+        c.run().fails("no user or group id");
+    }
+    let c = bed.bundle().sh("sleep 1000").make().detached();
+    c.exec_with(&["--user", "4294967295"], &["/bin/id"]).fails_as(255, "no user or group id");
 }
 
 fn user_and_groups(bed: &Bed) {

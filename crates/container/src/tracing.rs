@@ -131,7 +131,7 @@ impl Trace {
                     .context("write trace", &path)?;
             }
             Destination::Spool(format) => {
-                let name = format!("{id}-{}.{}", self.command, format.suffix());
+                let name = format!("{id}-{}{}", self.command, format.suffix());
                 spool::write(&name, text(format).as_bytes())?;
             }
         }

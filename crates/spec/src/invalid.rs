@@ -23,6 +23,8 @@ pub enum Invalid {
     EnvWithoutValue,
     /// An entry of `process.env` begins with `=`.
     EnvWithoutName,
+    /// A user or group id of `process.user` is -1, which the kernel takes for "no change".
+    NoId,
     /// `process.user.umask` has bits beside the permissions.
     Umask(u32),
     /// `process.oomScoreAdj` is out of range.
@@ -97,6 +99,9 @@ impl fmt::Display for Invalid {
             Self::EnvWithoutName => {
                 f.write_str("invalid environment variable: name cannot be empty")
             }
+            Self::NoId => f.write_str(
+                "process.user: 4294967295 is no user or group id: the kernel takes it for \"no change\"",
+            ),
             Self::Umask(umask) => {
                 write!(f, "process.user.umask {umask:#o} is out of range, 0 to 0o777")
             }

@@ -61,6 +61,10 @@ pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
             Some(_) => {}
         }
     }
+    let user = &process.user;
+    if [user.uid, user.gid].iter().chain(&user.additional_gids).any(|id| *id == u32::MAX) {
+        return Err(Invalid::NoId);
+    }
     if let Some(umask) = process.user.umask.filter(|umask| *umask > 0o777) {
         return Err(Invalid::Umask(umask));
     }

@@ -1,4 +1,4 @@
-//! What runc has no word for: plans, traces, and options of other callers.
+//! What runc has no word for: plans, and options of other callers.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -11,9 +11,6 @@ pub const CASES: &[Case] = &[
     case!(plan_changes_nothing).unlike_runc(),
     case!(plan_as_json).unlike_runc(),
     case!(plan_of_a_broken_bundle).unlike_runc(),
-    case!(trace_of_run).unlike_runc(),
-    case!(trace_has_every_planned_step).unlike_runc(),
-    case!(trace_of_a_failed_start).unlike_runc(),
     case!(create_with_config_elsewhere).unlike_runc(),
     case!(cgroup_manager_disabled).unlike_runc(),
     case!(rootless_is_accepted),
@@ -62,53 +59,6 @@ fn plan_of_a_broken_bundle(bed: &Bed) {
     let c = bed.bundle().set("/process/cwd", json!("relative")).make();
     let outcome = bed.call_bare(&["plan", c.bundle.to_str().expect("path")]).run().exits(1);
     assert!(outcome.stderr.contains("Cwd must be an absolute path"), "{outcome}");
-}
-
-/// The steps of a trace or plan table: what follows actor and phase.
-fn steps(text: &str, actor: &str) -> Vec<String> {
-    let rows = text.lines().filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let at = words.iter().position(|word| *word == actor)?;
-        Some(words.get(at + 2..)?.join(" "))
-    });
-    rows.filter(|step| !step.is_empty()).collect()
-}
-
-fn trace_of_run(bed: &Bed) {
-    let c = bed.bundle().sh("exit 5").make();
-    let file = bed.dir.join("trace");
-    c.run_with(&["--trace", file.to_str().expect("path")]).exits(5);
-    let text = fs::read_to_string(file).expect("trace");
-    assert!(steps(&text, "host").len() > 3 && steps(&text, "init").len() > 20, "{text}");
-    for phase in ["security", "mounts", "platform", "cgroups", "bootstrap"] {
-        assert!(text.lines().any(|line| line.starts_with(phase)), "the sum of {phase}: {text}");
-    }
-}
-
-fn trace_has_every_planned_step(bed: &Bed) {
-    let c = bed.bundle().args(&["/bin/true"]).make();
-    let plan = bed.call_bare(&["plan", c.bundle.to_str().expect("path")]).run().ok().stdout;
-    let file = bed.dir.join("trace");
-    c.run_with(&["--trace", file.to_str().expect("path")]).ok();
-    let trace = fs::read_to_string(file).expect("trace");
-    let done = steps(&trace, "init");
-    for planned in steps(&plan, "init") {
-        // The keyring carries the container's name, which a plan has not; the
-        // plan is that of `create`, which says when it is ready and waits for a
-        // start with little open; and an exec that succeeds leaves nobody to
-        // record its end.
-        let named = planned.replace(".plan", &format!(".{}", c.id));
-        if !["await", "announce", "release", "exec"].iter().any(|word| planned.starts_with(word)) {
-            assert!(done.contains(&named), "{planned:?} is not in the trace");
-        }
-    }
-}
-
-fn trace_of_a_failed_start(bed: &Bed) {
-    let c = bed.bundle().args(&["/no/such"]).make();
-    let file = bed.dir.join("trace");
-    c.run_with(&["--trace", file.to_str().expect("path")]).fails("no such file or directory");
-    assert!(!c.exists());
 }
 
 fn create_with_config_elsewhere(bed: &Bed) {
