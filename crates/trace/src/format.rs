@@ -1,8 +1,23 @@
 //! The time line as a table, picture or file.
 
+mod chrome;
+mod csv;
+mod folded;
+mod lines;
+mod nest;
+#[cfg(test)]
+pub(crate) mod sample;
+mod sums;
+mod svg;
+mod table;
+mod text;
+
 use core::fmt;
 
 use crate::Timeline;
+
+pub use lines::LinesError;
+pub use sums::PhaseSum;
 
 /// A way to write a time line down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,11 +38,105 @@ pub enum Format {
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Table, Self::Chrome, Self::Lines, Self::Csv, Self::Folded, Self::Svg];
+
+    /// What they are called, in the order of [`Self::ALL`].
+    pub const NAMES: [&'static str; 6] = ["table", "chrome", "jsonl", "csv", "folded", "svg"];
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Chrome => "chrome",
+            Self::Lines => "jsonl",
+            Self::Csv => "csv",
+            Self::Folded => "folded",
+            Self::Svg => "svg",
+        }
+    }
+
+    /// What the name of a file in this format ends in.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Table => ".txt",
+            Self::Chrome => ".json",
+            Self::Lines => ".jsonl",
+            Self::Csv => ".csv",
+            Self::Folded => ".folded",
+            Self::Svg => ".svg",
+        }
+    }
+
+    /// The one of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// The one that the end of a file's name stands for: the table, if none.
+    pub fn of_path(path: &str) -> Self {
+        Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
+    }
+
     /// Writes a time line down.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn write(self, out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
-        writeln!(out, "{timeline:?}")
+        match self {
+            Self::Table => table::write(out, timeline),
+            Self::Chrome => chrome::write(out, timeline),
+            Self::Lines => lines::write(out, timeline),
+            Self::Csv => csv::write(out, timeline),
+            Self::Folded => folded::write(out, timeline),
+            Self::Svg => svg::write(out, timeline),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_format_is_known_by_its_name_and_by_the_end_of_a_files_name() {
+        assert_eq!(Format::ALL.map(Format::name), Format::NAMES);
+        for format in Format::ALL {
+            assert_eq!(Format::parse(format.name()), Some(format));
+            assert_eq!(Format::of_path(&format!("/tmp/start{}", format.suffix())), format);
+        }
+        assert_eq!(Format::parse("json5"), None);
+        assert_eq!(Format::of_path("trace"), Format::Table);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_can_be_written_down(timeline in sample::anything()) {
+            for format in Format::ALL {
+                format.write(&mut String::new(), &timeline).unwrap();
+            }
+        }
+    }
+
+    /// For the eyes: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
+    #[test]
+    #[ignore = "writes files"]
+    fn write_samples() {
+        let directory = std::env::var("DAYFLY_TRACE_SAMPLES").expect("DAYFLY_TRACE_SAMPLES");
+        let samples = [
+            ("start", sample::start()),
+            ("long", sample::long()),
+            ("failed", sample::failed()),
+            ("threads", sample::threads()),
+        ];
+        for (name, timeline) in samples {
+            for format in Format::ALL {
+                let mut text = String::new();
+                format.write(&mut text, &timeline).unwrap();
+                std::fs::write(format!("{directory}/{name}{}", format.suffix()), text).unwrap();
+            }
+        }
     }
 }

@@ -24,8 +24,8 @@ mod timeline;
 mod tracer;
 
 pub use account::Account;
-pub use critical::{Stretch, critical_path};
-pub use format::Format;
+pub use critical::{PathSum, Stretch, critical_path, path_sums};
+pub use format::{Format, LinesError, PhaseSum};
 pub use phase::Phase;
 pub use record::{Begun, Record, Recorder, now};
 pub use timeline::{Awaited, Handover, Row, Span, Timeline};

@@ -1,0 +1,167 @@
+//! JSON Lines: a head, then a line a row and a span, all that the time line knows, times in nanoseconds
+//! of CLOCK_MONOTONIC_RAW. `kind` tells the lines apart; spans name their row by its place.
+
+use core::fmt;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+
+use super::text::Json;
+use crate::{Awaited, Row, Span, Timeline};
+
+/// Writes it.
+pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
+    let (command, id) = (Json(&timeline.command), Json(&timeline.id));
+    write!(out, "{{\"kind\":\"timeline\",\"command\":{command},\"id\":{id},\"notes\":[")?;
+    for (index, note) in timeline.notes.iter().enumerate() {
+        write!(out, "{}{}", if index > 0 { "," } else { "" }, Json(note))?;
+    }
+    out.write_str("]}\n")?;
+    for row in &timeline.rows {
+        write!(out, "{{\"kind\":\"row\",\"name\":{},\"pid\":{},", Json(&row.name), row.pid)?;
+        if let Some(parent) = row.parent {
+            write!(out, "\"parent\":{parent},")?;
+        }
+        let Row { start, end, lost, .. } = row;
+        writeln!(out, "\"start\":{start},\"end\":{end},\"lost\":{lost}}}")?;
+    }
+    for (index, row) in timeline.rows.iter().enumerate() {
+        for span in &row.spans {
+            let Span { phase, start, end, errno, .. } = span;
+            let (name, object) = (Json(&span.name), Json(&span.object));
+            write!(out, "{{\"kind\":\"span\",\"row\":{index},\"phase\":\"{phase}\",")?;
+            write!(out, "\"name\":{name},\"object\":{object},\"start\":{start},\"end\":{end},")?;
+            match span.wait {
+                Some(Awaited::Row(other)) => write!(out, "\"wait\":{{\"row\":{other}}},")?,
+                Some(Awaited::Other) => out.write_str("\"wait\":\"other\",")?,
+                None => {}
+            }
+            writeln!(out, "\"errno\":{errno}}}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A line as it is read.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line {
+    Timeline {
+        command: String,
+        id: String,
+        #[serde(default)]
+        notes: Vec<String>,
+    },
+    Row {
+        name: String,
+        pid: i32,
+        parent: Option<usize>,
+        start: u64,
+        end: u64,
+        #[serde(default)]
+        lost: u64,
+    },
+    Span {
+        row: usize,
+        #[serde(flatten)]
+        span: Span,
+    },
+}
+
+/// Why lines are no time line.
+#[derive(Debug)]
+pub enum LinesError {
+    /// There is none.
+    Empty,
+    /// The line of this number, counted from 1, does not say what it must.
+    Line(usize, serde_json::Error),
+    /// The line of this number is another head, or stands before the first one.
+    Head(usize),
+    /// The span in the line of this number is of a row that no line before it told of.
+    NoRow(usize),
+}
+
+impl fmt::Display for LinesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("read trace: no lines"),
+            Self::Line(line, error) => write!(f, "read trace: line {line}: {error}"),
+            Self::Head(line) => {
+                write!(
+                    f,
+                    "read trace: line {line}: a trace begins with its only line of kind timeline"
+                )
+            }
+            Self::NoRow(line) => write!(f, "read trace: line {line}: a span of an unknown row"),
+        }
+    }
+}
+
+impl core::error::Error for LinesError {}
+
+impl Timeline {
+    /// Reads what [`Format::Lines`](crate::Format::Lines) has written.
+    ///
+    /// # Errors
+    /// If it is anything else; the error names the line.
+    pub fn from_lines(text: &str) -> Result<Self, LinesError> {
+        let mut timeline = None;
+        for (index, line) in text.split_terminator('\n').enumerate() {
+            let number = index + 1;
+            let line =
+                serde_json::from_str(line).map_err(|error| LinesError::Line(number, error))?;
+            match (line, &mut timeline) {
+                (Line::Timeline { command, id, notes }, None) => {
+                    timeline = Some(Self { command, id, notes, rows: Vec::new() });
+                }
+                (Line::Row { name, pid, parent, start, end, lost }, Some(timeline)) => {
+                    let spans = Vec::new();
+                    timeline.rows.push(Row { name, pid, parent, start, end, spans, lost });
+                }
+                (Line::Span { row, span }, Some(timeline)) => {
+                    let row = timeline.rows.get_mut(row).ok_or(LinesError::NoRow(number))?;
+                    row.spans.push(span);
+                }
+                _ => return Err(LinesError::Head(number)),
+            }
+        }
+        timeline.ok_or(LinesError::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::sample;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(timeline in sample::anything()) {
+            let mut text = String::new();
+            write(&mut text, &timeline).unwrap();
+            prop_assert_eq!(Timeline::from_lines(&text).unwrap(), timeline);
+        }
+
+        #[test]
+        fn anything_else_is_refused(text in "\\PC*") {
+            prop_assert!(Timeline::from_lines(&text).is_err());
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_line() {
+        let head = "{\"kind\":\"timeline\",\"command\":\"c\",\"id\":\"i\"}\n";
+        let error = |text: &str| Timeline::from_lines(text).unwrap_err().to_string();
+        assert_eq!(error(""), "read trace: no lines");
+        assert!(
+            error(&format!("{head}{{}}")).starts_with("read trace: line 2: missing field `kind`")
+        );
+        assert!(error(&format!("{head}{head}")).starts_with("read trace: line 2: a trace begins"));
+        let span =
+            r#"{"kind":"span","row":0,"phase":"sync","name":"","object":"","start":1,"end":2}"#;
+        assert_eq!(error(&format!("{head}{span}")), "read trace: line 2: a span of an unknown row");
+    }
+}

@@ -1,0 +1,173 @@
+//! What is written beside boxes that are too narrow for it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{MARGIN, WIDTH};
+
+/// How many lines of labels there may be below a row.
+const LINES: usize = 5;
+/// The size of labels.
+pub const LABEL: u64 = 10;
+/// How far the text is from the line.
+const NEAR: u64 = 30;
+/// Where texts end at last.
+const EDGE: u64 = (WIDTH - MARGIN / 2) * 10;
+/// How far labels keep away from each other and from arrows, in tenths of a pixel.
+const APART: u64 = 50;
+
+/// About how wide a text is in tenths of a pixel: rather too wide, as fonts differ.
+pub fn width(text: &str, size: u64) -> u64 {
+    let letters = text.chars().map(|letter| match letter {
+        'i' | 'j' | 'l' | 'f' | 't' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '/' | '\''
+        | '|' | '!' | '(' | ')' | '[' | ']' | '-' => 42,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 98,
+        'A'..='Z' => 72,
+        letter if letter.is_ascii() => 63,
+        _ => 105,
+    });
+    letters.sum::<u64>() * size / 10
+}
+
+/// A text, shortened so that it is not wider than `room` tenths of a pixel.
+pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
+    if width(text, size) <= room {
+        return Some(text.into());
+    }
+    let mut short: String = text.into();
+    while short.pop().is_some() {
+        if width(&short, size) + width("…", size) <= room {
+            break;
+        }
+    }
+    let short = short.trim_end();
+    // Less than that tells nothing.
+    (short.chars().count() >= 4).then(|| alloc::format!("{short}…"))
+}
+
+/// A label below a row, with a line that leads up to its box.
+pub struct Label {
+    /// Which of the row's spans it is about.
+    pub span: usize,
+    /// In which line below the row.
+    pub line: usize,
+    /// Where the line up to the box is.
+    pub leader: u64,
+    /// Where the text begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What it says.
+    pub text: String,
+}
+
+impl Label {
+    fn range(&self) -> (u64, u64) {
+        (self.start.min(self.leader), self.end.max(self.leader))
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let ((from, to), (left, right)) = (self.range(), other.range());
+        from < right + APART && left < to + APART
+    }
+
+    /// Whether the text is where the other one's line up to its box would be.
+    fn crosses(&self, other: &Self) -> bool {
+        let (from, to) = self.range();
+        from < other.leader + NEAR && other.leader < to + NEAR
+    }
+}
+
+/// The labels below a row, none over another or over an arrow.
+#[derive(Default)]
+pub struct Labels {
+    /// Those that found a place, from the right to the left.
+    pub placed: Vec<Label>,
+    /// From where to where arrows run, or something else is.
+    pub taken: Vec<(u64, u64)>,
+}
+
+impl Labels {
+    /// Finds a place for a label, if there is one. The first ones have the choice, but are moved to
+    /// other lines to make room.
+    pub fn place(&mut self, span: usize, leader: u64, text: String) -> bool {
+        let width = width(&text, LABEL);
+        let start = match leader + NEAR {
+            right if right + width <= EDGE => right,
+            _ => leader.saturating_sub(width + NEAR),
+        };
+        let label = Label { span, line: 0, leader, start, end: start + width, text };
+        let (from, to) = label.range();
+        if self.taken.iter().any(|&(left, right)| left < to + APART && from < right + APART) {
+            return false;
+        }
+        let at = self.placed.partition_point(|other| other.leader > leader);
+        self.placed.insert(at, label);
+        let lines = self.lay();
+        match &lines {
+            Some(lines) => {
+                for (label, line) in self.placed.iter_mut().zip(lines) {
+                    label.line = *line;
+                }
+            }
+            None => {
+                self.placed.remove(at);
+            }
+        }
+        lines.is_some()
+    }
+
+    /// The line of each label, from the right to the left: the first one where it is over no other, below
+    /// those whose lines up its text would cross.
+    fn lay(&self) -> Option<Vec<usize>> {
+        let mut lines: Vec<usize> = Vec::with_capacity(self.placed.len());
+        for label in &self.placed {
+            let beside = || self.placed.iter().zip(&lines).filter(|(other, _)| label.meets(other));
+            let above = beside().filter(|(other, _)| label.crosses(other));
+            let first = above.map(|(_, line)| line + 1).max().unwrap_or(0);
+            let below = beside().filter(|(other, _)| other.crosses(label));
+            let last = below.map(|(_, line)| *line).min().unwrap_or(LINES).min(LINES);
+            let free = |line: &usize| beside().all(|(_, other)| other != line);
+            lines.push((first..last).find(free)?);
+        }
+        Some(lines)
+    }
+
+    /// How many lines there are.
+    pub fn lines(&self) -> usize {
+        self.placed.iter().map(|label| label.line + 1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_are_shortened_to_the_room_there_is() {
+        assert_eq!(fit("mount", 11, 1000).as_deref(), Some("mount"));
+        assert_eq!(fit("mount tmpfs on /dev", 11, 600).as_deref(), Some("mount t…"));
+        assert_eq!(fit("mount", 11, 100), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_label_is_over_another(
+            wanted in proptest::collection::vec((1300u64..13_700, 3usize..30), 0..60)
+        ) {
+            let mut labels = Labels { taken: vec![(5000, 5100)], ..Labels::default() };
+            for (index, (leader, letters)) in wanted.into_iter().enumerate() {
+                labels.place(index, leader, "n".repeat(letters));
+            }
+            for (index, one) in labels.placed.iter().enumerate() {
+                prop_assert!(one.end <= 5000 || one.start >= 5100);
+                for other in &labels.placed[index + 1..] {
+                    prop_assert!(one.line != other.line || one.end < other.start || other.end < one.start);
+                    let (high, low) = if one.line < other.line { (one, other) } else { (other, one) };
+                    prop_assert!(low.leader < high.start || high.end < low.leader);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A row of the picture: where its boxes are, and what is written in and below them.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::label::{LABEL, Labels, fit, width};
+use super::scale::{Px, Scale};
+use crate::critical::order;
+use crate::format::nest::places;
+use crate::format::text::Step;
+use crate::{Row, Span};
+
+/// How high a box is, with the gap below it.
+pub const LEVEL: u64 = 24;
+/// How high the line of the critical path is, with the gaps around it.
+pub const PATH: u64 = 9;
+/// How high a line of labels is.
+pub const LINE: u64 = 14;
+/// What is between rows, for arrows.
+pub const GAP: u64 = 26;
+/// The size of texts in boxes and below them.
+pub const SMALL: u64 = 11;
+
+/// A row as it is drawn.
+pub struct Lane<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// Where its boxes begin.
+    pub top: u64,
+    /// How far down each span's box is.
+    level: Vec<usize>,
+    levels: usize,
+    /// What is written below its boxes.
+    pub labels: Labels,
+}
+
+impl<'a> Lane<'a> {
+    /// Places the boxes and labels of a row; no label may be where `taken` says.
+    pub fn new(row: &'a Row, scale: &Scale, top: u64, taken: Vec<(u64, u64)>) -> Self {
+        let places = places(row);
+        // Of each lane of spans: on which level it begins.
+        let mut first: Vec<usize> = Vec::new();
+        let mut levels = 0;
+        for lane in 0..=places.iter().map(|place| place.lane).max().unwrap_or(0) {
+            first.push(levels);
+            let depths = places.iter().filter(|place| place.lane == lane).map(|place| place.depth);
+            levels += depths.max().unwrap_or(0) + 1;
+        }
+        let level = |lane: usize| first.get(lane).copied().unwrap_or(0);
+        let level = places.iter().map(|place| level(place.lane) + place.depth).collect();
+        let mut lane =
+            Self { row, top, level, levels, labels: Labels { taken, ..Labels::default() } };
+        lane.label(scale);
+        lane
+    }
+
+    /// Places labels for spans whose boxes have no room for their name: first those that failed, then
+    /// work, then waits, the longest first.
+    fn label(&mut self, scale: &Scale) {
+        let spans = &self.row.spans;
+        let rank = |index: usize| {
+            let span = spans.get(index)?;
+            Some((span.errno != 0, span.wait.is_none(), span.took()))
+        };
+        for index in order(spans.len(), &|a, b| rank(b).cmp(&rank(a))) {
+            let Some(span) = spans.get(index) else { continue };
+            let (from, to) = scale.room(span.start, span.end);
+            let (leader, failed) = ((from.0 + to.0) / 2, span.errno != 0);
+            // A label for a box of less than two pixels would only take the others' place.
+            if to.0 < from.0 + 20 && !failed
+                || within(span, scale).is_some()
+                || self.is_covered(index, leader, scale)
+            {
+                continue;
+            }
+            let whole = fit(&format!("{}", Step(span)), LABEL, if failed { 4000 } else { 1500 });
+            let name = fit(&span.name, LABEL, 1500);
+            for text in [whole, name].into_iter().flatten() {
+                if self.labels.place(index, leader, text) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether another box is in the way of a line down from a box.
+    fn is_covered(&self, index: usize, leader: u64, scale: &Scale) -> bool {
+        let Some(level) = self.level.get(index).filter(|level| *level + 1 < self.levels) else {
+            return false;
+        };
+        let mut others = self.row.spans.iter().zip(&self.level);
+        others.any(|(other, below)| {
+            below > level && (scale.x(other.start).0..=scale.x(other.end).0).contains(&leader)
+        })
+    }
+
+    /// Where a span's box begins.
+    pub fn box_top(&self, index: usize) -> u64 {
+        self.top + self.level.get(index).copied().unwrap_or(0) as u64 * LEVEL
+    }
+
+    /// Where the lowest boxes end.
+    pub fn boxes_end(&self) -> u64 {
+        self.top + self.levels as u64 * LEVEL
+    }
+
+    fn labels_end(&self) -> u64 {
+        self.boxes_end() + PATH + self.labels.lines() as u64 * LINE
+    }
+
+    /// How high the lane is, with the gap below it.
+    pub fn height(&self) -> u64 {
+        self.labels_end() - self.top + GAP
+    }
+}
+
+/// What is written into a span's box, and where: beside what is drawn short.
+pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
+    let (from, to) = scale.room(span.start, span.end);
+    let room = (to.0 - from.0).saturating_sub(80);
+    let start = Px(from.0 + 40);
+    let whole = format!("{}", Step(span));
+    if width(&whole, SMALL) <= room {
+        return Some((start, whole));
+    }
+    let short = fit(&whole, SMALL, room)?;
+    // A name of which nothing but a letter or two follows is better alone.
+    let name = span.name.chars().count();
+    match short.chars().count() {
+        length if length > name + 3 => Some((start, short)),
+        _ if width(&span.name, SMALL) <= room => fit(&span.name, SMALL, room).map(|n| (start, n)),
+        length => (length > 6).then_some((start, short)),
+    }
+}

@@ -1,0 +1,222 @@
+//! Where a moment is drawn.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use crate::critical::{cut, order};
+use crate::format::text::origin;
+use crate::{Phase, Timeline};
+
+/// Tenths of a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Px(pub u64);
+
+impl fmt::Display for Px {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
+    }
+}
+
+/// The left end of the time axis.
+pub const LEFT: u64 = 1300;
+/// How long it is.
+const WIDTH: u64 = 12_400;
+/// How much of it stands for the time that is left out.
+const BREAK: u64 = 500;
+/// About how many ticks it has.
+const TICKS: u64 = 10;
+
+/// The time axis. If for more than half of the time everybody waits or only the container's program
+/// runs, that time is drawn short: what the runtime does would be but a line beside it.
+pub struct Scale {
+    origin: u64,
+    end: u64,
+    /// What is drawn short.
+    pub quiet: Option<(u64, u64)>,
+}
+
+impl Scale {
+    /// The one that a time line fits on.
+    pub fn of(timeline: &Timeline) -> Self {
+        let origin = origin(timeline);
+        let ends = timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.end);
+        let end = ends.max().unwrap_or(0).max(timeline.end()).max(origin);
+        let quiet =
+            quiet(timeline, (origin, end)).filter(|(from, to)| to - from > (end - origin) / 2);
+        // The ends of the quiet time are drawn as long as they are.
+        let quiet = quiet.and_then(|(from, to)| {
+            let margin = ((end - origin) - (to - from)) / 32;
+            let (from, to) = (from.saturating_add(margin), to.saturating_sub(margin));
+            (from < to).then_some((from, to))
+        });
+        Self { origin, end, quiet }
+    }
+
+    /// How much time is drawn at full length.
+    pub fn shown(&self) -> u64 {
+        self.end - self.origin - self.quiet.map_or(0, |(from, to)| to - from)
+    }
+
+    /// Where a moment is.
+    pub fn x(&self, time: u64) -> Px {
+        let time = time.clamp(self.origin, self.end);
+        let width = WIDTH - if self.quiet.is_some() { BREAK } else { 0 };
+        let full = |from: u64, to: u64| scaled(to - from, self.shown(), width);
+        Px(LEFT
+            + match self.quiet {
+                Some((from, to)) if time >= to => full(self.origin, from) + BREAK + full(to, time),
+                Some((from, to)) if time > from => {
+                    full(self.origin, from) + scaled(time - from, to - from, BREAK)
+                }
+                _ => full(self.origin, time),
+            })
+    }
+
+    /// The longer part of what lies between two moments that is not drawn short.
+    pub fn room(&self, start: u64, end: u64) -> (Px, Px) {
+        let (from, to) = (self.x(start), self.x(end).max(self.x(start)));
+        let Some((quiet, loud)) = self.quiet.map(|(from, to)| (self.x(from), self.x(to))) else {
+            return (from, to);
+        };
+        let before = (from, to.min(quiet.max(from)));
+        let after = (from.max(loud.min(to)), to);
+        if after.1.0 - after.0.0 > before.1.0 - before.0.0 { after } else { before }
+    }
+
+    /// Where a moment so long after the first one is.
+    pub fn x_after(&self, time: u64) -> Px {
+        self.x(self.origin.saturating_add(time))
+    }
+
+    /// The times to tell on the axis, from the start, in nanoseconds; how far they are apart.
+    pub fn ticks(&self) -> (Vec<u64>, u64) {
+        let wanted = (self.shown() / TICKS).max(1);
+        let mut step = 1u64;
+        for factor in [2u64, 5, 10].into_iter().cycle() {
+            if step >= wanted {
+                break;
+            }
+            // 1, 2, 5, 10, 20, 50 …
+            step = if factor == 5 { step / 2 * 5 } else { step.saturating_mul(2) };
+        }
+        let total = self.end - self.origin;
+        let quiet = self.quiet.map(|(from, to)| (from - self.origin, to - self.origin));
+        let mut ticks = Vec::new();
+        let mut tick = 0u64;
+        while tick <= total {
+            match quiet {
+                Some((from, to)) if tick > from && tick < to => tick = (to - 1) / step * step,
+                _ => ticks.push(tick),
+            }
+            let Some(next) = tick.checked_add(step) else { break };
+            tick = next;
+        }
+        (ticks, step)
+    }
+
+    /// From the first moment to the last.
+    pub fn total(&self) -> u64 {
+        self.end - self.origin
+    }
+
+    /// How long after the first moment.
+    pub fn at(&self, time: u64) -> u64 {
+        time.saturating_sub(self.origin)
+    }
+}
+
+/// The longest time in which nobody works but the container's program.
+fn quiet(timeline: &Timeline, (origin, end): (u64, u64)) -> Option<(u64, u64)> {
+    let rows = &timeline.rows;
+    let mut busy: Vec<(u64, u64)> = Vec::new();
+    for index in 0..rows.len() {
+        let pieces = cut(rows, index).into_iter().filter(|piece| {
+            piece.span(timeline).is_none_or(|s| s.wait.is_none() && s.phase != Phase::Program)
+        });
+        busy.extend(pieces.map(|piece| (piece.start, piece.end)));
+    }
+    let order = order(busy.len(), &|a, b| busy.get(a).cmp(&busy.get(b)));
+    let mut longest = None;
+    let mut last = origin;
+    let works = order.into_iter().filter_map(|index| busy.get(index).copied());
+    for (start, stop) in works.chain([(end, end)]) {
+        if start > last && longest.is_none_or(|(from, to)| to - from < start - last) {
+            longest = Some((last, start));
+        }
+        last = last.max(stop);
+    }
+    longest
+}
+
+/// `width` times `part` of `whole`, without overflow for any times.
+fn scaled(part: u64, whole: u64, width: u64) -> u64 {
+    let shift = 18u32.saturating_sub(whole.leading_zeros());
+    ((part >> shift) * width).checked_div(whole >> shift).unwrap_or(0)
+}
+
+/// A time on the axis, in the unit that suits all of it, with as many decimals as a step has.
+pub struct Tick {
+    /// Nanoseconds from the start.
+    pub time: u64,
+    /// How far ticks are apart.
+    pub step: u64,
+    /// The last time on the axis.
+    pub last: u64,
+}
+
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut unit, name) = match self.last {
+            0..10_000_000 => (1_000, "µs"),
+            10_000_000..10_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        write!(f, "{}", self.time / unit)?;
+        let (mut time, mut dot) = (self.time % unit, ".");
+        while !self.step.is_multiple_of(unit) {
+            unit /= 10;
+            write!(f, "{dot}{}", time / unit)?;
+            (time, dot) = (time % unit, "");
+        }
+        write!(f, " {name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::sample;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_axis_runs_from_left_to_right(timeline in sample::anything(), times in any::<[u64; 2]>()) {
+            let scale = Scale::of(&timeline);
+            let (a, b) = (times[0].min(times[1]), times[0].max(times[1]));
+            prop_assert!(scale.x(a) <= scale.x(b));
+            prop_assert!(scale.x(0).0 >= LEFT && scale.x(u64::MAX).0 <= LEFT + WIDTH);
+            let (ticks, _) = scale.ticks();
+            prop_assert!(ticks.len() <= 2 * TICKS as usize + 2);
+            prop_assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+    }
+
+    #[test]
+    fn a_program_that_runs_long_is_drawn_short() {
+        assert_eq!(Scale::of(&sample::start()).quiet, None);
+        let scale = Scale::of(&sample::long());
+        let (from, to) = scale.quiet.unwrap();
+        assert_eq!(scale.x(to).0 - scale.x(from).0, BREAK);
+        assert!(scale.shown() < 4_000_000);
+    }
+
+    #[test]
+    fn ticks_have_the_decimals_of_their_step() {
+        let tick = |time, step, last| Tick { time, step, last }.to_string();
+        assert_eq!(tick(1_500_000, 500_000, 3_000_000), "1500 µs");
+        assert_eq!(tick(2_001_500_000, 500_000, 2_003_000_000), "2001.5 ms");
+        assert_eq!(tick(500, 250, 1_000), "0.50 µs");
+        assert_eq!(tick(0, 1, 0), "0.000 µs");
+    }
+}
