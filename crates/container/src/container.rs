@@ -143,7 +143,7 @@ impl Container {
                 pid,
                 Phase::Program,
                 "goes on",
-                (program_since, trace::now()),
+                (program_since, self.trace.clock()),
             );
         }
         Ok(())

@@ -67,7 +67,7 @@ impl Trace {
                 file => Destination::File(file.to_string()),
             })),
             entered,
-            sealed: args.env(launch::SEALED).and_then(Sealed::parse),
+            sealed: asked.and_then(|_| args.env(launch::SEALED)).and_then(Sealed::parse),
         };
         if asked.is_some() {
             trace.tracer.turn_on();

@@ -1,10 +1,9 @@
 //! Who spent how long on what, nothing counted twice.
 
-use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
+use crate::critical::cut;
 use crate::{Phase, Row};
 
 /// A row's wall time, taken apart: its parts add up to it.
@@ -20,35 +19,10 @@ impl Account {
     /// Takes a row apart. A moment belongs to the span that began last of those that it lies in, and
     /// to none outside of the row's own time.
     pub fn of(row: &Row) -> Self {
-        let clip = |time: u64| time.clamp(row.start, row.end.max(row.start));
-        let mut edges: Vec<u64> =
-            row.spans.iter().flat_map(|span| [clip(span.start), clip(span.end)]).collect();
-        edges.extend([row.start, clip(row.end)]);
-        edges.sort_unstable();
-        edges.dedup();
-        let mut order: Vec<usize> = (0..row.spans.len()).collect();
-        order.sort_by_key(|&index| {
-            row.spans.get(index).map(|span| (clip(span.start), Reverse(clip(span.end)), index))
-        });
-        let mut coming = order.into_iter().enumerate().peekable();
-
         let mut account = Self { own: vec![0; row.spans.len()], between: 0 };
-        // The span that began last is on top; those that have ended are taken off when they get there.
-        let mut open: BinaryHeap<(usize, u64, usize)> = BinaryHeap::new();
-        for edge in edges.windows(2) {
-            let &[from, to] = edge else { continue };
-            while let Some(&(place, index)) = coming.peek()
-                && let Some(span) = row.spans.get(index)
-                && clip(span.start) <= from
-            {
-                open.push((place, clip(span.end), index));
-                coming.next();
-            }
-            while open.peek().is_some_and(|&(_, end, _)| end <= from) {
-                open.pop();
-            }
-            let own = open.peek().and_then(|&(.., index)| account.own.get_mut(index));
-            *own.unwrap_or(&mut account.between) += to - from;
+        for piece in cut(row, 0) {
+            let own = piece.span.and_then(|span| account.own.get_mut(span));
+            *own.unwrap_or(&mut account.between) += piece.took();
         }
         account
     }
