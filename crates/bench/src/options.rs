@@ -179,14 +179,18 @@ pub struct Ablation {
     pub operation: Vec<Operation>,
 }
 
+/// What `trace` says of runtimes.
+const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did; any other is \
+    followed by ptrace(2), as dayfly then is too, besides [default: dayfly]";
+
 /// `trace`.
 #[derive(Debug, Args)]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
 pub struct Trace {
     /// The bundle to start [default: one that the experiments use, see --profile]
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
     pub directory: Option<PathBuf>,
-    /// What all experiments take. Without a runtime dayfly is traced; any other is followed by
-    /// ptrace(2), as dayfly then is too, besides.
+    /// What all experiments take.
     #[command(flatten)]
     pub common: Common,
     /// Starts that count
@@ -266,6 +270,7 @@ impl Trace {
 /// `trace-overhead`.
 #[derive(Debug, Args)]
 #[command(mut_arg("rounds", |rounds| rounds.default_value("300")))]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
 pub struct TraceOverhead {
     /// What all experiments take; the first runtime alone takes part, which must be a dayfly.
     #[command(flatten)]
