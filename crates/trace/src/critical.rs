@@ -130,8 +130,8 @@ pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a
     order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
 }
 
-/// Cuts the life of a row, which has that index, into pieces, from its start to its end. Each belongs to the span that began last
-/// of those that it lies in, as in an [`Account`](crate::Account).
+/// Cuts the life of a row, which has that index, into pieces, from its start to its end. Each belongs
+/// to the span that began last of those that it lies in, as in an [`Account`](crate::Account).
 pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let clip = |time: u64| time.clamp(row.start, row.end.max(row.start));
     let begins = |span: usize| row.spans.get(span).map_or(u64::MAX, |span| clip(span.start));
