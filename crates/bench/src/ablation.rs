@@ -80,6 +80,7 @@ pub fn experiment(
         text: text(&rows),
         json: vec![("rows", report::value(&rows)?)],
         csv: report::csv(&series),
+        ..Outcome::default()
     })
 }
 

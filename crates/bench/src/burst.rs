@@ -78,6 +78,7 @@ pub fn experiment(
         text: text(&rows, &idle, options.count),
         json: vec![("idle", report::value(&idle)?), ("rows", report::value(&rows)?)],
         csv: csv(&rows),
+        ..Outcome::default()
     })
 }
 

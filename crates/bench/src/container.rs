@@ -2,9 +2,11 @@
 
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};
+use crate::trace::inside;
+use crate::trace::outside::{self, Observed};
 use crate::weight::{self, Way};
 use rustix::process::{Pid, Signal, kill_process};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
@@ -48,6 +50,8 @@ pub struct Container<'a> {
     pid: Cell<Option<Pid>>,
     /// How its commands are executed.
     way: Cell<Way>,
+    /// The time lines of those executed so.
+    observed: RefCell<Vec<Observed>>,
 }
 
 impl<'a> Container<'a> {
@@ -60,12 +64,18 @@ impl<'a> Container<'a> {
             made: Cell::new(false),
             pid: Cell::new(None),
             way: Cell::new(Way::Timed),
+            observed: RefCell::new(Vec::new()),
         }
     }
 
     /// Has all further commands executed that way.
     pub fn execute_by(&self, way: Way) {
         self.way.set(way);
+    }
+
+    /// The time lines of its commands so far that were executed for one.
+    pub fn take_observed(&self) -> Vec<Observed> {
+        self.observed.take()
     }
 
     /// `run` in the foreground: until the container is gone. What its processes used is part of the
@@ -170,16 +180,23 @@ impl<'a> Container<'a> {
         self.pid.get()
     }
 
-    /// The runtime with `arguments`, its state directory before them; what it and the container
-    /// write to stdout is lost.
+    /// The runtime with `arguments`, its state directory before them, the entrant's own options after
+    /// the command's name; what it and the container write to stdout is lost.
     #[must_use]
     pub fn command(&self, arguments: &[&OsStr]) -> Command {
         let runtime = &self.entrant.runtime;
         let mut command = Command::new(&runtime.path);
+        let (name, rest) = arguments.split_at(arguments.len().min(1));
         command
             .arg("--root")
             .arg(runtime.state_root(self.stand.state()))
-            .args(arguments)
+            .args(name)
+            .args(&self.entrant.options);
+        if self.way.get() == Way::Traced {
+            command.arg("--trace").arg(self.trace());
+        }
+        command
+            .args(rest)
             .envs(self.entrant.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -201,13 +218,29 @@ impl<'a> Container<'a> {
         let errors = File::create(self.errors()).map_err(Failure::Spawn);
         let sample = errors.and_then(|errors| match self.way.get() {
             Way::Timed => process::run(command.stderr(errors), deadline),
+            Way::Traced => self.keep(inside::run(command.stderr(errors), &self.trace(), deadline)),
+            Way::Observed => {
+                let layout = self.stand.layout();
+                let (what, deadline) = ((step, self.id.as_str()), FOLLOWED * deadline);
+                self.keep(outside::observe(&command, errors, what, &layout, deadline))
+            }
             way => weight::weigh(&command, errors, way, FOLLOWED * deadline),
         });
         sample.map_err(|failure| self.fault(step, failure))
     }
 
+    fn keep(&self, result: Result<(Sample, Observed), Failure>) -> Result<Sample, Failure> {
+        let (sample, observed) = result?;
+        self.observed.borrow_mut().push(observed);
+        Ok(sample)
+    }
+
     fn errors(&self) -> PathBuf {
         self.bundle.join("stderr")
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.bundle.join("trace.jsonl")
     }
 
     fn fault(&self, step: &'static str, failure: Failure) -> Fault {
@@ -223,6 +256,7 @@ impl<'a> Container<'a> {
 
     /// Removes the container by force.
     fn remove(&self) {
+        self.way.set(Way::Timed);
         let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
         // Whether that works or not: what it leaves is removed next.
         process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);

@@ -7,6 +7,7 @@
 //! | [`weight`] | what is counted instead |
 //! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`] | the experiments |
+//! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
 //! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
 //! | [`record`], [`report`] | the circumstances, and how results are written |
 //!
@@ -37,6 +38,7 @@ pub mod spaced;
 pub mod stand;
 pub mod start;
 pub mod statistics;
+pub mod trace;
 pub mod view;
 pub mod weight;
 

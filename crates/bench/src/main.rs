@@ -1,13 +1,15 @@
 //! The `dayfly-bench` program, which `dayfly bench` executes.
 
 use clap::Parser;
-use dayfly_bench::options::{Ablation, Bundle, Command, Common, Options};
+use dayfly_bench::options::{Ablation, Bundle, Command, Common, Options, Trace, TraceOverhead};
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
     Error, ablation, burst, config, interrupt, mounts, rootfs, runtime, session, spaced, start,
+    trace,
 };
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -45,19 +47,48 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Ablation(options) => ablation(&options),
+        Command::Trace(options) => trace(&options.settled()),
+        Command::TraceOverhead(options) => trace_overhead(&options),
         Command::Bundle(options) => bundle(&options),
+        Command::IdleCalls { count } => {
+            println!("{}", trace::calibrate::idle_calls(count));
+            Ok(())
+        }
     }
 }
 
-fn ablation(options: &Ablation) -> Result<(), Error> {
-    let runtime = match options.common.runtimes.first() {
-        Some(argument) => Runtime::from_argument(argument)?,
-        None => runtime::find(&[])?.swap_remove(0),
+fn trace(options: &Trace) -> Result<(), Error> {
+    let entrants = match options.common.runtimes[..] {
+        [] => vec![Entrant::new(own(&options.common)?)],
+        _ => entrants(&options.common)?,
     };
+    session::run(&options.common, entrants, |stand, entrants| {
+        trace::experiment(options, stand, entrants)
+    })
+}
+
+fn trace_overhead(options: &TraceOverhead) -> Result<(), Error> {
+    let runtime = own(&options.common)?;
+    let entrants = trace::overhead::entrants(&runtime, Path::new("/dev/shm"));
+    session::run(&options.common, entrants, |stand, entrants| {
+        trace::overhead::experiment(options, stand, entrants)
+    })
+}
+
+fn ablation(options: &Ablation) -> Result<(), Error> {
+    let runtime = own(&options.common)?;
     let entrants = ablation::entrants(&runtime, &options.without);
     session::run(&options.common, entrants, |stand, entrants| {
         ablation::experiment(options, stand, entrants)
     })
+}
+
+/// The first runtime named, else this dayfly.
+fn own(options: &Common) -> Result<Runtime, Error> {
+    match options.runtimes.first() {
+        Some(argument) => Runtime::from_argument(argument),
+        None => Ok(runtime::find(&[])?.swap_remove(0)),
+    }
 }
 
 fn bundle(options: &Bundle) -> Result<(), Error> {

@@ -51,6 +51,7 @@ pub fn experiment(
         text: text.join("\n"),
         json: vec![("rows", report::value(&rows)?)],
         csv: report::csv(&series),
+        ..Outcome::default()
     })
 }
 

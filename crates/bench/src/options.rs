@@ -3,7 +3,7 @@
 use crate::config::Profile;
 use crate::race::Operation;
 use crate::view::View;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,8 +29,19 @@ pub enum Command {
     Mounts(Mounts),
     /// Tell what each technique of dayfly's start path is worth here
     Ablation(Ablation),
+    /// Tell where the time of a start goes, step by step: dayfly by its own account, any runtime by
+    /// its system calls
+    Trace(Trace),
+    /// Tell what it costs dayfly to trace itself
+    TraceOverhead(TraceOverhead),
     /// Write a bundle that the experiments use
     Bundle(Bundle),
+    /// Make N system calls that do nothing and print how many nanoseconds they took
+    #[command(hide = true)]
+    IdleCalls {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// What all experiments take.
@@ -62,6 +73,9 @@ pub struct Common {
     /// Write every sample as a line of CSV, - is standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write what would be printed to FILE
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// How rounds are run.
@@ -163,6 +177,107 @@ pub struct Ablation {
     /// What is timed
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
+}
+
+/// What `trace` says of runtimes.
+const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did; any other is \
+    followed by ptrace(2), as dayfly then is too, besides [default: dayfly]";
+
+/// `trace`.
+#[derive(Debug, Args)]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
+pub struct Trace {
+    /// The bundle to start [default: one that the experiments use, see --profile]
+    #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
+    pub directory: Option<PathBuf>,
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Starts that count
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    pub count: usize,
+    /// The time between two starts
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
+    pub interval: Duration,
+    /// Starts before those that count
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub warm_up: usize,
+    /// What is done to a container, and traced
+    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
+    pub operation: Vec<Operation>,
+    /// Follow dayfly from outside as well, instead of asking it for its own trace
+    #[arg(long)]
+    pub outside: bool,
+    /// What to write: tables over all starts for people, the same figures as JSON, or the one start
+    /// that is nearest to the median as a file for a viewer
+    #[arg(long, value_enum, default_value_t = Kind::Table)]
+    pub format: Kind,
+}
+
+/// What `trace` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Categories, slowest steps and critical path over all starts
+    Table,
+    /// The same figures as JSON
+    Json,
+    /// One start as Chrome's trace events, which Perfetto opens
+    Chrome,
+    /// One start, a line a step
+    Csv,
+    /// One start as folded stacks, for flame graphs
+    Folded,
+    /// One start as a picture
+    Svg,
+    /// One start as JSON Lines, as `dayfly run --trace` writes it
+    Jsonl,
+}
+
+/// Whether figures or a start are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Figures over all starts.
+    Figures,
+    /// One start.
+    Picture(trace::Format),
+}
+
+impl Kind {
+    /// Which of both it is.
+    #[must_use]
+    pub fn output(self) -> Output {
+        match self {
+            Self::Table | Self::Json => Output::Figures,
+            Self::Chrome => Output::Picture(trace::Format::Chrome),
+            Self::Csv => Output::Picture(trace::Format::Csv),
+            Self::Folded => Output::Picture(trace::Format::Folded),
+            Self::Svg => Output::Picture(trace::Format::Svg),
+            Self::Jsonl => Output::Picture(trace::Format::Lines),
+        }
+    }
+}
+
+impl Trace {
+    /// The bundle and the format where the other experiments have them.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.common.bundle = self.directory.take().or(self.common.bundle);
+        self.common.json |= self.format == Kind::Json;
+        self
+    }
+}
+
+/// `trace-overhead`.
+#[derive(Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("300")))]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
+pub struct TraceOverhead {
+    /// What all experiments take; the first runtime alone takes part, which must be a dayfly.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
 }
 
 /// `bundle`.

@@ -6,6 +6,7 @@ use crate::interrupt;
 use crate::process::Sample;
 use crate::progress::Progress;
 use crate::stand::{Entrant, Stand};
+use crate::trace::outside::Observed;
 use crate::weight::Way;
 use clap::ValueEnum;
 use std::thread::sleep;
@@ -32,6 +33,17 @@ impl Operation {
         match self {
             Self::Run => &["run"],
             Self::Lifecycle => &["create", "start", "exit", "delete", "create+start+exit+delete"],
+            Self::Kill => &["kill"],
+            Self::Exec => &["exec"],
+        }
+    }
+
+    /// The runtime's commands of one go, in order.
+    #[must_use]
+    pub fn commands(self) -> &'static [&'static str] {
+        match self {
+            Self::Run => &["run"],
+            Self::Lifecycle => &["create", "start", "delete"],
             Self::Kill => &["kill"],
             Self::Exec => &["exec"],
         }
@@ -100,7 +112,7 @@ pub fn race(
             interrupt::check()?;
             sleep(rounds.pause);
             match go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)? {
-                Ok(go) if round >= rounds.warm_up => samples[at].push(go),
+                Ok(go) if round >= rounds.warm_up => samples[at].push(go.samples),
                 Ok(_) => {}
                 Err(fault) => {
                     interrupt::check()?;
@@ -135,7 +147,7 @@ fn series(
 }
 
 /// The container in which commands are executed, if the operation is that.
-fn sleeper<'a>(
+pub(crate) fn sleeper<'a>(
     stand: &'a Stand,
     racer: &'a Entrant,
     entrant: &mut Entrant,
@@ -162,7 +174,16 @@ pub(crate) fn asleep<'a>(
     Ok((container, result))
 }
 
-/// One go: a sample for each step.
+/// What came of one go.
+#[derive(Debug, Default)]
+pub(crate) struct Go {
+    /// A sample for each step.
+    pub(crate) samples: Vec<Sample>,
+    /// A time line for each command, if executed for that.
+    pub(crate) observed: Vec<Observed>,
+}
+
+/// One go.
 ///
 /// # Errors
 /// Only the harness's own; what the runtime does wrong is the inner one.
@@ -172,36 +193,38 @@ pub(crate) fn go(
     operation: Operation,
     sleeper: Option<&Container<'_>>,
     way: Way,
-) -> Result<Result<Vec<Sample>, Fault>, Error> {
-    let container = || {
-        let container = stand.container(entrant, &[])?;
-        container.execute_by(way);
-        Ok(container)
-    };
-    Ok(match operation {
-        Operation::Run => container()?.run().map(|sample| vec![sample]),
-        Operation::Lifecycle => lifecycle(&container()?),
-        Operation::Kill => {
-            let (container, result) = asleep(stand, entrant)?;
-            result.and_then(|()| {
-                container.execute_by(way);
-                let kill = container.kill()?;
-                container.execute_by(Way::Timed);
-                container.exit()?;
-                container.delete()?;
-                Ok(vec![kill])
-            })
-        }
-        Operation::Exec => match sleeper {
-            Some(sleeper) => {
-                sleeper.execute_by(way);
-                let exec = sleeper.exec("/bin/true");
-                sleeper.execute_by(Way::Timed);
-                exec.map(|sample| vec![sample])
-            }
-            None => Ok(Vec::new()),
-        },
-    })
+) -> Result<Result<Go, Fault>, Error> {
+    if operation == Operation::Exec {
+        let exec =
+            |container| by(way, container, |it: &Container<'_>| Ok(vec![it.exec("/bin/true")?]));
+        return Ok(sleeper.map_or_else(|| Ok(Go::default()), exec));
+    }
+    if operation == Operation::Kill {
+        let (container, result) = asleep(stand, entrant)?;
+        return Ok(result.and_then(|()| {
+            let go = by(way, &container, |it| Ok(vec![it.kill()?]))?;
+            container.exit()?;
+            container.delete()?;
+            Ok(go)
+        }));
+    }
+    let container = stand.container(entrant, &[])?;
+    Ok(by(way, &container, |it| match operation {
+        Operation::Lifecycle => lifecycle(it),
+        _ => it.run().map(|sample| vec![sample]),
+    }))
+}
+
+/// Has commands of a container executed that way.
+fn by(
+    way: Way,
+    container: &Container<'_>,
+    commands: impl FnOnce(&Container<'_>) -> Result<Vec<Sample>, Fault>,
+) -> Result<Go, Fault> {
+    container.execute_by(way);
+    let samples = commands(container);
+    container.execute_by(Way::Timed);
+    Ok(Go { samples: samples?, observed: container.take_observed() })
 }
 
 /// The four commands as an engine gives them.

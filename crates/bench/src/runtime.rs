@@ -27,7 +27,7 @@ pub struct Runtime {
 
 impl Runtime {
     /// Reads `NAME=PATH`, or `PATH`, which is called after its last component. A path without a
-    /// slash is searched in $PATH.
+    /// slash is searched where runtimes are by default, and in $PATH.
     ///
     /// # Errors
     /// There is no such executable.
@@ -39,7 +39,7 @@ impl Runtime {
         let path = if path.contains('/') {
             fs::canonicalize(path).map_err(Error::at("find runtime", Path::new(path)))?
         } else {
-            in_path(path).ok_or_else(|| Error::Unfit(format!("no runtime {path} in $PATH")))?
+            known(path).ok_or_else(|| Error::Unfit(format!("no runtime {path} in $PATH")))?
         };
         let last = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.map_or_else(last, str::to_owned);
@@ -91,19 +91,20 @@ pub fn own() -> Option<PathBuf> {
 }
 
 fn installed() -> Result<Vec<Runtime>, Error> {
-    const PEERS: [&str; 3] = ["crun", "runc", "youki"];
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
-    found.extend(own().map(|path| ("dayfly".to_owned(), path)));
-    let peers = std::env::current_exe().ok();
-    let peers = peers
-        .as_deref()
-        .and_then(|own| own.ancestors().nth(2))
-        .map(|target| target.join("peers/bin"));
-    for name in PEERS {
-        let newest = peers.as_ref().map(|peers| peers.join(name)).filter(|path| path.is_file());
-        found.extend(newest.or_else(|| in_path(name)).map(|path| (name.to_owned(), path)));
+    let names = ["dayfly", "crun", "runc", "youki"].into_iter();
+    let found = names.filter_map(|name| Some((name.to_owned(), known(name)?)));
+    found.map(|(name, path)| Runtime::at(name, path)).collect()
+}
+
+/// A runtime by its name: this dayfly; a peer from `peers/bin` beside the build that this program is
+/// from, else from $PATH.
+fn known(name: &str) -> Option<PathBuf> {
+    if name == "dayfly" {
+        return own();
     }
-    found.into_iter().map(|(name, path)| Runtime::at(name, path)).collect()
+    let program = std::env::current_exe().ok()?;
+    let peers = program.ancestors().nth(2).map(|target| target.join("peers/bin").join(name));
+    peers.filter(|path| path.is_file()).or_else(|| in_path(name))
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

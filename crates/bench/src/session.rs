@@ -22,6 +22,8 @@ pub struct Outcome {
     pub json: Vec<(&'static str, Value)>,
     /// Its samples.
     pub csv: String,
+    /// What is written in place of tables, if the user has asked for another thing.
+    pub document: Option<String>,
 }
 
 /// Enters the view, sets up the stand, has `experiment` done with `entrants`, and writes what came
@@ -107,11 +109,19 @@ fn write(
             .map_err(|error| Error::Unfit(format!("JSON: {error}")))?
     } else if options.csv.as_deref() == Some(to_stdout) {
         outcome.csv
+    } else if let Some(document) = outcome.document {
+        document
     } else {
         let out = report::failures_text(&failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
-    writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?;
+    match options.output.as_deref().filter(|&file| file != to_stdout) {
+        Some(file) => {
+            fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;
+            eprint!("{}", report::failures_text(&failures));
+        }
+        None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
+    }
     if failures.len() == entrants.len() {
         return Err(Error::Unfit("no runtime got through".to_owned()));
     }

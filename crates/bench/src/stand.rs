@@ -6,6 +6,7 @@ use crate::config::{self, Profile};
 use crate::container::Container;
 use crate::rootfs;
 use crate::runtime::Runtime;
+use crate::trace::outside::Layout;
 use rustix::fs::statfs;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub struct Entrant {
     pub name: String,
     /// What is executed.
     pub runtime: Runtime,
+    /// Options of its own, for each command.
+    pub options: Vec<String>,
     /// Further variables of the runtime's environment.
     pub environment: Vec<(String, String)>,
     /// Why it is out, if it is.
@@ -35,7 +38,13 @@ impl Entrant {
     /// A runtime as it is.
     #[must_use]
     pub fn new(runtime: Runtime) -> Self {
-        Self { name: runtime.name.clone(), runtime, environment: Vec::new(), failure: None }
+        Self {
+            name: runtime.name.clone(),
+            runtime,
+            options: Vec::new(),
+            environment: Vec::new(),
+            failure: None,
+        }
     }
 }
 
@@ -117,6 +126,12 @@ impl Stand {
     /// Has every container from now on join the namespaces of the process `pid`.
     pub fn join(&mut self, pid: i32) {
         config::join(&mut self.config, pid);
+    }
+
+    /// Where its containers' files are.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout::of(&self.config)
     }
 
     /// The parent of the runtimes' state directories.

@@ -57,6 +57,7 @@ pub fn experiment(
         text: text.join("\n"),
         json: vec![("rows", report::value(&rows)?), ("weights", report::value(&weights)?)],
         csv: report::csv(&series),
+        ..Outcome::default()
     })
 }
 
@@ -115,13 +116,13 @@ fn weights_of(
     };
     for _ in 0..WEIGHINGS {
         let Ok(calls) = follow(Way::Calls)? else { return Ok(Vec::new()) };
-        goes.push(calls.iter().map(|sample| sample.weight).collect::<Vec<_>>());
+        goes.push(calls.samples.iter().map(|sample| sample.weight).collect::<Vec<_>>());
     }
     // Instructions once: it takes long, and those of most programs hardly vary.
     if let Some(bound) = options.instructions
         && let Ok(counted) = follow(Way::Instructions(bound))?
     {
-        for (at, sample) in counted.iter().enumerate() {
+        for (at, sample) in counted.samples.iter().enumerate() {
             for weight in goes.iter_mut().filter_map(|go| go.get_mut(at)) {
                 weight.instructions = sample.weight.instructions;
             }

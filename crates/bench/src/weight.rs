@@ -20,6 +20,10 @@ pub enum Way {
     Calls,
     /// Instruction by instruction, up to so many.
     Instructions(u64),
+    /// Call by call, for a time line of them.
+    Observed,
+    /// At full speed, while dayfly itself keeps a time line.
+    Traced,
 }
 
 /// The weight of one step by one entrant.
@@ -71,31 +75,46 @@ pub fn weigh(
     way: Way,
     deadline: Duration,
 ) -> Result<Sample, Failure> {
+    let followed = followed(command, errors);
+    let (end, weight) = match way {
+        Way::Instructions(bound) => {
+            let mode = Mode::Instructions { bound };
+            let report = count(&followed, mode, deadline).map_err(failure)?;
+            let instructions = report.complete.then(|| report.instructions() as f64);
+            (report.end, Weight { instructions, ..Weight::default() })
+        }
+        _ => {
+            let mut seen = Seen::default();
+            let mut look = |pid: rustix::process::Pid, event| seen.take(pid.as_raw_pid(), &event);
+            let end = follow(&followed, Mode::Syscalls, deadline, &mut look).map_err(failure)?;
+            (end, seen.weight)
+        }
+    };
+    ended(end, Sample { weight, ..Sample::default() })
+}
+
+/// `command` as it is followed: `errors` gets its stderr; its stdin and stdout are /dev/null.
+pub(crate) fn followed(command: &Command, errors: File) -> follow::Command {
     let mut followed =
         follow::Command::new(command.get_program()).args(command.get_args()).stderr(errors);
     for (name, value) in command.get_envs() {
         followed = followed.env(name, value.unwrap_or_default());
     }
-    let failed = |error| match error {
+    followed
+}
+
+/// Why it could not be followed.
+pub(crate) fn failure(error: follow::Error) -> Failure {
+    match error {
         follow::Error::Deadline { after, .. } => Failure::Overdue(after),
         error => Failure::Left(error.to_string()),
-    };
-    let (end, weight) = match way {
-        Way::Instructions(bound) => {
-            let mode = Mode::Instructions { bound };
-            let report = count(&followed, mode, deadline).map_err(failed)?;
-            let instructions = report.complete.then(|| report.instructions() as f64);
-            (report.end, Weight { instructions, ..Weight::default() })
-        }
-        Way::Timed | Way::Calls => {
-            let mut seen = Seen::default();
-            let mut look = |pid: rustix::process::Pid, event| seen.take(pid.as_raw_pid(), &event);
-            let end = follow(&followed, Mode::Syscalls, deadline, &mut look).map_err(failed)?;
-            (end, seen.weight)
-        }
-    };
+    }
+}
+
+/// The sample of what has been followed to its end.
+pub(crate) fn ended(end: End, sample: Sample) -> Result<Sample, Failure> {
     match end {
-        End::Exited(0) => Ok(Sample { weight, ..Sample::default() }),
+        End::Exited(0) => Ok(sample),
         End::Exited(status) => Err(Failure::Ended(sys::rusage::End::Exited(status))),
         End::Killed(signal) => Err(Failure::Ended(sys::rusage::End::Killed(signal))),
         end => Err(Failure::Left(format!("{end:?}"))),

@@ -2,10 +2,8 @@
 //!
 //! `calls [--instructions] PROGRAM [ARG…]`
 
-use dayfly_follow::{Command, Event, Mode, call_name, count, follow};
+use dayfly_follow::{Command, Event, Mode, call_name, count, follow, memory};
 use rustix::process::Pid;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,19 +57,12 @@ fn words(pid: Pid, event: &Event) -> String {
 
 /// An argument: the text that it points to, if it does, or a number.
 fn word(pid: Pid, value: u64) -> String {
-    let mut text = [0; 80];
-    let read =
-        File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(&mut text, value));
-    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    match read {
-        Ok(read)
-            if end > 0
-                && end <= read
-                && text[..end].iter().all(|byte| (b' '..=b'~').contains(byte)) =>
-        {
-            format!("{:?}", String::from_utf8_lossy(&text[..end]))
-        }
-        _ if value < 4096 => value.to_string(),
-        _ => format!("{value:#x}"),
+    let printable = |text: &String| {
+        (1..80).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    };
+    match memory::text(pid, value).filter(printable) {
+        Some(text) => format!("{text:?}"),
+        None if value < 4096 => value.to_string(),
+        None => format!("{value:#x}"),
     }
 }

@@ -30,6 +30,9 @@ pub enum Mode {
 /// Those who still run when the command has ended, such as a container that it leaves behind, are
 /// followed until nothing happens for 50 ms, then let go. Returns how the command ended.
 ///
+/// `tell` is called while the tracee stands still, except at its end, and before it goes on: so a clock
+/// read first and last in it tells how long a tracee was held up.
+///
 /// Its children are this process's children; a program that waits for any child of its own should not
 /// do so meanwhile.
 ///

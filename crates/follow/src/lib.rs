@@ -6,6 +6,7 @@
 //! | [`Command`] | what is run, and with what around it |
 //! | [`follow`] | runs it, and calls back for each [`Event`] |
 //! | [`count`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
+//! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
 //!
 //! A container's own program is not followed: a process is let go when it executes a program with
 //! another root directory than ours. So what is counted is the runtime, with its helpers and hooks.
@@ -22,6 +23,7 @@ mod count;
 mod error;
 mod event;
 mod follow;
+pub mod memory;
 mod report;
 mod tracee;
 mod watch;

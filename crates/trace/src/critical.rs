@@ -51,7 +51,8 @@ pub struct PathSum<'a> {
 /// took to wake up. Where a row begins, the path goes on in the one that made it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
     let rows = &timeline.rows;
-    let cuts: Vec<Vec<Stretch>> = (0..rows.len()).map(|index| cut(rows, index)).collect();
+    let cuts: Vec<Vec<Stretch>> =
+        rows.iter().enumerate().map(|(index, row)| cut(row, index)).collect();
     let mut path = Vec::new();
     let (mut at, mut time) = (0, rows.first().map_or(0, |row| row.end));
     // Changes of rows that led to no earlier time; more than there are rows is going round in circles.
@@ -129,10 +130,9 @@ pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a
     order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
 }
 
-/// Cuts a row's life into pieces, from its start to its end. Each belongs to the span that began last
-/// of those that it lies in, as in an [`Account`](crate::Account).
-pub(crate) fn cut(rows: &[Row], index: usize) -> Vec<Stretch> {
-    let Some(row) = rows.get(index) else { return Vec::new() };
+/// Cuts the life of a row, which has that index, into pieces, from its start to its end. Each belongs
+/// to the span that began last of those that it lies in, as in an [`Account`](crate::Account).
+pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let clip = |time: u64| time.clamp(row.start, row.end.max(row.start));
     let begins = |span: usize| row.spans.get(span).map_or(u64::MAX, |span| clip(span.start));
     let ends = |span: usize| row.spans.get(span).map_or(0, |span| clip(span.end));
@@ -286,7 +286,7 @@ mod tests {
         fn pieces_of_a_row_are_what_its_account_says(timeline in sample::anything()) {
             for (index, row) in timeline.rows.iter().enumerate() {
                 let mut account = Account { own: vec![0; row.spans.len()], between: 0 };
-                for piece in cut(&timeline.rows, index) {
+                for piece in cut(row, index) {
                     *piece.span.map_or(&mut account.between, |span| &mut account.own[span]) +=
                         piece.took();
                 }

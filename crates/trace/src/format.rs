@@ -120,6 +120,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn ten_thousand_steps_are_all_written_down() {
+        let mut timeline = sample::start();
+        let steps = timeline.rows[2].spans.clone();
+        let spans = steps.iter().cycle().take(10_000).enumerate().map(|(index, span)| {
+            let start = timeline.rows[2].start + index as u64 * 1000;
+            crate::Span { start, end: start + 900, ..span.clone() }
+        });
+        timeline.rows[2].spans = spans.collect();
+        let count: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+        let lines = [
+            (Format::Table, "  init     "),
+            (Format::Chrome, "\"ph\":\"X\""),
+            (Format::Lines, "\"kind\":\"span\""),
+            (Format::Csv, "\r\n"),
+            (Format::Svg, "</title></rect>"),
+        ];
+        for (format, mark) in lines {
+            let mut text = String::new();
+            format.write(&mut text, &timeline).unwrap();
+            let found = text.matches(mark).count();
+            assert!(found >= if format == Format::Table { 10_000 } else { count }, "{format:?}");
+        }
+    }
+
     /// For the eyes: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
     #[test]
     #[ignore = "writes files"]

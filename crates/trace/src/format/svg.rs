@@ -23,6 +23,7 @@ use crate::{Account, Handover, Phase, Row, Span, Timeline, critical_path};
 const WIDTH: u64 = 1400;
 /// How far its contents are from its edges.
 const MARGIN: u64 = 24;
+
 /// The colour of a phase and of texts on it: those of Okabe and Ito, which colour-blind people can tell
 /// apart.
 const fn colours(phase: Phase) -> (&'static str, &'static str) {

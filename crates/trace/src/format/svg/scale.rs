@@ -128,10 +128,9 @@ impl Scale {
 
 /// The longest time in which nobody works but the container's program.
 fn quiet(timeline: &Timeline, (origin, end): (u64, u64)) -> Option<(u64, u64)> {
-    let rows = &timeline.rows;
     let mut busy: Vec<(u64, u64)> = Vec::new();
-    for index in 0..rows.len() {
-        let pieces = cut(rows, index).into_iter().filter(|piece| {
+    for (index, row) in timeline.rows.iter().enumerate() {
+        let pieces = cut(row, index).into_iter().filter(|piece| {
             piece.span(timeline).is_none_or(|s| s.wait.is_none() && s.phase != Phase::Program)
         });
         busy.extend(pieces.map(|piece| (piece.start, piece.end)));

@@ -1,0 +1,97 @@
+//! What it costs a system call to be followed: a program makes calls that do nothing, by itself and
+//! followed.
+
+use crate::Error;
+use crate::process::{self, Failure};
+use crate::weight;
+use follow::{Event, Mode, call_name, follow};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Serialize;
+use std::env;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use trace::now;
+
+/// The command of this program that makes the calls.
+pub const COMMAND: &str = "idle-calls";
+/// How many.
+const CALLS: u32 = 2000;
+/// The call.
+const CALL: &str = "getppid";
+
+/// By how much calls get longer.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Cost {
+    /// A call and what lies between it and the next, in microseconds.
+    pub call_us: f64,
+    /// Of that, what is seen as the call's own time.
+    pub within_us: f64,
+    /// Of that, how long the tracer holds it.
+    pub held_us: f64,
+}
+
+/// Measures it.
+///
+/// # Errors
+/// This program can't execute itself, or not be followed.
+pub fn measure(deadline: Duration) -> Result<Cost, Error> {
+    let own = env::current_exe().map_err(Error::at("find", Path::new("/proc/self/exe")))?;
+    let mut command = Command::new(own);
+    command.args([COMMAND, &CALLS.to_string()]);
+    let failed = |failure: Failure| Error::Unfit(format!("calibrate tracing: {failure}"));
+    let plain = process::read(&mut command, deadline).map_err(failed)?;
+    let plain_us = each_us(&plain).map_err(failed)?;
+
+    let output = memfd_create("calibrate", MemfdFlags::CLOEXEC).map(File::from);
+    let output = output.map_err(Error::errno("make memfd", Path::new("calibrate")))?;
+    let copy = || output.try_clone().map_err(Error::at("duplicate", Path::new("memfd")));
+    let followed = weight::followed(&command, copy()?).stdout(copy()?);
+    let (mut entered, mut within, mut held, mut calls) = (0, 0, 0, 0_u32);
+    let mut take = |_, event| {
+        let seen = now();
+        match event {
+            Event::Entered { number, .. } if call_name(number) == CALL => {
+                entered = now();
+                held += entered - seen;
+            }
+            Event::Left { number, .. } if call_name(number) == CALL => {
+                within += seen - entered;
+                calls += 1;
+                held += now() - seen;
+            }
+            _ => {}
+        }
+    };
+    follow(&followed, Mode::Syscalls, deadline, &mut take)
+        .map_err(|error| failed(weight::failure(error)))?;
+    let mut text = vec![0; 64];
+    let read = output.read_at(&mut text, 0).map_err(Error::at("read", Path::new("memfd")))?;
+    let followed_us =
+        each_us(&String::from_utf8_lossy(text.get(..read).unwrap_or_default())).map_err(failed)?;
+    let each = |sum: u64| sum as f64 / 1e3 / f64::from(calls.max(1));
+    Ok(Cost {
+        call_us: (followed_us - plain_us).max(0.0),
+        within_us: (each(within) - plain_us).max(0.0),
+        held_us: each(held),
+    })
+}
+
+/// What each call took, by what the program has printed.
+fn each_us(text: &str) -> Result<f64, Failure> {
+    let nanoseconds: f64 =
+        text.trim().parse().map_err(|_| Failure::Left(format!("it printed {text:?}")))?;
+    Ok(nanoseconds / 1e3 / f64::from(CALLS))
+}
+
+/// Makes so many calls that do nothing, and returns how many nanoseconds that took.
+#[must_use]
+pub fn idle_calls(count: u32) -> u64 {
+    let begun = now();
+    for _ in 0..count {
+        let _ = rustix::process::getppid();
+    }
+    now() - begun
+}

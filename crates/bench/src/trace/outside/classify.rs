@@ -1,0 +1,232 @@
+//! What a system call is for, by its name, its arguments and the path of what it is about.
+//!
+//! The phases are those that dayfly's own steps have, so that tables can stand side by side.
+
+use serde_json::Value;
+use std::ops::RangeInclusive;
+use trace::Phase;
+
+/// What a call is for, and whether it may sleep until somebody else does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// What for.
+    pub phase: Phase,
+    /// Whether time in it is waiting rather than work.
+    pub waits: bool,
+}
+
+/// Where a container's files are, as far as paths tell what is done with them.
+#[derive(Debug, Clone, Default)]
+pub struct Layout {
+    /// The root filesystem.
+    root: String,
+    /// The masked and the read-only paths, as the container sees them.
+    hidden: Vec<String>,
+}
+
+impl Layout {
+    /// What a config.json says.
+    #[must_use]
+    pub fn of(config: &Value) -> Self {
+        let paths = |name: &str| {
+            let list = config["linux"][name].as_array().into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        };
+        Self {
+            root: config["root"]["path"].as_str().unwrap_or("/nowhere").to_owned(),
+            hidden: [paths("maskedPaths"), paths("readonlyPaths")].concat(),
+        }
+    }
+
+    /// Whether a path, as the host or as the container sees it, is one to be hidden.
+    fn hides(&self, path: &str) -> bool {
+        let inside = path.strip_prefix(&self.root).unwrap_or(path);
+        self.hidden.iter().any(|hidden| hidden == inside)
+    }
+}
+
+/// What the call `name` with `args` is for; `object` is what it is about, as far as that is known.
+#[must_use]
+pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> Class {
+    let work = |phase| Class { phase, waits: false };
+    let wait = |phase| Class { phase, waits: true };
+    match name {
+        "mount" | "umount2" | "move_mount" | "mount_setattr" | "open_tree" | "open_tree_attr"
+            if layout.hides(object) =>
+        {
+            work(Phase::Security)
+        }
+        "mount" | "umount2" | "move_mount" | "mount_setattr" | "open_tree" | "open_tree_attr"
+        | "pivot_root" | "chroot" | "fsopen" | "fsconfig" | "fsmount" | "fspick" | "statmount"
+        | "listmount" | "mknod" | "mknodat" | "symlink" | "symlinkat" => work(Phase::Mounts),
+        "setns" | "unshare" | "sethostname" | "setdomainname" | "setsid" => work(Phase::Platform),
+        "bpf" => work(Phase::Cgroups),
+        "prctl" => work(control(args[0])),
+        "seccomp" | "capset" | "capget" | "setuid" | "setgid" | "setreuid" | "setregid"
+        | "setresuid" | "setresgid" | "setgroups" | "setfsuid" | "setfsgid" | "keyctl"
+        | "add_key" | "request_key" | "umask" | "close_range" | "setrlimit" => {
+            work(Phase::Security)
+        }
+        // With no new limit it only asks.
+        "prlimit64" if args[2] != 0 => work(Phase::Security),
+        "clone" | "clone3" | "fork" | "vfork" | "execve" | "execveat" | "exit" | "exit_group"
+        | "pidfd_open" | "rt_sigaction" | "rt_sigprocmask" | "rt_sigreturn" | "sigaltstack"
+        | "arch_prctl" | "set_tid_address" | "set_robust_list" | "rseq" | "gettid" | "getpid"
+        | "sched_getaffinity" | "sched_setaffinity" => work(Phase::Bootstrap),
+        "wait4" | "waitid" => wait(Phase::Bootstrap),
+        "futex" if futex_waits(args[1]) => wait(Phase::Sync),
+        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait"
+        | "epoll_pwait2" | "pause" | "nanosleep" | "clock_nanosleep" | "rt_sigsuspend"
+        | "rt_sigtimedwait" | "accept" | "accept4" | "futex_wait" | "futex_waitv" => {
+            wait(Phase::Sync)
+        }
+        "futex" | "futex_wake" | "sched_yield" | "kill" | "tkill" | "tgkill"
+        | "pidfd_send_signal" | "pipe" | "pipe2" | "socketpair" | "eventfd2" | "signalfd4"
+        | "epoll_create1" | "epoll_ctl" | "timerfd_create" | "timerfd_settime" => work(Phase::Sync),
+        "socket" => work(if args[0] == AF_UNIX { Phase::Sync } else { Phase::Platform }),
+        "ioctl" if NETWORK.contains(&args[1]) || TERMINAL.contains(&args[1]) => {
+            work(Phase::Platform)
+        }
+        "open" | "openat" | "openat2" if object.ends_with(FIFO) => wait(Phase::Sync),
+        "read" | "readv" | "recvmsg" | "recvfrom" | "recvmmsg" if is_channel(object) => {
+            wait(Phase::Sync)
+        }
+        _ => work(of_object(object, layout)),
+    }
+}
+
+const AF_UNIX: u64 = 1;
+/// Requests of ioctl(2) about network devices, SIOC….
+const NETWORK: RangeInclusive<u64> = 0x8900..=0x89ff;
+/// Those about terminals, TIOC… and TC….
+const TERMINAL: RangeInclusive<u64> = 0x5400..=0x54ff;
+/// runc's way to hold a created container.
+const FIFO: &str = "exec.fifo";
+
+/// A channel of the kernel for its network, which the caller has found a socket to be.
+pub const NETLINK: &str = "netlink";
+
+/// Whether an open file is one through which processes talk.
+fn is_channel(object: &str) -> bool {
+    ["pipe", "socket", "eventfd", "signalfd", "timerfd", "inotify"].contains(&object)
+}
+
+fn of_object(object: &str, layout: &Layout) -> Phase {
+    if is_channel(object) || object == "eventpoll" || object.ends_with(FIFO) {
+        return Phase::Sync;
+    }
+    if object == NETLINK {
+        return Phase::Platform;
+    }
+    if layout.hides(object) {
+        return Phase::Security;
+    }
+    if object.starts_with("/sys/fs/cgroup") {
+        return Phase::Cgroups;
+    }
+    if object.starts_with(&layout.root) {
+        return Phase::Mounts;
+    }
+    if object.starts_with("/proc/sys/") || object.starts_with("/dev/pts") {
+        return Phase::Platform;
+    }
+    if object.starts_with("/sys/kernel/security") || object.starts_with("/sys/module/apparmor") {
+        return Phase::Security;
+    }
+    of_process_file(object).unwrap_or(Phase::Configuration)
+}
+
+/// What a file of a process is about: `/proc/1/cgroup`, `/proc/self/uid_map`.
+fn of_process_file(path: &str) -> Option<Phase> {
+    let (_, file) = path.strip_prefix("/proc/")?.split_once('/')?;
+    let file = file.strip_prefix("attr/").map_or(file, |_| "attr");
+    match file {
+        "cgroup" => Some(Phase::Cgroups),
+        "uid_map" | "gid_map" | "setgroups" | "timens_offsets" => Some(Phase::Platform),
+        "mountinfo" | "mounts" => Some(Phase::Mounts),
+        "attr" | "oom_score_adj" => Some(Phase::Security),
+        _ => file.starts_with("ns/").then_some(Phase::Platform),
+    }
+}
+
+/// What an operation of prctl(2) is for.
+fn control(option: u64) -> Phase {
+    const PDEATHSIG: u64 = 1;
+    const NAME: [u64; 2] = [15, 16];
+    const MEMORY_MAP: u64 = 35;
+    const SUBREAPER: [u64; 2] = [36, 37];
+    const MEMORY_NAME: u64 = 0x5356_4d41;
+    if option == PDEATHSIG
+        || option == MEMORY_MAP
+        || option == MEMORY_NAME
+        || NAME.contains(&option)
+        || SUBREAPER.contains(&option)
+    {
+        return Phase::Bootstrap;
+    }
+    // Dumpable, keep capabilities, bounding and ambient sets, securebits, seccomp, no new privileges.
+    Phase::Security
+}
+
+/// Whether an operation of futex(2) sleeps: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
+fn futex_waits(operation: u64) -> bool {
+    matches!(operation & 0x7f, 0 | 6 | 9 | 11 | 13)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn layout() -> Layout {
+        Layout::of(&json!({
+            "root": { "path": "/bundle/rootfs" },
+            "linux": { "maskedPaths": ["/proc/kcore"], "readonlyPaths": ["/proc/sys"] },
+        }))
+    }
+
+    fn phase(name: &str, first: u64, object: &str) -> Phase {
+        classify(name, &[first, 0, 0, 0, 0, 0], object, &layout()).phase
+    }
+
+    #[test]
+    fn each_phase_has_its_calls() {
+        for (name, first, object, expected) in [
+            ("mount", 0, "/bundle/rootfs/proc", Phase::Mounts),
+            ("mount", 0, "/bundle/rootfs/proc/kcore", Phase::Security),
+            ("move_mount", 0, "/proc/sys", Phase::Security),
+            ("mkdirat", 0, "/bundle/rootfs/dev/pts", Phase::Mounts),
+            ("unshare", 0, "", Phase::Platform),
+            ("write", 0, "/proc/sys/net/ipv4/ip_forward", Phase::Platform),
+            ("openat", 0, "/proc/self/uid_map", Phase::Platform),
+            ("sendto", 0, NETLINK, Phase::Platform),
+            ("write", 0, "/sys/fs/cgroup/a/cgroup.procs", Phase::Cgroups),
+            ("openat", 0, "/proc/71/cgroup", Phase::Cgroups),
+            ("bpf", 5, "", Phase::Cgroups),
+            ("seccomp", 1, "", Phase::Security),
+            ("prctl", 38, "", Phase::Security),
+            ("prctl", 36, "", Phase::Bootstrap),
+            ("write", 0, "/proc/self/oom_score_adj", Phase::Security),
+            ("clone3", 0, "", Phase::Bootstrap),
+            ("write", 0, "pipe", Phase::Sync),
+            ("openat", 0, "/run/x/state.json", Phase::Configuration),
+            ("read", 0, "/etc/passwd", Phase::Configuration),
+            ("no_such_call", 0, "", Phase::Configuration),
+        ] {
+            assert_eq!(phase(name, first, object), expected, "{name} {object}");
+        }
+    }
+
+    #[test]
+    fn waits_are_told_from_work() {
+        let waits = |name, args: [u64; 6], object| classify(name, &args, object, &layout()).waits;
+        let none = [0; 6];
+        assert!(waits("read", none, "pipe"));
+        assert!(!waits("write", none, "pipe"));
+        assert!(!waits("read", none, "/etc/passwd"));
+        assert!(waits("wait4", none, ""));
+        assert!(waits("futex", [0, 128, 0, 0, 0, 0], ""), "FUTEX_WAIT_PRIVATE");
+        assert!(!waits("futex", [0, 129, 0, 0, 0, 0], ""), "FUTEX_WAKE_PRIVATE");
+        assert!(waits("openat", none, "/run/runc/c/exec.fifo"));
+    }
+}

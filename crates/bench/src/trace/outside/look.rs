@@ -1,0 +1,214 @@
+//! What a call is about: the paths behind its pointers and descriptors, looked up while the caller is
+//! stopped at its entry.
+
+use super::classify::NETLINK;
+use follow::memory;
+use rustix::process::Pid;
+use std::collections::HashSet;
+use std::fs;
+
+/// AT_FDCWD.
+const HERE: i32 = -100;
+
+/// Which arguments say what a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Nothing,
+    /// A path.
+    Path(usize),
+    /// A directory's descriptor, and after it a path from there.
+    At(usize),
+    /// A descriptor.
+    File(usize),
+    /// A word.
+    Text(usize),
+    /// A number at first, which these names are of.
+    Operation(&'static [(u64, &'static str)]),
+}
+
+/// Operations of prctl(2).
+const CONTROLS: &[(u64, &str)] = &[
+    (1, "PDEATHSIG"),
+    (4, "DUMPABLE"),
+    (8, "KEEPCAPS"),
+    (15, "NAME"),
+    (23, "CAPBSET_READ"),
+    (24, "CAPBSET_DROP"),
+    (28, "SECUREBITS"),
+    (35, "MM"),
+    (36, "CHILD_SUBREAPER"),
+    (38, "NO_NEW_PRIVS"),
+    (47, "CAP_AMBIENT"),
+    (0x5356_4d41, "VMA"),
+];
+
+/// Commands of bpf(2).
+const PROGRAMS: &[(u64, &str)] = &[
+    (5, "PROG_LOAD"),
+    (6, "OBJ_PIN"),
+    (7, "OBJ_GET"),
+    (8, "PROG_ATTACH"),
+    (9, "PROG_DETACH"),
+    (15, "OBJ_GET_INFO_BY_FD"),
+    (16, "PROG_QUERY"),
+];
+
+fn form(name: &str) -> Form {
+    match name {
+        "open" | "creat" | "stat" | "lstat" | "access" | "chdir" | "mkdir" | "rmdir" | "unlink"
+        | "readlink" | "chmod" | "chown" | "lchown" | "chroot" | "mknod" | "truncate"
+        | "statfs" | "umount2" | "execve" | "pivot_root" | "getxattr" | "lgetxattr"
+        | "setxattr" => Form::Path(0),
+        "symlink" | "link" | "rename" | "mount" => Form::Path(1),
+        "openat" | "openat2" | "newfstatat" | "statx" | "faccessat" | "faccessat2" | "mkdirat"
+        | "unlinkat" | "readlinkat" | "fchmodat" | "fchmodat2" | "fchownat" | "mknodat"
+        | "utimensat" | "name_to_handle_at" | "open_tree" | "open_tree_attr" | "execveat"
+        | "mount_setattr" | "fspick" | "inotify_add_watch" => Form::At(0),
+        "symlinkat" => Form::At(1),
+        "linkat" | "renameat" | "renameat2" | "move_mount" => Form::At(2),
+        "read" | "write" | "pread64" | "pwrite64" | "readv" | "writev" | "close" | "fstat"
+        | "lseek" | "fcntl" | "ioctl" | "getdents64" | "fchdir" | "fchmod" | "fchown"
+        | "ftruncate" | "fsync" | "fdatasync" | "fstatfs" | "sendmsg" | "recvmsg" | "sendto"
+        | "recvfrom" | "sendmmsg" | "recvmmsg" | "accept" | "accept4" | "connect" | "bind"
+        | "listen" | "getsockname" | "setsockopt" | "getsockopt" | "shutdown" | "dup" | "dup2"
+        | "dup3" | "setns" | "flock" | "sendfile" | "splice" | "copy_file_range" | "fsconfig"
+        | "fsmount" => Form::File(0),
+        "fsopen" | "sethostname" | "setdomainname" => Form::Text(0),
+        "mmap" => Form::File(4),
+        "prctl" => Form::Operation(CONTROLS),
+        "bpf" => Form::Operation(PROGRAMS),
+        _ => Form::Nothing,
+    }
+}
+
+/// Looks things up, and remembers which sockets lead to the kernel.
+#[derive(Debug, Default)]
+pub struct Look {
+    netlink: HashSet<String>,
+}
+
+impl Look {
+    /// What the call `name` with `args`, which `pid` is about to make, is about: a path, the kind of a
+    /// channel (`"pipe"`), a word; empty if nothing.
+    pub fn object(&self, pid: Pid, name: &str, args: &[u64; 6]) -> String {
+        let arg = |at: usize| args.get(at).copied().unwrap_or(0);
+        match form(name) {
+            Form::Nothing => String::new(),
+            Form::Path(at) => path(pid, HERE, arg(at)),
+            Form::At(at) => path(pid, arg(at) as i32, arg(at + 1)),
+            Form::File(at) => self.file(pid, arg(at) as i32),
+            Form::Text(at) => memory::text(pid, arg(at)).unwrap_or_default(),
+            Form::Operation(names) => operation(names, arg(0)),
+        }
+    }
+
+    /// Takes note that `pid` has made a socket that leads to the kernel.
+    pub fn is_netlink(&mut self, pid: Pid, file: i32) {
+        self.netlink.extend(link(pid, &format!("fd/{file}")));
+    }
+
+    fn file(&self, pid: Pid, file: i32) -> String {
+        if file < 0 {
+            return String::new();
+        }
+        let name = link(pid, &format!("fd/{file}")).unwrap_or_default();
+        if self.netlink.contains(&name) { NETLINK.to_owned() } else { kind(&name).to_owned() }
+    }
+}
+
+fn operation(names: &[(u64, &str)], number: u64) -> String {
+    let name = names.iter().find(|(known, _)| *known == number);
+    name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
+}
+
+/// What kind of thing a link of /proc/PID/fd names, in place of its number; a path as it is.
+fn kind(name: &str) -> &str {
+    if let Some(name) = name.strip_prefix("anon_inode:") {
+        return name.trim_matches(['[', ']']);
+    }
+    match name.split_once(":[") {
+        Some((kind, _)) if !name.starts_with('/') => kind,
+        _ => name,
+    }
+}
+
+/// The path at `address`, from `directory` unless it is absolute.
+fn path(pid: Pid, directory: i32, address: u64) -> String {
+    let text =
+        if address == 0 { String::new() } else { memory::text(pid, address).unwrap_or_default() };
+    if let Some(file) = descriptor(&text) {
+        return link(pid, &format!("fd/{file}")).unwrap_or(text);
+    }
+    if text.starts_with('/') {
+        return text;
+    }
+    let base = match directory {
+        HERE => link(pid, "cwd"),
+        file => link(pid, &format!("fd/{file}")),
+    };
+    let base = base.unwrap_or_default();
+    match text.as_str() {
+        "" | "." => base,
+        below => format!("{}/{below}", base.trim_end_matches('/')),
+    }
+}
+
+/// The number in a path that stands for one of the caller's descriptors.
+fn descriptor(path: &str) -> Option<i32> {
+    let places = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"];
+    places.iter().find_map(|place| path.strip_prefix(place)?.parse().ok())
+}
+
+fn link(pid: Pid, file: &str) -> Option<String> {
+    let target = fs::read_link(format!("/proc/{}/{file}", pid.as_raw_pid())).ok()?;
+    Some(target.to_string_lossy().into_owned())
+}
+
+/// The process behind a pidfd of `pid`.
+pub fn behind_pidfd(pid: Pid, file: i32) -> Option<Pid> {
+    let text = fs::read_to_string(format!("/proc/{}/fdinfo/{file}", pid.as_raw_pid())).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    number.trim().parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+    use std::os::fd::AsRawFd;
+
+    fn address(text: &CStr) -> u64 {
+        text.as_ptr().expose_provenance() as u64
+    }
+
+    #[test]
+    fn paths_from_directories() {
+        let own = rustix::process::getpid();
+        let directory = fs::File::open("/usr").expect("/usr");
+        let at = directory.as_raw_fd();
+        assert_eq!(path(own, at, address(c"bin/env")), "/usr/bin/env");
+        assert_eq!(path(own, at, address(c"")), "/usr");
+        assert_eq!(path(own, at, address(c"/etc")), "/etc");
+        let through = std::ffi::CString::new(format!("/proc/self/fd/{at}")).expect("no NUL");
+        assert_eq!(path(own, HERE, address(&through)), "/usr");
+    }
+
+    #[test]
+    fn channels_have_no_numbers() {
+        assert_eq!(kind("pipe:[123]"), "pipe");
+        assert_eq!(kind("anon_inode:[eventpoll]"), "eventpoll");
+        assert_eq!(kind("anon_inode:bpf-prog"), "bpf-prog");
+        assert_eq!(kind("/a:[b"), "/a:[b");
+        let (reading, _) = rustix::pipe::pipe().expect("pipe");
+        let own = rustix::process::getpid();
+        assert_eq!(Look::default().file(own, reading.as_raw_fd()), "pipe");
+    }
+
+    #[test]
+    fn pidfds_have_processes() {
+        let own = rustix::process::getpid();
+        let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty());
+        let pidfd = pidfd.expect("pidfd");
+        assert_eq!(behind_pidfd(own, pidfd.as_raw_fd()), Some(own));
+    }
+}
