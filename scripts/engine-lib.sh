@@ -74,6 +74,16 @@ expect() {
     fi
 }
 
+# ID COMMAND...: passes when those commands of the container left their traces, which are removed.
+traces_of() {
+    id=$1
+    shift
+    for command in "$@"; do
+        check "trace_of_$command" grep -q "\"command\":\"dayfly $command\"" "/run/dayfly-trace/$id-$command.jsonl"
+        rm -f "/run/dayfly-trace/$id-$command.jsonl"
+    done
+}
+
 # Waits up to SECONDS for a command to succeed.
 wait_for() {
     seconds=$1
