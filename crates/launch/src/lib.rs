@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod birth;
 mod channel;
+mod crowd;
 mod error;
 mod failure;
 mod hooks;

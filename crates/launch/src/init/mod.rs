@@ -23,7 +23,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use sys::clone::CloneFlags;
 use trace::Kind;
 
 use crate::birth::Birth;
@@ -103,8 +102,7 @@ impl Init<'_> {
             InitStep::BecomeRoot => identity::become_root(),
             InitStep::Unshare(kinds) => sys::ns::unshare(*kinds).op("unshare"),
             InitStep::JoinNetwork => {
-                let made = network::receive(self.fd(Slot::NETWORK)?).op("unshare, ioctl lo")?;
-                sys::ns::join(made.as_fd(), CloneFlags::NEWNET).op("setns")
+                network::join(self.slots.get(Slot::NETWORK)).op("unshare, ioctl lo, setns")
             }
             InitStep::JoinKeyring { name } => identity::join_keyring(name),
             InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
