@@ -296,6 +296,10 @@ fn make(
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
     let trace = store.trace();
+    // A maker is worth its process only where a CPU is free for it.
+    if plan::makes_network(spec, &request) && launch::is_crowded() {
+        request.kernel.techniques.remove(Techniques::PARALLEL_NETWORK);
+    }
     let network = match plan::makes_network(spec, &request) {
         true => Some(trace.work(Phase::Platform, "begin network", "", || Network::begin(trace))?),
         false => None,

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod birth;
 mod channel;
+mod crowd;
 mod error;
 mod failure;
 mod hooks;
@@ -28,6 +29,7 @@ use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
 use trace::Tracer;
 
+pub use crowd::is_crowded;
 pub use error::Error;
 pub use hooks::{HookFailure, run_all as run_hooks, wait};
 pub use host::OnBirth;

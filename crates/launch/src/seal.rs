@@ -3,13 +3,14 @@
 //! /proc/PID/exe of a dayfly process that a container can see leads to the binary on the host. Opened
 //! for writing once that process has ended, it would replace the runtime. So before a command enters
 //! a container, it makes sure that its own binary sits on a read-only mount: a packaged install can
-//! provide one, and the check is then all it costs. Otherwise the command executes itself again from
-//! a detached read-only copy of the mount, or, where that is not allowed, from a sealed memfd.
+//! provide one, and the check is then all it costs. Otherwise the command moves onto a detached read-only
+//! copy of the mount, as it runs (`sys::image`), or executes itself again from there, or, where that is
+//! not allowed, from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     Access, CWD, MemfdFlags, Mode, OFlags, SealFlags, access, fcntl_add_seals, memfd_create,
     openat, sendfile,
@@ -18,14 +19,15 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use sys::Context;
 use sys::mount::{MountAttr, attr, mount_setattr};
-use trace::Tracer;
+use trace::{Phase, Tracer};
 
 /// The environment variable in which a traced command tells its second life of the first: when that
 /// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
 
-/// Makes sure that this process, which began at `entered`, runs from where nobody can write. Returns at
-/// once if it does; otherwise it starts again and this call is reached a second time.
+/// Makes sure that this process, which began at `entered`, runs from where nobody can write. Most often
+/// it returns when that is so; where the running image cannot be moved, the program starts again and
+/// this call is reached a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.
@@ -37,7 +39,11 @@ pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), s
         return Ok(());
     }
     let copy = match read_only_mount() {
-        Ok(fd) => fd,
+        Ok(mount) if move_onto(&mount, args).is_ok() => {
+            tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
+            return Ok(());
+        }
+        Ok(mount) => mount,
         // Only where that is not allowed can this be a memfd already.
         Err(_) if is_sealed_memfd() => return Ok(()),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
@@ -46,6 +52,17 @@ pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), s
     let left = left.and_then(|text| CString::new(text).ok());
     let errno = sys::exec::execve_fd(copy.as_fd(), args, left.as_deref());
     Err(sys::Error::new("execveat", "/proc/self/exe", errno))
+}
+
+/// Has this process run from `mount` from now on, at a third of what a second execve(2) takes: that
+/// would end one address space, fill another one, and come back here through everything before.
+fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
+    // What open_tree(2) returns names the file without opening it.
+    let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: the mount shows what /proc/self/exe leads to, which cannot be written to while it runs; a
+    // command begins with one thread and without children.
+    unsafe { sys::image::remap(file.as_fd(), args) }
 }
 
 fn read_only_mount() -> Result<OwnedFd, Errno> {

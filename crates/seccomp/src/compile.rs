@@ -2,8 +2,8 @@
 //!
 //! The kernel runs a new filter for every system call number to learn which ones it always allows, so
 //! what counts is the length of the average path and the size, not the order of the rules. Numbers
-//! next to each other with the same verdict make one range; the tree over the ranges of Docker's
-//! profile is seven comparisons deep.
+//! next to each other with the same verdict make one range, and lone numbers are asked for within the
+//! range around them.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -22,6 +22,8 @@ const KILL_THREAD: u32 = 0;
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
+/// Lone numbers asked for one after the other.
+const LONE: usize = 3;
 /// Offsets in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
@@ -258,8 +260,15 @@ impl Numbers {
         builder: &mut Builder,
     ) -> Result<Label, Error> {
         let ranges = self.ranges(token, default, beyond);
+        let mut groups = Vec::with_capacity(ranges.len());
+        let mut rest = ranges.as_slice();
+        while !rest.is_empty() {
+            let (group, others) = rest.split_at(first_group(rest).len());
+            groups.push(group);
+            rest = others;
+        }
         let compiler = Tree { token, default };
-        compiler.node(&ranges, builder)
+        compiler.node(&groups, builder)
     }
 }
 
@@ -274,6 +283,20 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
+/// The first of `ranges`, with as many after it as are lone numbers in the midst of its verdict. To ask for
+/// them takes half as many comparisons as for where ranges begin.
+fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
+    let [(_, verdict @ Verdict::Always(_)), rest @ ..] = ranges else {
+        return ranges.get(..1).unwrap_or(ranges);
+    };
+    let (pairs, _) = rest.as_chunks::<2>();
+    let lone = |[(number, _), (next, then)]: &&[(u32, Verdict); 2]| {
+        number.checked_add(1) == Some(*next) && then == verdict
+    };
+    let lone = pairs.iter().take(LONE).take_while(lone).count();
+    ranges.get(..1 + 2 * lone).unwrap_or(ranges)
+}
+
 /// Compiles the ranges of one audit token.
 struct Tree {
     token: u32,
@@ -281,24 +304,36 @@ struct Tree {
 }
 
 impl Tree {
-    /// The code for some ranges, entered with the number loaded.
-    fn node(&self, ranges: &[(u32, Verdict)], builder: &mut Builder) -> Result<Label, Error> {
-        match ranges {
+    /// The code for some groups of ranges, entered with the number loaded.
+    fn node(&self, groups: &[&[(u32, Verdict)]], builder: &mut Builder) -> Result<Label, Error> {
+        match groups {
             [] => Ok(builder.ret(self.default)),
-            [(from, verdict)] => Ok(self.leaf(*from, verdict, builder)),
+            [group] => Ok(self.group(group, builder)),
             _ => {
-                let (lower, upper) = ranges.split_at(ranges.len() / 2);
-                let middle = upper.first().map_or(0, |(from, _)| *from);
+                let (lower, upper) = groups.split_at(groups.len() / 2);
+                let middle = upper.first().and_then(|group| group.first());
+                let middle = middle.map_or(0, |(from, _)| *from);
                 let yes = self.node(upper, builder)?;
                 let no = self.node(lower, builder)?;
                 // A return may have got out of reach behind the code of the lower half.
                 let yes = match upper {
-                    [(_, Verdict::Always(value))] => builder.ret(*value),
+                    [[(_, Verdict::Always(value))]] => builder.ret(*value),
                     _ => yes,
                 };
                 Ok(builder.branch(JUMP_GREATER_OR_EQUAL, middle, yes, no))
             }
         }
+    }
+
+    /// The code for a range and the lone numbers in it.
+    fn group(&self, group: &[(u32, Verdict)], builder: &mut Builder) -> Label {
+        let [(from, verdict), rest @ ..] = group else { return builder.ret(self.default) };
+        let mut next = self.leaf(*from, verdict, builder);
+        for (number, exception) in rest.iter().step_by(2) {
+            let yes = self.leaf(*number, exception, builder);
+            next = builder.branch(JUMP_EQUAL, *number, yes, next);
+        }
+        next
     }
 
     fn leaf(&self, number: u32, verdict: &Verdict, builder: &mut Builder) -> Label {

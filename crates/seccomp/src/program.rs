@@ -17,8 +17,8 @@ pub struct Program {
     pub flags: u32,
 }
 
-/// Changes with the file format or the compiler's verdicts.
-const MAGIC: &[u8; 8] = b"dayfbpf\x01";
+/// Changes with the file format or what the compiler writes.
+const MAGIC: &[u8; 8] = b"dayfbpf\x02";
 
 impl Program {
     /// The program as a file's content.

@@ -16,14 +16,7 @@ impl<'a> Spec<'a> {
     /// # Errors
     /// Text that is not JSON, or not of the specification's shape.
     pub fn parse<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
-        let text = core::str::from_utf8(json.as_ref()).ok();
-        match text.and_then(profile_text::read_without) {
-            Some(mut spec) => {
-                spec.drop_empty();
-                Ok(spec)
-            }
-            None => Self::parse_whole(json),
-        }
+        Self::from_bytes(json.as_ref())
     }
 
     /// Reads all of a `config.json`.
@@ -31,7 +24,23 @@ impl<'a> Spec<'a> {
     /// # Errors
     /// As [`Spec::parse`].
     pub fn parse_whole<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
-        let mut spec: Self = read(json.as_ref())?;
+        Self::from_whole_bytes(json.as_ref())
+    }
+
+    // Not generic: the reader is large, and would be in the program once for every crate that calls it.
+    fn from_bytes(json: &'a [u8]) -> Result<Self, ParseError> {
+        let text = core::str::from_utf8(json).ok();
+        match text.and_then(profile_text::read_without) {
+            Some(mut spec) => {
+                spec.drop_empty();
+                Ok(spec)
+            }
+            None => Self::from_whole_bytes(json),
+        }
+    }
+
+    fn from_whole_bytes(json: &'a [u8]) -> Result<Self, ParseError> {
+        let mut spec: Self = read(json)?;
         spec.drop_empty();
         Ok(spec)
     }

@@ -84,17 +84,26 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
                     return Some(at + 1);
                 }
             }
-            b'"' => {
-                at += 1;
-                while *text.get(at)? != b'"' {
-                    at += if *text.get(at)? == b'\\' { 2 } else { 1 };
-                }
-            }
+            b'"' => at += length_of_string(text.get(at + 1..)?)? + 1,
             // Something else than an object.
             _ if depth == 0 => return None,
             _ => {}
         }
         at += 1;
+    }
+}
+
+/// The length of the string whose first quote is before `text`.
+fn length_of_string(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..)?;
+        at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        if text.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        // What is escaped.
+        at += 2;
     }
 }
 

@@ -16,6 +16,7 @@ mod error;
 pub mod exec;
 pub mod fdpass;
 pub mod fs;
+pub mod image;
 pub mod keyring;
 pub mod mem;
 pub mod mount;

@@ -7,6 +7,7 @@
 //! [`entry!`](crate::entry) puts the needed symbols into a program.
 
 use core::ffi::{CStr, c_char};
+use core::ops::Range;
 use core::slice;
 
 /// What the kernel laid on the initial stack (execve(2), "Process memory"): arguments and environment.
@@ -47,6 +48,21 @@ impl Args {
     /// The arrays as the kernel laid them out, for execve(2).
     pub(crate) fn pointers(&self) -> (*const *const c_char, *const *const c_char) {
         (self.argv.as_ptr(), self.envp.as_ptr())
+    }
+
+    /// Where the strings of arguments and environment are, as the kernel laid them out: one after
+    /// another.
+    pub(crate) fn ranges(&self) -> (Range<u64>, Range<u64>) {
+        let range = |strings: &[*const c_char]| {
+            let (first, last) = (strings.first()?, strings.last()?);
+            // SAFETY: from_stack's contract.
+            let last = unsafe { CStr::from_ptr(*last) }.to_bytes_with_nul().as_ptr_range().end;
+            Some(first.addr() as u64..last.addr() as u64)
+        };
+        let stack = self.argv.as_ptr().addr() as u64;
+        let arguments = range(self.argv).unwrap_or(stack..stack);
+        let environment = range(self.envp).unwrap_or(arguments.end..arguments.end);
+        (arguments, environment)
     }
 
     /// The arguments, the program's name first.
