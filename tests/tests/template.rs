@@ -58,20 +58,23 @@ pub(crate) fn with_capabilities<'a>(bundle: Bundle<'a>, more: &[&str]) -> Bundle
     )
 }
 
-/// Waits until starts use the template: while one makes it, others do without.
-fn await_template(bed: &Bed) {
+/// Waits until a start uses all that it can, and returns its trace: while one start makes the template,
+/// others do without; and while the host is crowded, without a network maker.
+fn await_all(bed: &Bed) -> String {
     let c = bed.bundle().args(&["/bin/true"]).make();
-    wait::until_true("the template", || {
-        c.run_with(&["--trace", "-"]).exits(0).stderr.contains("enter root")
+    let mut trace = String::new();
+    wait::until_true("a start that uses all", || {
+        trace = c.run_with(&["--trace", "-"]).exits(0).stderr;
+        trace.contains("enter root") && trace.contains("join network")
     });
+    trace
 }
 
 fn techniques_are_used_and_left_out(bed: &Bed) {
-    await_template(bed);
+    let every = await_all(bed);
     let c = bed.bundle().args(&["/bin/true"]).make();
-    let trace =
-        |way: &str| without(c.bundle_call("run", &["--trace", "-"]), way).run().exits(0).stderr;
-    let (every, none) = (trace(""), trace(&TECHNIQUES.join(",")));
+    let call = c.bundle_call("run", &["--trace", "-"]);
+    let none = without(call, &TECHNIQUES.join(",")).run().exits(0).stderr;
     for step in ["enter root", "in shared memory", "make network", "join network"] {
         assert!(every.contains(step) && !none.contains(step), "{step}:\n{every}\n{none}");
     }
@@ -318,7 +321,7 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
          ./busybox stat -f -c %T /; ./busybox ls -A /",
     );
     let c = with_capabilities(bed.bundle(), LEAVERS).sh(&look).make();
-    await_template(bed);
+    await_all(bed);
     for way in ways().iter().filter(|way| !way.contains("template-namespace")) {
         let outcome = without(c.bundle_call("run", &[]), way).run().ok();
         let said: Vec<&str> =
@@ -336,7 +339,7 @@ fn template_can_not_be_changed(bed: &Bed) {
          ./busybox umount -l / && echo off",
     );
     let c = with_capabilities(bed.bundle(), LEAVERS).sh(&format!("{change}; true")).make();
-    await_template(bed);
+    await_all(bed);
     let outcome = c.run().ok();
     for word in ["writable", "made", "off"] {
         assert!(!outcome.lines().contains(&word), "{word}: {outcome}");
