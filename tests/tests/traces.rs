@@ -145,7 +145,7 @@ fn create_start_kill_and_delete(bed: &Bed) {
     let create = of("create");
     // Init goes on when create has ended.
     let last = &row(&create, "init").spans.last().expect("spans").name;
-    let goes_on = ["await commit", "release descriptors", "await start"];
+    let goes_on = ["announce ready", "await commit", "release descriptors", "await start"];
     assert!(goes_on.contains(&last.as_str()), "{last}");
     assert!(create.rows.iter().all(|row| row.name != "program"));
     let start = of("start");

@@ -297,7 +297,10 @@ fn make(
     check_preserved(request.preserve_fds)?;
     let trace = store.trace();
     // A maker is worth its process only where a CPU is free for it.
-    if plan::makes_network(spec, &request) && launch::is_crowded() {
+    if plan::makes_network(spec, &request)
+        && request.kernel.techniques.contains(Techniques::CROWD_CHECK)
+        && launch::is_crowded()
+    {
         request.kernel.techniques.remove(Techniques::PARALLEL_NETWORK);
     }
     let network = match plan::makes_network(spec, &request) {

@@ -29,6 +29,8 @@ bitflags! {
         const DEVICE_CACHE = 1 << 6;
         /// Masked paths share what covers them.
         const SHARED_MASKS = 1 << 7;
+        /// Where all CPUs are taken, init makes its network namespace itself.
+        const CROWD_CHECK = 1 << 8;
     }
 }
 
@@ -43,7 +45,7 @@ impl Default for Techniques {
 
 impl Techniques {
     /// Every technique by its name.
-    pub const NAMES: [(&str, Self); 8] = [
+    pub const NAMES: [(&str, Self); 9] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("template-namespace", Self::TEMPLATE_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
@@ -52,6 +54,7 @@ impl Techniques {
         ("seccomp-cache", Self::SECCOMP_CACHE),
         ("device-cache", Self::DEVICE_CACHE),
         ("shared-masks", Self::SHARED_MASKS),
+        ("crowd-check", Self::CROWD_CHECK),
     ];
 
     /// All but those of a comma-separated list.
