@@ -46,13 +46,15 @@ fn categories(figures: &Figures) -> Table {
     ];
     let mut table = Table::new(&headings);
     let (program, phases) = figures.phases.split_last().unzip();
-    for part in phases.unwrap_or_default() {
+    for part in phases.unwrap_or_default().iter().filter(|part| part.calls > 0.0) {
         table.row(category(part));
     }
     table.row(category(&figures.between));
     table.row(total("work of the runtime", figures.work_us, "100.0 %"));
     table.row(category(&figures.waits));
-    table.row(program.map(category).unwrap_or_default());
+    if let Some(program) = program.filter(|program| program.calls > 0.0) {
+        table.row(category(program));
+    }
     let mut all = total("all processes", figures.processes_us, "");
     if let Some(outside) = &figures.outside {
         all.extend([const { String::new() }; 4]);
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn a_command_is_told_whole() {
         let text = one(&figures("dayfly"));
-        for part in ["security", "program", "all processes", "slowest", "critical path"] {
+        for part in ["security", "all processes", "slowest", "critical path"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
