@@ -76,6 +76,9 @@ pub struct Common {
     /// Write what would be printed to FILE
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Run this in containers, not what the bundle says; it must end by itself
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
 }
 
 /// How rounds are run.
@@ -186,6 +189,7 @@ const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did;
 /// `trace`.
 #[derive(Debug, Args)]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
+#[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
     /// The bundle to start [default: one that the experiments use, see --profile]
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
@@ -209,7 +213,7 @@ pub struct Trace {
     #[arg(long)]
     pub outside: bool,
     /// What to write: tables over all starts for people, the same figures as JSON, or the one start
-    /// that is nearest to the median as a file for a viewer
+    /// by the first runtime that is nearest to the median, as a file for a viewer
     #[arg(long, value_enum, default_value_t = Kind::Table)]
     pub format: Kind,
 }
@@ -347,6 +351,17 @@ mod tests {
         let Command::Start(start) = options.command else { panic!("not start") };
         assert_eq!(start.operation, [Operation::Run, Operation::Lifecycle]);
         assert_eq!(start.common.view, Some(View::V2));
+    }
+
+    #[test]
+    fn a_trace_takes_a_bundle_and_a_program() {
+        let line = ["bench", "trace", "/b", "-n", "5", "--format", "json", "--", "/bin/x", "-n"];
+        let options = Options::try_parse_from(line).expect("good");
+        let Command::Trace(trace) = options.command else { panic!("not trace") };
+        let trace = trace.settled();
+        assert_eq!((trace.count, trace.common.json), (5, true));
+        assert_eq!(trace.common.bundle.as_deref(), Some(std::path::Path::new("/b")));
+        assert_eq!(trace.common.program, ["/bin/x", "-n"]);
     }
 
     #[test]

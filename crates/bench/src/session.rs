@@ -47,6 +47,9 @@ pub fn run(
     if options.no_device_rules {
         stand.drop_device_rules();
     }
+    if !options.program.is_empty() {
+        stand.run_instead(&options.program);
+    }
     let mut runtimes: Vec<Runtime> = Vec::new();
     for entrant in &entrants {
         if runtimes.iter().all(|runtime| runtime.path != entrant.runtime.path) {

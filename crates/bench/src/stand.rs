@@ -123,6 +123,11 @@ impl Stand {
         }
     }
 
+    /// Has containers run `program` in place of what their configuration says.
+    pub fn run_instead(&mut self, program: &[String]) {
+        self.config["process"]["args"] = json!(program);
+    }
+
     /// Has every container from now on join the namespaces of the process `pid`.
     pub fn join(&mut self, pid: i32) {
         config::join(&mut self.config, pid);

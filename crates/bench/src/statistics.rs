@@ -62,6 +62,13 @@ pub fn median(samples: &mut [f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
+/// The lower quartile of `samples`, which get reordered; NaN of nothing.
+#[must_use]
+pub fn lower_quartile(samples: &mut [f64]) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
+    quantile(samples, 0.25)
+}
+
 /// The `q` quantile of sorted samples, between neighbours by linear interpolation (type 7 of
 /// Hyndman and Fan). NaN of nothing.
 #[must_use]
@@ -87,6 +94,13 @@ mod tests {
         assert_eq!((summary.count, summary.mean), (101, 51.0));
         // The variance of 1..=n is n(n + 1) / 12.
         assert!((summary.deviation - (101.0_f64 * 102.0 / 12.0).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_quarter_is_below_the_lower_quartile() {
+        let mut samples: Vec<f64> = (1..=101).rev().map(f64::from).collect();
+        assert_eq!(lower_quartile(&mut samples), 26.0);
+        assert!(lower_quartile(&mut []).is_nan());
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn a_runtime_is_followed_and_one_that_fails_is_left_out() {
     assert_eq!(names, ["run", "create", "start", "delete"]);
     for command in commands {
         adds_up(command);
-        assert!(number(&command["outside"]["times"]) > 0.0);
+        assert!(number(&command["times"]) > 0.0);
     }
     let run = &commands[0];
     for phase in ["security", "mounts", "platform", "cgroups", "bootstrap", "shutdown"] {
@@ -92,4 +92,56 @@ fn one_start_is_written_as_a_file() {
     let named = |name: &str| events.iter().any(|event| event["name"] == name);
     assert!(named("clone3") && named("execveat") | named("execve") && named("program"));
     std::fs::remove_file(&file).expect("remove");
+}
+
+#[test]
+fn dayfly_tells_by_itself() {
+    let Some(dayfly) = ready() else { return };
+    let runtime = format!("--runtime={}", dayfly.display());
+    let child = bench(&[
+        "trace",
+        "--profile=plain",
+        &runtime,
+        "--operation=run,lifecycle,exec,kill",
+        "-n3",
+        "--warm-up=1",
+        "--interval=0",
+        "--format=json",
+    ]);
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let report: Value = serde_json::from_slice(&child.stdout).expect("JSON");
+    assert_eq!(report["failures"], Value::Array(Vec::new()));
+    let commands = report["commands"].as_array().expect("commands");
+    let names: Vec<&str> = commands.iter().filter_map(|one| one["command"].as_str()).collect();
+    assert_eq!(names, ["run", "create", "start", "delete", "exec", "kill"]);
+    for command in commands {
+        adds_up(command);
+        assert_eq!(command["outside"], Value::Null);
+        // What only the caller sees: the spawn, and the end of the process.
+        let steps = command["slowest"].as_array().expect("steps");
+        assert!(steps.iter().any(|step| step["name"] == "exit"), "{command:#}");
+    }
+    assert!(calls(&commands[0], "mounts") > 5.0 && calls(&commands[0], "shutdown") > 1.0);
+}
+
+#[test]
+fn what_tracing_costs_is_told() {
+    let Some(dayfly) = ready() else { return };
+    let child = bench(&[
+        "trace-overhead",
+        "--profile=plain",
+        &format!("--runtime={}", dayfly.display()),
+        "--rounds=6",
+        "--warm-up=0",
+        "--pause=0",
+        "--json",
+    ]);
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let report: Value = serde_json::from_slice(&child.stdout).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 6, "three ways, measured two ways: {report:#}");
+    for row in rows {
+        assert_eq!(row["rounds_us"].as_array().expect("rounds").len(), 6);
+        assert_eq!(row["ratio"].is_null(), row["trace"] == "untraced");
+    }
 }

@@ -36,6 +36,10 @@ pub struct Figures {
     pub slowest: Vec<Slow>,
     /// What the end waited for.
     pub path: Vec<OnPath>,
+    /// The same command when nobody looked; none of no starts.
+    pub untraced_us: Option<Summary>,
+    /// How many times as long it takes when traced, medians.
+    pub times: Option<f64>,
     /// What it took to look from outside.
     pub outside: Option<Outside>,
 }
@@ -104,23 +108,10 @@ pub struct Outside {
     pub stops: f64,
     /// How long the tracer held them, mean.
     pub held_us: f64,
-    /// The same command when nobody looked.
-    pub untraced_us: Summary,
-    /// How many times as long it takes when followed, medians.
-    pub times: f64,
     /// What tracing adds to the time of all processes, estimated from the number of calls.
     pub tracing_us: f64,
     /// Of that, what seems to be the time of calls.
     pub within_us: f64,
-}
-
-/// What is needed to tell what looking from outside took.
-#[derive(Debug, Clone)]
-pub struct Unseen {
-    /// The time of each start when nobody looked, in microseconds.
-    pub untraced_us: Vec<f64>,
-    /// What it costs a call to be followed.
-    pub cost: Cost,
 }
 
 impl Figures {
@@ -130,7 +121,8 @@ impl Figures {
         runtime: &str,
         command: &str,
         starts: &[&Observed],
-        unseen: Option<&Unseen>,
+        untraced_us: &[f64],
+        cost: Option<Cost>,
     ) -> Option<Self> {
         let sums: Vec<Sums> = starts.iter().map(|start| Sums::of(start)).collect();
         let over = |figure: &dyn Fn(&Sums) -> u64| summary(&sums, figure);
@@ -151,9 +143,7 @@ impl Figures {
                 calls: counted.map_or(0.0, |counted| counted.1),
                 path_us,
                 path_share: path_us / wall_us.mean,
-                tracing_us: unseen
-                    .zip(counted)
-                    .map(|(unseen, (_, calls))| calls * unseen.cost.within_us),
+                tracing_us: cost.zip(counted).map(|(cost, (_, calls))| calls * cost.within_us),
             }
         };
         let phases = Phase::ALL.iter().map(|&phase| {
@@ -164,9 +154,10 @@ impl Figures {
             Some(part(phase.name(), Share::Work(phase), time, Some((names.len(), calls))))
         });
         let waits = mean(&sums, |sums| sums.waits.calls);
-        let outside = unseen.and_then(|unseen| outside(starts, &sums, wall_us, unseen));
+        let untraced_us = Summary::of(untraced_us);
+        let outside = cost.map(|cost| outside(starts, &sums, cost));
         let within: f64 = outside.as_ref().map_or(0.0, |outside| outside.within_us);
-        let between = if unseen.is_some() { "between calls" } else { "between steps" };
+        let between = if cost.is_some() { "between calls" } else { "between steps" };
         let mut between = part(between, Share::Between, over(&|sums| sums.between)?, None);
         between.tracing_us = outside.as_ref().map(|outside| outside.tracing_us - within);
         Some(Self {
@@ -180,6 +171,8 @@ impl Figures {
             processes_us: over(&|sums| sums.rows)?,
             slowest: slowest(&sums, work_us.mean),
             path: path(&sums, wall_us.mean),
+            untraced_us,
+            times: untraced_us.map(|untraced| wall_us.median / untraced.median),
             outside,
         })
     }
@@ -252,28 +245,20 @@ fn path(sums: &[Sums], wall_us: f64) -> Vec<OnPath> {
     path
 }
 
-fn outside(
-    starts: &[&Observed],
-    sums: &[Sums],
-    wall_us: Summary,
-    unseen: &Unseen,
-) -> Option<Outside> {
-    let untraced_us = Summary::of(&unseen.untraced_us)?;
+fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
     let count = starts.len() as f64;
     let stops: u64 = starts.iter().map(|start| start.held.stops).sum();
     let held: u64 = starts.iter().map(|start| start.held.time).sum();
-    let (held_us, cost) = (held as f64 / 1e3 / count, unseen.cost);
+    let held_us = held as f64 / 1e3 / count;
     let calls = mean(sums, Sums::calls);
     // An idle call is held for less than others are, whose arguments are looked up.
     let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);
-    Some(Outside {
+    Outside {
         stops: stops as f64 / count,
         held_us,
-        untraced_us,
-        times: wall_us.median / untraced_us.median,
         within_us: calls * cost.within_us,
         tracing_us: calls * cost.within_us + switching_us + held_us,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -283,8 +268,7 @@ pub(super) mod tests {
     pub fn figures(runtime: &str) -> Figures {
         let start = super::super::sums::tests::observed();
         let cost = Cost { call_us: 0.004, within_us: 0.001, held_us: 0.001 };
-        let unseen = Unseen { untraced_us: vec![0.05], cost };
-        Figures::of(runtime, "run", &[&start, &start], Some(&unseen)).expect("two starts")
+        Figures::of(runtime, "run", &[&start, &start], &[0.05], Some(cost)).expect("two starts")
     }
 
     #[test]
@@ -305,7 +289,7 @@ pub(super) mod tests {
     fn what_tracing_adds_is_told() {
         let figures = figures("x");
         let outside = figures.outside.as_ref().expect("seen from outside");
-        assert_eq!(outside.times, 2.0);
+        assert_eq!(figures.times, Some(2.0));
         let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
         let tracing: f64 = parts.filter_map(|part| part.tracing_us).sum();
         assert!((tracing - outside.tracing_us).abs() < 1e-9, "{figures:?}");
@@ -322,6 +306,6 @@ pub(super) mod tests {
 
     #[test]
     fn nothing_says_nothing() {
-        assert!(Figures::of("x", "run", &[], None).is_none());
+        assert!(Figures::of("x", "run", &[], &[], None).is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use trace::{HOST, PROGRAM, Phase, Span, Timeline, now};
+use trace::{HOST, Phase, Span, Timeline, now};
 
 /// Runs `command`, which writes its time line to `file` as JSON lines, to its end.
 ///
@@ -46,15 +46,11 @@ fn surround(timeline: &mut Timeline, before: u64, after: u64) {
         host.start = before;
     }
     if after > host.end {
-        host.spans.push(span("exit", "and write this trace", Phase::Bootstrap, host.end, after));
+        // These leave something that runs; others have nothing left to do.
+        let begins = timeline.command.ends_with(" create") || timeline.command.ends_with(" start");
+        let phase = if begins { Phase::Bootstrap } else { Phase::Shutdown };
+        host.spans.push(span("exit", "and write this trace", phase, host.end, after));
         host.end = after;
-    }
-    let program = timeline.rows.iter().filter(|row| row.name == PROGRAM);
-    if let Some(ended) = program.map(|row| row.end).max()
-        && let Some(exit) = timeline.rows.first_mut().and_then(|host| host.spans.last_mut())
-        && exit.start >= ended
-    {
-        exit.phase = Phase::Shutdown;
     }
 }
 
@@ -80,11 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn after_the_program_exit_is_shutdown() {
-        let mut timeline = timeline();
-        timeline.rows.push(Row { name: PROGRAM.to_owned(), end: 150, ..Row::default() });
-        surround(&mut timeline, 90, 215);
-        assert_eq!(timeline.rows[0].spans[1].phase, Phase::Shutdown);
+    fn the_end_of_a_run_is_shutdown() {
+        for (command, phase) in
+            [("dayfly run", Phase::Shutdown), ("dayfly create", Phase::Bootstrap)]
+        {
+            let mut timeline = Timeline { command: command.to_owned(), ..timeline() };
+            surround(&mut timeline, 90, 215);
+            assert_eq!(timeline.rows[0].spans[1].phase, phase, "{command}");
+        }
     }
 
     #[test]

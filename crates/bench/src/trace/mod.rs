@@ -28,7 +28,7 @@ use crate::stand::{Entrant, Stand};
 use crate::statistics::median;
 use crate::weight::Way;
 use calibrate::Cost;
-use figures::{Figures, Unseen};
+use figures::Figures;
 use outside::Observed;
 use schedule::Lateness;
 use std::fmt::Write;
@@ -104,9 +104,7 @@ pub fn experiment(
             column.untraced.clear();
         });
     }
-    if let Some(cost) = &cost {
-        let _ = write!(text, "{}", told(cost, &all));
-    }
+    let _ = write!(text, "{}", text::costs(&all, cost));
     Ok(Outcome {
         text,
         json: vec![("commands", report::value(&all)?), ("calibration", report::value(&cost)?)],
@@ -124,10 +122,10 @@ fn figures(columns: &[Column], operation: Operation, cost: Option<Cost>) -> Vec<
             let starts: Vec<&Observed> =
                 column.starts.iter().filter_map(|start| start.get(at)).collect();
             let samples = column.untraced.iter().filter_map(|start| start.get(step?));
-            let untraced_us = samples.map(|sample| sample.wall.as_secs_f64() * 1e6).collect();
-            let unseen = cost.map(|cost| Unseen { untraced_us, cost });
-            let unseen = unseen.filter(|_| column.way == Way::Observed);
-            all.extend(Figures::of(&column.name, command, &starts, unseen.as_ref()));
+            let untraced: Vec<f64> =
+                samples.map(|sample| sample.wall.as_secs_f64() * 1e6).collect();
+            let cost = cost.filter(|_| column.way == Way::Observed);
+            all.extend(Figures::of(&column.name, command, &starts, &untraced, cost));
         }
     }
     all
@@ -155,35 +153,6 @@ fn tables(all: &[Figures], operation: Operation, late: &Lateness, options: &Trac
             options.interval,
         );
     }
-    text
-}
-
-/// What outside tracing costs, in words. Nothing of it has been taken off any figure.
-fn told(cost: &Cost, all: &[Figures]) -> String {
-    let mut text = String::from("Followed from outside, by ptrace:\n");
-    for figures in all {
-        let Some(outside) = &figures.outside else { continue };
-        let _ = writeln!(
-            text,
-            "  {} {} takes {:.1} times as long: {:.3} ms, {:.3} ms untraced; stopped {:.0} times, \
-             held for {:.3} ms",
-            figures.runtime,
-            figures.command,
-            outside.times,
-            figures.wall_us.median / 1e3,
-            outside.untraced_us.median / 1e3,
-            outside.stops,
-            outside.held_us / 1e3,
-        );
-    }
-    let _ = writeln!(
-        text,
-        "  A system call that does nothing takes {:.2} µs longer, {:.2} µs of it within what is shown \
-         as the call's\n  own time, the rest between calls. Nothing has been taken off the figures: \
-         \"tracing ≈\" is what of\n  them that makes, by the number of calls. What a container's init \
-         does once its `create` has\n  returned, and a program once executed, is not followed.",
-        cost.call_us, cost.within_us,
-    );
     text
 }
 

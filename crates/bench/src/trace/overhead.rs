@@ -33,6 +33,8 @@ struct Row {
     more_us: Option<Estimate>,
     /// The time ÷ the time untraced.
     ratio: Option<Estimate>,
+    /// The same of the lower quartiles.
+    quartile_ratio: Option<Estimate>,
     /// The times of all rounds, in microseconds.
     rounds_us: Vec<f64>,
 }
@@ -129,6 +131,8 @@ fn compared(measure: &'static str, pause: Duration, times: Vec<(String, Vec<f64>
             wall_us: Summary::of(&rounds_us)?,
             more_us: off.and_then(|off| bootstrap::difference(&rounds_us, off, Pairing::Paired)),
             ratio: off.and_then(|off| bootstrap::ratio(&rounds_us, off, Pairing::Paired)),
+            quartile_ratio: off
+                .and_then(|off| bootstrap::quartile_ratio(&rounds_us, off, Pairing::Paired)),
             rounds_us,
         })
     };
@@ -143,7 +147,19 @@ fn text(rows: &[Row]) -> String {
         if titles.contains(&title) {
             continue;
         }
-        let headings = ["", "median ms", "σ", "more µs", "95 %", "ratio", "95 %", "≤ 1 %"];
+        let headings = [
+            "",
+            "median ms",
+            "σ",
+            "more µs",
+            "95 %",
+            "ratio",
+            "95 %",
+            "≤ 1 %",
+            "of lower quartiles",
+            "95 %",
+            "≤ 1 %",
+        ];
         let mut table = Table::new(&headings);
         let same = |other: &&Row| (other.measure, other.pause_ms) == (row.measure, row.pause_ms);
         for row in rows.iter().filter(same) {
@@ -161,9 +177,11 @@ fn cells(row: &Row) -> Vec<String> {
         format!("{:.3}", row.wall_us.median / 1e3),
         format!("{:.3}", row.wall_us.deviation / 1e3),
     ];
-    if let (Some(more), Some(ratio)) = (row.more_us, row.ratio) {
+    if let Some(more) = row.more_us {
         cells.push(format!("{:+.1}", more.value));
         cells.push(format!("[{:+.1} {:+.1}]", more.low, more.high));
+    }
+    for ratio in [row.ratio, row.quartile_ratio].into_iter().flatten() {
         cells.push(format!("{:.4}", ratio.value));
         cells.push(format!("[{:.4} {:.4}]", ratio.low, ratio.high));
         cells.push(verdict(ratio).to_owned());

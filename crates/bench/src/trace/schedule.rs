@@ -46,8 +46,8 @@ impl Clock {
     }
 }
 
-/// Has every column do the operation once a round, the order turning by one from round to round; those
-/// that are followed do it once more each round when nobody looks. One that fails is out.
+/// Has every column do the operation twice a round, when it is traced and when it is not, the order
+/// turning by one from round to round. One that fails is out.
 ///
 /// # Errors
 /// Only the harness's own; an interrupt.
@@ -74,10 +74,8 @@ pub fn run(
             let column = (round + place) % columns.len();
             let column = &mut columns[column];
             let at = column.entrant;
-            let mut ways = vec![column.way];
-            if column.way == Way::Observed {
-                ways.insert(round % 2, Way::Timed);
-            }
+            let mut ways = [column.way, Way::Timed];
+            ways.rotate_left(round % 2);
             for way in ways {
                 if entrants[at].failure.is_some() {
                     continue;

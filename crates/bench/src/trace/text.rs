@@ -1,5 +1,6 @@
 //! Figures for people.
 
+use super::calibrate::Cost;
 use super::figures::{Category, Figures};
 use crate::report::Table;
 use crate::statistics::Summary;
@@ -46,13 +47,15 @@ fn categories(figures: &Figures) -> Table {
     ];
     let mut table = Table::new(&headings);
     let (program, phases) = figures.phases.split_last().unzip();
-    for part in phases.unwrap_or_default() {
+    for part in phases.unwrap_or_default().iter().filter(|part| part.calls > 0.0) {
         table.row(category(part));
     }
     table.row(category(&figures.between));
     table.row(total("work of the runtime", figures.work_us, "100.0 %"));
     table.row(category(&figures.waits));
-    table.row(program.map(category).unwrap_or_default());
+    if let Some(program) = program.filter(|program| program.calls > 0.0) {
+        table.row(category(program));
+    }
     let mut all = total("all processes", figures.processes_us, "");
     if let Some(outside) = &figures.outside {
         all.extend([const { String::new() }; 4]);
@@ -143,13 +146,47 @@ pub fn side_by_side(all: &[&Figures]) -> String {
     });
     row("all processes", &|it| ms(it.processes_us.mean));
     row("wall time", &|it| ms(it.wall_us.mean));
-    let outside = |figure: &dyn Fn(&super::figures::Outside) -> String, it: &Figures| {
-        it.outside.as_ref().map_or_else(|| "-".to_owned(), figure)
-    };
-    row("of all that, tracing ≈", &|it| outside(&|outside| ms(outside.tracing_us), it));
-    row("untraced, median", &|it| outside(&|outside| ms(outside.untraced_us.median), it));
-    row("times as long, followed", &|it| outside(&|outside| format!("{:.1}", outside.times), it));
+    let or_nothing = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
+    row("of all that, tracing ≈", &|it| {
+        or_nothing(it.outside.as_ref().map(|outside| ms(outside.tracing_us)))
+    });
+    row("wall time untraced, median", &|it| or_nothing(it.untraced_us.map(|time| ms(time.median))));
+    row("traced, times as long", &|it| or_nothing(it.times.map(|times| format!("{times:.2}"))));
     table.to_string()
+}
+
+/// What tracing costs, in words. Nothing of it has been taken off any figure.
+#[must_use]
+pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
+    let mut text = String::new();
+    for figures in all {
+        let (Some(untraced), Some(times)) = (figures.untraced_us, figures.times) else { continue };
+        let _ = write!(
+            text,
+            "{} {} takes {times:.2} times as long as untraced: {} ms, {} ms",
+            figures.runtime,
+            figures.command,
+            ms(figures.wall_us.median),
+            ms(untraced.median),
+        );
+        if let Some(outside) = &figures.outside {
+            let held = ms(outside.held_us);
+            let _ = write!(text, "; {:.0} stops, held for {held} ms", outside.stops);
+        }
+        text.push('\n');
+    }
+    if let Some(cost) = cost {
+        let _ = writeln!(
+            text,
+            "Followed by ptrace, a system call that does nothing takes {:.2} µs longer, {:.2} µs of it \
+             within what is shown\nas the call's own time, the rest between calls. Nothing has been \
+             taken off the figures: \"tracing ≈\" is what of\nthem that makes, by the number of calls. \
+             What a container's init does once its `create` has returned,\nand a program once \
+             executed, is not followed.",
+            cost.call_us, cost.within_us,
+        );
+    }
+    text
 }
 
 fn with_calls(part: &Category) -> String {
@@ -185,7 +222,7 @@ mod tests {
         let text = side_by_side(&[&one, &other]);
         let heading = text.lines().next().unwrap_or_default();
         assert!(heading.contains("dayfly") && heading.ends_with("runc"), "{text}");
-        let lines = ["mounts ", "work of the runtime ", "waits ", "wall time ", "times as long"];
+        let lines = ["mounts ", "work of the runtime ", "waits ", "wall time ", "traced, times"];
         for line in lines {
             assert!(text.lines().any(|it| it.starts_with(line)), "{line}: {text}");
         }
@@ -196,7 +233,7 @@ mod tests {
     #[test]
     fn a_command_is_told_whole() {
         let text = one(&figures("dayfly"));
-        for part in ["security", "program", "all processes", "slowest", "critical path"] {
+        for part in ["security", "all processes", "slowest", "critical path"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

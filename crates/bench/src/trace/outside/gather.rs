@@ -254,8 +254,10 @@ impl<'a> Gather<'a> {
         }
         let ended = programs.iter().map(|program| program.end).max();
         adopt(&mut rows, programs);
+        let removes = command.ends_with(" delete") || command.ends_with(" kill");
         for span in rows.iter_mut().flat_map(|row| &mut row.spans) {
-            if ended.is_some_and(|ended| span.start >= ended) {
+            let after = ended.is_some_and(|ended| span.start >= ended);
+            if after || removes && undoes(span) {
                 span.phase = Phase::Shutdown;
             }
         }
@@ -268,6 +270,13 @@ impl<'a> Gather<'a> {
         wakers::name(&mut timeline);
         Observed { timeline, held: self.held }
     }
+}
+
+/// Whether a step of a command that ends a container or takes it away does just that.
+fn undoes(span: &Span) -> bool {
+    let by_phase = [Phase::Security, Phase::Mounts, Phase::Platform, Phase::Cgroups];
+    let by_name = ["unlink", "unlinkat", "rmdir", "kill", "tgkill", "pidfd_send_signal"];
+    by_phase.contains(&span.phase) || by_name.contains(&span.name.as_str())
 }
 
 /// Adds the rows of programs, and has waits for the processes that became them wait for them.
