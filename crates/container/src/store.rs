@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, mkdirat, openat, unlinkat,
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno;
 use sys::Context;
@@ -98,13 +98,20 @@ impl Store {
             match mkdirat(&self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
                     let directory = self.directory(id).context("open", object())?;
-                    flock(&directory, FlockOperation::NonBlockingLockExclusive)
-                        .map_err(|_| Error::Exists)?;
-                    return Ok(directory);
+                    lock(directory.as_fd())?;
+                    // Before that, another one may have taken it for what was left behind.
+                    if fstat(&directory).context("fstat", object())?.st_nlink > 0 {
+                        return Ok(directory);
+                    }
                 }
                 Err(Errno::EXIST) => {
                     let directory = self.directory(id).context("open", object())?;
                     if is_locked(directory.as_fd()) || record::read(directory.as_fd())?.is_some() {
+                        return Err(Error::Exists);
+                    }
+                    // Whoever has just made it is about to lock it, and to write the record.
+                    lock(directory.as_fd())?;
+                    if record::read(directory.as_fd())?.is_some() {
                         return Err(Error::Exists);
                     }
                     self.remove(directory.as_fd(), id)?;
@@ -179,6 +186,11 @@ pub(crate) fn remove(
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(sys::Error::new("rmdir", id, errno)),
     }
+}
+
+/// Locks a container's directory for as long as a descriptor lives.
+fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
+    flock(directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Exists)
 }
 
 /// Says that the command which made the container is done with it. Init may hold the lock's descriptor
