@@ -79,10 +79,18 @@ impl Args {
 
     /// The value of an environment variable, if set and UTF-8.
     pub fn env(&self, name: &str) -> Option<&'static str> {
-        self.environment().find_map(|entry| {
-            let value = entry.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-            core::str::from_utf8(value).ok()
-        })
+        // Looked at from the front, without the length of each: most differ in the first byte.
+        let is_named = |entry: *const c_char| {
+            let wanted = name.bytes().chain([b'=']);
+            // SAFETY: from_stack's contract; up to the first difference, which the final NUL is one.
+            wanted
+                .enumerate()
+                .all(|(at, byte)| unsafe { entry.add(at).cast::<u8>().read() } == byte)
+        };
+        let entry = self.envp.iter().copied().find(|&entry| is_named(entry))?;
+        // SAFETY: from_stack's contract.
+        let value = unsafe { CStr::from_ptr(entry.add(name.len() + 1)) };
+        value.to_str().ok()
     }
 }
 
