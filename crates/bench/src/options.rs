@@ -189,6 +189,7 @@ const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did;
 /// `trace`.
 #[derive(Debug, Args)]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
 #[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
     /// The bundle to start [default: one that the experiments use, see --profile]
@@ -198,7 +199,7 @@ pub struct Trace {
     #[command(flatten)]
     pub common: Common,
     /// Starts that count
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = some, default_value = "100")]
     pub count: usize,
     /// The time between two starts
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
@@ -313,6 +314,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time is a number and us, ms or s, such as 60ms".to_owned())
 }
 
+/// Reads a number that is not 0.
+///
+/// # Errors
+/// Says so.
+fn some(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "a number from 1 on".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,6 +372,11 @@ mod tests {
         assert_eq!((trace.count, trace.common.json), (5, true));
         assert_eq!(trace.common.bundle.as_deref(), Some(std::path::Path::new("/b")));
         assert_eq!(trace.common.program, ["/bin/x", "-n"]);
+    }
+
+    #[test]
+    fn no_starts_are_refused() {
+        assert!(Options::try_parse_from(["bench", "trace", "-n", "0"]).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::calibrate::Cost;
 use super::outside::Observed;
 use super::sums::{Share, Step, Sum, Sums};
+use crate::bootstrap::{self, Estimate, Pairing};
 use crate::statistics::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct Figures {
     pub untraced_us: Option<Summary>,
     /// How many times as long it takes when traced, medians.
     pub times: Option<f64>,
+    /// The same with its interval; none of too few starts.
+    pub times_95: Option<Estimate>,
     /// What it took to look from outside.
     pub outside: Option<Outside>,
 }
@@ -154,7 +157,8 @@ impl Figures {
             Some(part(phase.name(), Share::Work(phase), time, Some((names.len(), calls))))
         });
         let waits = mean(&sums, |sums| sums.waits.calls);
-        let untraced_us = Summary::of(untraced_us);
+        let untraced = Summary::of(untraced_us);
+        let walls_us: Vec<f64> = sums.iter().map(|sums| sums.wall as f64 / 1e3).collect();
         let outside = cost.map(|cost| outside(starts, &sums, cost));
         let within: f64 = outside.as_ref().map_or(0.0, |outside| outside.within_us);
         let between = if cost.is_some() { "between calls" } else { "between steps" };
@@ -171,8 +175,9 @@ impl Figures {
             processes_us: over(&|sums| sums.rows)?,
             slowest: slowest(&sums, work_us.mean),
             path: path(&sums, wall_us.mean),
-            untraced_us,
-            times: untraced_us.map(|untraced| wall_us.median / untraced.median),
+            untraced_us: untraced,
+            times_95: bootstrap::ratio(&walls_us, untraced_us, Pairing::Paired),
+            times: untraced.map(|untraced| wall_us.median / untraced.median),
             outside,
         })
     }

@@ -35,6 +35,9 @@ impl Clock {
         /// What a sleep may take longer than asked for.
         const SLACK: Duration = Duration::from_millis(1);
         let now = Instant::now();
+        if self.interval.is_zero() {
+            return;
+        }
         sleep(self.next.saturating_duration_since(now));
         let behind = now.saturating_duration_since(self.next);
         self.late.of += 1;

@@ -72,7 +72,7 @@ fn category(part: &Category) -> Vec<String> {
     let mut cells = total(&part.name, part.time_us, &part.share.map(percent).unwrap_or_default());
     let counted = part.calls > 0.0;
     cells.push(if part.steps > 0 { part.steps.to_string() } else { String::new() });
-    cells.push(if counted { format!("{:.0}", part.calls) } else { String::new() });
+    cells.push(if counted { count(part.calls) } else { String::new() });
     cells.extend([ms(part.path_us), percent(part.path_share)]);
     cells.extend(part.tracing_us.map(ms));
     cells
@@ -92,7 +92,7 @@ fn slowest(figures: &Figures) -> Table {
             ms(slow.time_us.mean),
             ms(slow.time_us.p99),
             percent(slow.share),
-            format!("{:.0}", slow.calls),
+            count(slow.calls),
             slow.phase.name().to_owned(),
         ]);
     }
@@ -111,7 +111,7 @@ fn path(figures: &Figures) -> Table {
             ),
             ms(on_path.mean_us),
             percent(on_path.share),
-            format!("{:.0}", on_path.pieces),
+            count(on_path.pieces),
             on_path.part.clone(),
         ]);
     }
@@ -141,9 +141,7 @@ pub fn side_by_side(all: &[&Figures]) -> String {
     row("between steps or calls", &|it| ms(it.between.time_us.mean));
     row("work of the runtime", &|it| ms(it.work_us.mean));
     row("waits", &|it| with_calls(&it.waits));
-    row("the container's program", &|it| {
-        it.phases.last().map(|part| ms(part.time_us.mean)).unwrap_or_default()
-    });
+    row("the container's program", &|it| it.phases.last().map(with_calls).unwrap_or_default());
     row("all processes", &|it| ms(it.processes_us.mean));
     row("wall time", &|it| ms(it.wall_us.mean));
     let or_nothing = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
@@ -163,9 +161,10 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
         let (Some(untraced), Some(times)) = (figures.untraced_us, figures.times) else { continue };
         let _ = write!(
             text,
-            "{} {} takes {times:.2} times as long as untraced: {} ms, {} ms",
+            "{} {} takes {times:.2}{} times as long as untraced: {} ms, {} ms",
             figures.runtime,
             figures.command,
+            interval(figures),
             ms(figures.wall_us.median),
             ms(untraced.median),
         );
@@ -189,8 +188,23 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     text
 }
 
+/// How sure that is.
+fn interval(figures: &Figures) -> String {
+    let Some(times) = figures.times_95 else { return String::new() };
+    let shown = if times.differs_from(1.0) { "" } else { ": no difference shown" };
+    format!(" (95 %: {:.2} to {:.2}{shown})", times.low, times.high)
+}
+
 fn with_calls(part: &Category) -> String {
-    format!("{} ({:.0})", ms(part.time_us.mean), part.calls)
+    if part.calls == 0.0 {
+        return "-".to_owned();
+    }
+    format!("{} ({})", ms(part.time_us.mean), count(part.calls))
+}
+
+/// How often something happens in a start, mean.
+fn count(calls: f64) -> String {
+    if calls < 1.0 { format!("{calls:.1}") } else { format!("{calls:.0}") }
 }
 
 fn ms(us: f64) -> String {
