@@ -125,6 +125,8 @@ fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
     // A fixed environment: a program looks at each variable.
     let command =
         Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    // However busy the host is, the same start.
+    let command = command.env("DAYFLY_WITHOUT", "crowd-check");
     let command = command.arg("--root").arg(bed.root()).args(args);
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -153,9 +153,11 @@ impl Host<'_> {
                 false => procs.extend(cgroup.unified_procs_fd()?),
             }
         }
-        let recorder = match self.tracer.is_on() {
-            true => Some(Recorder::new(self.plan.init.len()).context("mmap", "trace")?),
-            false => None,
+        let steps = self.plan.init.len();
+        let recorder = match (self.tracer.is_on(), memory) {
+            (false, _) => None,
+            (true, Memory::Shared) => Some(Recorder::new(steps)),
+            (true, Memory::Copied) => Some(Recorder::shared(steps).context("mmap", "trace")?),
         };
         let birth = Birth {
             plan: self.plan,

@@ -43,10 +43,7 @@ impl Network {
         let context = ("clone3", "network maker");
         let (ours, theirs) = channel::pair().context(context.0, context.1)?;
         let stack = Stack::map().context(context.0, context.1)?;
-        let recorder = match tracer.is_on() {
-            true => Some(Recorder::new(STEPS.len()).context("mmap", "trace")?),
-            false => None,
-        };
+        let recorder = tracer.is_on().then(|| Recorder::new(STEPS.len()));
         let task: &'static Task = Box::leak(Box::new(Task { socket: ours.as_raw_fd(), recorder }));
         // SAFETY: the task is never freed nor changed, and the maker does not allocate.
         let maker = unsafe {

@@ -1,10 +1,11 @@
-//! Anonymous memory shared between the two actors of a start.
+//! Memory that the actors of a start both reach.
 
+use alloc_crate::vec;
 use core::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Entries of `N` words each in a shared anonymous mapping, zeroed. It lives as long as the process.
+/// Entries of `N` words each, zeroed, for as long as the process lives.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared<const N: usize> {
     first: NonNull<[u64; N]>,
@@ -12,7 +13,14 @@ pub struct Shared<const N: usize> {
 }
 
 impl<const N: usize> Shared<N> {
-    /// Maps room for `len` entries; only what is written takes memory.
+    /// Room for `len` entries on the heap, for actors that have their memory in common.
+    pub fn leaked(len: usize) -> Self {
+        let entries: &'static mut [[u64; N]] = vec![[0; N]; len].leak();
+        Self { first: NonNull::from(entries).cast(), len }
+    }
+
+    /// Maps room for `len` entries that a child without our memory has as well; only what is written takes
+    /// memory.
     ///
     /// # Errors
     /// ENOMEM.

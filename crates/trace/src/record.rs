@@ -55,11 +55,16 @@ pub struct Begun {
 }
 
 impl Recorder {
-    /// Maps memory for so many steps; before the clone.
+    /// Of so many steps, for a child that is to work in this process's memory.
+    pub fn new(capacity: usize) -> Self {
+        Self { records: Shared::leaked(capacity + 1), capacity, next: Cell::new(0) }
+    }
+
+    /// Of so many steps, for a child with memory of its own.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn new(capacity: usize) -> Result<Self, Errno> {
+    pub fn shared(capacity: usize) -> Result<Self, Errno> {
         let records = Shared::zeroed(capacity + 1)?;
         Ok(Self { records, capacity, next: Cell::new(0) })
     }
@@ -116,7 +121,7 @@ mod tests {
 
     #[test]
     fn steps_beyond_the_capacity_are_counted() {
-        let recorder = Recorder::new(10).unwrap();
+        let recorder = Recorder::new(10);
         let reader = recorder.clone();
         recorder.born();
         for step in 0..13 {
@@ -129,7 +134,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_steps_fit_where_there_is_room_for_them() {
-        let recorder = Recorder::new(10_000).unwrap();
+        let recorder = Recorder::shared(10_000).unwrap();
         for step in 0..10_000 {
             recorder.end(recorder.begin(step), Ok(()));
         }
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_step_is_seen_while_it_goes_on() {
-        let recorder = Recorder::new(2).unwrap();
+        let recorder = Recorder::new(2);
         let begun = recorder.begin(7);
         let record = recorder.records().next().unwrap();
         assert_eq!((record.step, record.end), (7, 0));

@@ -411,7 +411,7 @@ mod tests {
         let (began, pid) = (now(), Pid::from_raw(7).unwrap());
         tracer.turn_on();
         tracer.began(began);
-        let recorder = Recorder::new(3).unwrap();
+        let recorder = Recorder::new(3);
         tracer.joined("init", pid, &recorder, &Two, 0);
         recorder.end(recorder.begin(0), Ok(()));
         recorder.end(recorder.begin(1), Err(Errno::PIPE));
