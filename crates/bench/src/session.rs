@@ -118,14 +118,16 @@ fn write(
         let out = report::failures_text(&failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
+    let nobody = failures.len() == entrants.len();
     match options.output.as_deref().filter(|&file| file != to_stdout) {
+        Some(_) if nobody => eprint!("{}", report::failures_text(&failures)),
         Some(file) => {
             fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;
             eprint!("{}", report::failures_text(&failures));
         }
         None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
     }
-    if failures.len() == entrants.len() {
+    if nobody {
         return Err(Error::Unfit("no runtime got through".to_owned()));
     }
     Ok(())
