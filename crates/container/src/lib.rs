@@ -11,6 +11,7 @@ mod container;
 mod create;
 mod error;
 mod exec;
+mod export;
 mod foreground;
 mod hooks;
 mod host_cache;
