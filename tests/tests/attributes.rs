@@ -2,7 +2,6 @@
 //! `ioPriority`, `execCPUAffinity`, `linux.personality` and `memoryPolicy`, of init and of exec.
 
 use dayfly_tests::bed::Bed;
-use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
@@ -54,10 +53,17 @@ const IO: &[&str] = &["/bin/busybox", "ionice"];
 const CPUS: &[&str] = &["grep", "Cpus_allowed_list", "/proc/self/status"];
 const NUMA: &[&str] = &["/bin/cat", "/proc/self/numa_maps"];
 
-/// What `args` print in a container of this configuration: as its program, and by exec.
-fn both<'a>(bed: &'a Bed, with: impl Fn(Bundle<'a>) -> Bundle<'a>, args: &[&str]) -> [String; 2] {
-    let own = with(bed.bundle()).args(args).make().run().ok().stdout;
-    [own, with(bed.bundle()).make().detached().exec(args).ok().stdout]
+/// What `args` print in a container with these properties: as its program, and by exec.
+fn both(bed: &Bed, properties: &[(&str, &Value)], args: &[&str]) -> [String; 2] {
+    let bundle = || {
+        let mut bundle = bed.bundle();
+        for (pointer, value) in properties {
+            bundle = bundle.set(pointer, (*value).clone());
+        }
+        bundle
+    };
+    let own = bundle().args(args).make().run().ok().stdout;
+    [own, bundle().make().detached().exec(args).ok().stdout]
 }
 
 /// Nice value, real-time priority and policy, which proc_pid_stat(5) has as fields 19, 40 and 41.
@@ -77,7 +83,7 @@ fn personality(bed: &Bed) {
     let host = rustix::system::uname().machine().to_string_lossy().into_owned();
     let of = |domain: &str| {
         let personality = json!({ "domain": domain });
-        both(bed, |bundle| bundle.set("/linux/personality", personality.clone()), MACHINE)
+        both(bed, &[("/linux/personality", &personality)], MACHINE)
     };
     assert_eq!(of("LINUX"), [(); 2].map(|()| format!("{host}\n")));
     let [own, exec] = of("LINUX32");
@@ -98,8 +104,7 @@ fn personality_flags(bed: &Bed) {
 fn scheduler(bed: &Bed) {
     for (policy, nice, number) in [("SCHED_BATCH", 5, 3), ("SCHED_OTHER", -7, 0)] {
         let scheduler = json!({ "policy": policy, "nice": nice });
-        let stats = both(bed, |bundle| bundle.set("/process/scheduler", scheduler.clone()), STAT);
-        for stat in stats {
+        for stat in both(bed, &[("/process/scheduler", &scheduler)], STAT) {
             assert_eq!(scheduling(&stat), [nice, 0, number], "{policy}");
         }
     }
@@ -113,10 +118,8 @@ fn real_time_scheduler(bed: &Bed) {
         let scheduler = json!({ "policy": policy, "priority": 10 });
         // A user who may not do that himself: it is done before the user changes.
         let user = json!({ "uid": 1000, "gid": 1000 });
-        let with = |bundle: Bundle<'_>| {
-            bundle.set("/process/scheduler", scheduler.clone()).set("/process/user", user.clone())
-        };
-        for stat in both(bed, with, STAT) {
+        let properties = [("/process/scheduler", &scheduler), ("/process/user", &user)];
+        for stat in both(bed, &properties, STAT) {
             assert_eq!(scheduling(&stat)[1..], [10, number], "{policy}");
         }
     }
@@ -180,8 +183,8 @@ fn io_priority(bed: &Bed) {
         ("IOPRIO_CLASS_IDLE", 0, "idle\n"),
     ] {
         let priority = json!({ "class": class, "priority": level });
-        let with = |bundle: Bundle<'_>| bundle.set("/process/ioPriority", priority.clone());
-        assert_eq!(both(bed, with, IO), [shown, shown], "{class}");
+        let shown = [shown, shown];
+        assert_eq!(both(bed, &[("/process/ioPriority", &priority)], IO), shown, "{class}");
     }
 }
 
@@ -260,8 +263,7 @@ fn memory_policy(bed: &Bed) {
         ("MPOL_DEFAULT", "", " default "),
     ] {
         let policy = json!({ "mode": mode, "nodes": nodes });
-        let with = |bundle: Bundle<'_>| bundle.set("/linux/memoryPolicy", policy.clone());
-        for maps in both(bed, with, NUMA) {
+        for maps in both(bed, &[("/linux/memoryPolicy", &policy)], NUMA) {
             assert!(maps.contains(shown), "{mode}: {maps}");
         }
     }
@@ -270,8 +272,7 @@ fn memory_policy(bed: &Bed) {
 fn memory_policy_flags(bed: &Bed) {
     let policy =
         json!({ "mode": "MPOL_INTERLEAVE", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"] });
-    let with = |bundle: Bundle<'_>| bundle.set("/linux/memoryPolicy", policy.clone());
-    for maps in both(bed, with, NUMA) {
+    for maps in both(bed, &[("/linux/memoryPolicy", &policy)], NUMA) {
         assert!(maps.contains(" interleave=static:0 "), "{maps}");
     }
 }
