@@ -1,10 +1,13 @@
 //! The integration suite: one module a subject, real containers in each.
 
+mod attributes;
 mod binds;
 mod birth;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
+mod clocks;
+mod confinement;
 mod crash;
 mod devices;
 mod exec;
@@ -43,6 +46,9 @@ const SUBJECTS: &[Subject] = &[
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
     ("process", process::CASES),
+    ("attributes", attributes::CASES),
+    ("clocks", clocks::CASES),
+    ("confinement", confinement::CASES),
     ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),
     ("hooks", hooks::CASES),

@@ -463,6 +463,7 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         namespaces: bits(false).bits(),
         own_namespaces: bits(true).bits(),
         process: serde_json::to_string(&spec.process).unwrap_or_default(),
+        execution: plan.execution.clone(),
         poststart: hooks::to_json(&spec.hooks.poststart),
         poststop: hooks::to_json(&spec.hooks.poststop),
         keyring: !request.no_new_keyring,

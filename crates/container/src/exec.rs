@@ -111,6 +111,7 @@ impl Container {
                 id: self.id(),
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,
+                execution: self.record.execution.clone(),
                 filter: self.filter()?,
                 preserve_fds: options.preserve_fds,
                 console: console.source(),
@@ -175,6 +176,11 @@ fn read_process(path: &str) -> Result<String, Error> {
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
+    process.apparmor_profile = process.apparmor_profile.or(own.apparmor_profile);
+    process.selinux_label = process.selinux_label.or(own.selinux_label);
+    process.scheduler = process.scheduler.or(own.scheduler);
+    process.io_priority = process.io_priority.or(own.io_priority);
+    process.exec_cpu_affinity = process.exec_cpu_affinity.or(own.exec_cpu_affinity);
     if process.rlimits.is_empty() {
         process.rlimits = own.rlimits;
     }

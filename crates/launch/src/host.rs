@@ -6,13 +6,17 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
-use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, Slot};
+use plan::step::{
+    CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NumberSet, SecurityModule, Slot,
+    TimeNamespace,
+};
 use plan::{CgroupPlan, Plan};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat, statfs};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, mount_setattr};
@@ -20,9 +24,10 @@ use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
+use crate::clock::{self, Elsewhere};
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, relay};
+use crate::{Error, birth, hooks, init, relay};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -45,6 +50,8 @@ pub(crate) struct Host<'a> {
     pub network: Option<Network>,
     /// The namespace that children are born in when a PID namespace was entered.
     pub own_pid_namespace: Option<OwnedFd>,
+    /// The CPUs it ran on before it went to those that init begins on.
+    pub own_cpus: Option<CpuSet>,
     /// What this process's score was before it went along with init's.
     pub own_oom_score: Option<Vec<u8>>,
     /// When init was seen to have become its program.
@@ -69,6 +76,7 @@ impl Host<'_> {
             HostStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .context("prctl", "PR_SET_DUMPABLE")?,
             HostStep::OpenProc => self.slots.set(Slot::PROC, open_proc()?),
+            HostStep::RequireModule(module) => require(*module)?,
             HostStep::CloneTree(tree) => self.slots.set(tree.slot, clone_tree(tree)?),
             HostStep::CloneDevice { slot, path, file_type, major, minor } => {
                 self.slots.set(*slot, clone_device(path, *file_type, (*major, *minor))?);
@@ -85,8 +93,9 @@ impl Host<'_> {
             }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
-            HostStep::Clone { flags, relay, memory, into_cgroup } => {
-                self.clone_init(*flags, *relay, *memory, *into_cgroup)?;
+            HostStep::RunOn(cpus) => self.run_on(cpus)?,
+            HostStep::Clone { flags, relay, memory, time, into_cgroup } => {
+                self.clone_init(*flags, *relay, *memory, time.as_ref(), *into_cgroup)?;
             }
             HostStep::MakeNetwork => self.make_network()?,
             HostStep::MapIds(maps) => self.map_ids(maps)?,
@@ -136,11 +145,20 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Children run where their parent does.
+    fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
+        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        sched_setaffinity(None, &init::cpu_set(cpus)).context("sched_setaffinity", cpus)?;
+        self.own_cpus = Some(own);
+        Ok(())
+    }
+
     fn clone_init(
         &mut self,
         flags: CloneFlags,
         relay: Option<Slot>,
         memory: Memory,
+        time: Option<&TimeNamespace>,
         into_cgroup: bool,
     ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
@@ -154,7 +172,7 @@ impl Host<'_> {
             }
         }
         let steps = self.plan.init.len();
-        let recorder = match (self.tracer.is_on(), memory) {
+        let mut recorder = match (self.tracer.is_on(), memory) {
             (false, _) => None,
             (true, Memory::Shared) => Some(Recorder::new(steps)),
             (true, Memory::Copied) => Some(Recorder::shared(steps).context("mmap", "trace")?),
@@ -170,18 +188,31 @@ impl Host<'_> {
             relay,
         };
         let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
+        let elsewhere = match time {
+            Some(time) => Some(Elsewhere::enter(time, self.slots)?),
+            None => None,
+        };
         let child = birth::give(birth, at_birth, born_in, memory)
-            .context("clone3", format!("{at_birth:?}"))?;
+            .context("clone3", format!("{at_birth:?}"));
+        let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
+        let child = child?;
         drop(theirs);
         let child = match relay {
             None => child,
             Some(_) => self.receive_init(child, &ours)?,
         };
-        if let Some(recorder) = &recorder {
+        if let Some(recorder) = &mut recorder {
+            if time.is_some() {
+                recorder.set_ahead(clock::ahead(child.pid, self.slots).unwrap_or(0));
+            }
             self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.host.len());
         }
         self.child = Some(child);
         self.channel = Some(ours);
+        back?;
+        if let Some(own) = self.own_cpus.take() {
+            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")?;
+        }
         if let Some(own) = self.own_pid_namespace.take() {
             sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
         }
@@ -360,6 +391,19 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
         }
         None => Error::Init { step: "unknown step".into(), detail, errno },
     }
+}
+
+/// Whether the kernel has a security module, by what the module itself shows.
+fn require(module: SecurityModule) -> Result<(), Error> {
+    const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
+    let present = match module {
+        SecurityModule::AppArmor => sys::fs::read_text(c"/sys/module/apparmor/parameters/enabled")
+            .is_ok_and(|enabled| enabled.starts_with('Y')),
+        SecurityModule::SeLinux => {
+            statfs(c"/sys/fs/selinux").is_ok_and(|fs| fs.f_type == SELINUX_MAGIC)
+        }
+    };
+    if present { Ok(()) } else { Err(Error::NoModule(module)) }
 }
 
 fn no_child() -> sys::Error {

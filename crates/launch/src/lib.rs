@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod birth;
 mod channel;
+mod clock;
 mod crowd;
 mod error;
 mod failure;
@@ -92,6 +93,7 @@ pub fn launch<'a>(
         child: None,
         network: given.network,
         own_pid_namespace: None,
+        own_cpus: None,
         own_oom_score: None,
         program_since: 0,
     };

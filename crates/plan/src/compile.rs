@@ -9,8 +9,10 @@ use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr};
 
+use crate::attributes::Execution;
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, Namespaces};
+use crate::confinement;
 use crate::hooks;
 use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
@@ -102,6 +104,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     };
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
+    confinement::require(&mut builder, process, spec.linux.as_ref());
     if context.birth.parallel_network {
         builder.host(HostStep::MakeNetwork);
     }
@@ -116,9 +119,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host(HostStep::CreateCgroup);
     builder.host.append(&mut rootfs.host);
     let limits = process::limits(process)?;
+    let execution = Execution::of(linux)?;
     namespaces::compile(&mut builder, &context, limits)?;
 
-    compile_platform(&mut builder, request)?;
+    compile_platform(&mut builder, request, process)?;
     builder.init.append(&mut rootfs.init);
     let runtime_hooks = [
         hooks::compile("prestart", &spec.hooks.prestart)?,
@@ -152,6 +156,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         preserve_fds: request.preserve_fds,
         user_namespace: context.namespaces.user(),
         seccomp: filter.is_some(),
+        execution: &execution,
     };
     process::compile_identity(&mut builder, process, around)?;
     compile_handshake(&mut builder, request, process, context.birth.memory);
@@ -173,6 +178,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .cgroup
             .clone()
             .map(|location| CgroupPlan::Create { location, resources: Box::new(resources(linux)) }),
+        execution,
         filter,
     })
 }
@@ -283,10 +289,14 @@ fn compile_rootfs(
 }
 
 /// Session and keyring.
-fn compile_platform(builder: &mut Builder, request: &Request<'_>) -> Result<(), Error> {
+fn compile_platform(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+) -> Result<(), Error> {
     builder.init(InitStep::NewSession);
     if !request.no_new_keyring {
-        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+        confinement::compile_keyring(builder, request.id, process)?;
     }
     Ok(())
 }
@@ -332,8 +342,11 @@ fn compile_protection(
         builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
     }
     for path in context.linux.masked_paths.iter().filter(wanted) {
-        builder
-            .init(InitStep::MaskPath { path: in_root(path)?, shared: context.birth.shared_masks });
+        builder.init(InitStep::MaskPath {
+            path: in_root(path)?,
+            shared: context.birth.shared_masks,
+            context: confinement::mount_context("tmpfs", context.linux)?,
+        });
     }
     Ok(())
 }
@@ -359,6 +372,8 @@ pub struct ExecRequest<'a> {
     pub namespaces: CloneFlags,
     /// Its place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
+    /// What every process of the container has.
+    pub execution: Execution,
     /// The container's filter.
     pub filter: Option<seccomp::Program>,
     /// `--preserve-fds`
@@ -378,14 +393,15 @@ pub struct ExecRequest<'a> {
 pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
+    confinement::require(&mut builder, process, None);
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, &request, process::limits(process)?);
+    namespaces::join_all(&mut builder, &request, process)?;
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }
     builder.init(InitStep::NewSession);
     if request.keyring {
-        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+        confinement::compile_keyring(&mut builder, request.id, process)?;
     }
     if process.terminal {
         builder.init(InitStep::OpenConsole {
@@ -400,6 +416,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         preserve_fds: request.preserve_fds,
         user_namespace: request.namespaces.contains(CloneFlags::NEWUSER),
         seccomp: request.filter.is_some(),
+        execution: &request.execution,
     };
     process::compile_identity(&mut builder, process, around)?;
     builder.init(InitStep::AwaitCommit);
@@ -415,6 +432,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         runtime_hooks: Default::default(),
         state: StateText::from_head(String::new()),
         cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
+        execution: request.execution,
         filter: request.filter,
     })
 }

@@ -7,9 +7,11 @@
 
 extern crate alloc;
 
+mod attributes;
 mod birth;
 mod builder;
 mod compile;
+mod confinement;
 mod devices;
 mod error;
 mod hooks;
@@ -23,6 +25,7 @@ mod state;
 pub mod step;
 mod technique;
 
+pub use attributes::Execution;
 pub use compile::{
     Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
 };
@@ -54,6 +57,8 @@ pub struct Plan {
     pub runtime_hooks: [step::Hooks; 2],
     /// The state that hooks are told.
     pub state: StateText,
+    /// What every process of the container has.
+    pub execution: Execution,
     /// The cgroup; `None` where the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
     /// The seccomp program, to be loaded, and for the record.

@@ -10,7 +10,9 @@ use spec::Process;
 use sys::exec::StringArray;
 
 use crate::Error;
+use crate::attributes::{self, Execution};
 use crate::builder::Builder;
+use crate::confinement;
 use crate::path::c_string;
 use crate::step::{Capabilities, HostStep, InitStep, Limit};
 
@@ -20,13 +22,15 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 /// What the process step lists need besides the process itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Around {
+pub struct Around<'a> {
     /// Descriptors after 2 that go on to the process.
     pub preserve_fds: u32,
     /// Whether it lives in a user namespace where setgroups(2) may be denied.
     pub user_namespace: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
+    /// What every process of the container has.
+    pub execution: &'a Execution,
 }
 
 /// The OOM score is set from outside, through the procfs that the host actor verified.
@@ -36,17 +40,18 @@ pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>) {
     }
 }
 
-/// Init steps from umask to the search for the program: everything that can fail before `start`.
+/// Init steps from scheduling to the search for the program: everything that can fail before `start`.
 /// Without no_new_privs a filter can only be loaded with CAP_SYS_ADMIN, which is then kept until the
 /// filter is in place.
 pub fn compile_identity(
     builder: &mut Builder,
     process: &Process<'_>,
-    around: Around,
+    around: Around<'_>,
 ) -> Result<(), Error> {
     if process.args.is_empty() {
         return Err(Error::config("args must not be empty"));
     }
+    attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
     let wanted = process.capabilities.as_ref().map(sets);
@@ -73,6 +78,7 @@ pub fn compile_identity(
     if process.no_new_privileges {
         builder.init(InitStep::NoNewPrivileges);
     }
+    confinement::compile(builder, process);
     builder.init(find_program(process)?);
     builder.init(InitStep::CloseFds { from: 3 + around.preserve_fds });
     Ok(())

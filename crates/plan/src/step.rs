@@ -3,6 +3,7 @@
 //! A step is pure data. Everything init needs is laid out here, so that between clone and exec it
 //! only issues system calls.
 
+use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +11,9 @@ use rustix::process::Resource;
 use sys::clone::CloneFlags;
 use sys::exec::StringArray;
 use sys::mount::MountAttr;
+use sys::sched::Attributes;
+
+pub use spec::NumberSet;
 
 /// A numbered place for a descriptor that the host actor opens and init uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum HostStep {
     Undumpable,
     /// Opens the host's procfs and verifies that it is one.
     OpenProc,
+    /// Fails where the kernel has not this security module at work.
+    RequireModule(SecurityModule),
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
     /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
@@ -82,6 +88,8 @@ pub enum HostStep {
         /// A PID namespace, or a pidfd.
         slot: Slot,
     },
+    /// Runs on these CPUs, and so does the process it makes; undone after the clone.
+    RunOn(Box<NumberSet>),
     /// Makes init.
     Clone {
         /// The namespaces it is born in.
@@ -91,6 +99,8 @@ pub enum HostStep {
         relay: Option<Slot>,
         /// Whose memory init works in until its exec.
         memory: Memory,
+        /// The time namespace it is born in, if not the host's.
+        time: Option<TimeNamespace>,
         /// Whether it is born in its cgroup; else, as always on cgroup v1, it moves there itself.
         into_cgroup: bool,
     },
@@ -121,6 +131,15 @@ pub enum HostStep {
     AwaitExec,
 }
 
+/// A security module that a configuration may name profiles or labels of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurityModule {
+    /// Profiles by name.
+    AppArmor,
+    /// Labels of processes and files.
+    SeLinux,
+}
+
 /// Whose memory init works in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
@@ -129,6 +148,16 @@ pub enum Memory {
     /// The host actor's own. Only where init is the first process of a PID namespace: anybody else in
     /// there could trace it, and write to the host actor.
     Shared,
+}
+
+/// A time namespace. Only children are born in a new one, and its clocks are set before the first
+/// (time_namespaces(7)); so it is the host actor who goes there, for the time of the clone.
+#[derive(Debug)]
+pub enum TimeNamespace {
+    /// A new one, with this written to its timens_offsets.
+    New(String),
+    /// The one of a slot, or of the process behind the pidfd there.
+    Joined(Slot),
 }
 
 /// [`HostStep::CloneTree`].
@@ -171,6 +200,8 @@ pub struct Limit {
 pub enum InitStep {
     /// Moves into the cgroups of the v1 hierarchies.
     JoinCgroups,
+    /// Runs on these CPUs from now on, as far as the cgroup has them.
+    RunOn(Box<NumberSet>),
     /// Joins a namespace.
     JoinNamespace {
         /// The namespace's descriptor.
@@ -194,6 +225,8 @@ pub enum InitStep {
     Unshare(CloneFlags),
     /// Joins the network namespace that is being made meanwhile.
     JoinNetwork,
+    /// Has SELinux label the keys that are made from now on; empty for no more.
+    LabelKeys(String),
     /// Joins a new session keyring.
     JoinKeyring {
         /// `_ses.` and the container's id.
@@ -284,6 +317,8 @@ pub enum InitStep {
         path: CString,
         /// Whether what covers directories is shared by all that are masked.
         shared: bool,
+        /// The SELinux label of what covers directories.
+        context: Option<CString>,
     },
     /// Makes a path read-only.
     ReadonlyPath {
@@ -292,6 +327,19 @@ pub enum InitStep {
     },
     /// Sets resource limits, before the user changes.
     LimitResources(Vec<Limit>),
+    /// Sets scheduling policy and parameters.
+    SetScheduler(Attributes),
+    /// Sets the I/O priority: class and level, as ioprio_set(2) takes them.
+    SetIoPriority(u16),
+    /// Sets the execution domain, as personality(2) numbers it.
+    SetPersonality(u32),
+    /// Sets the NUMA memory policy.
+    SetMemoryPolicy {
+        /// Mode and flags, as set_mempolicy(2) numbers them.
+        mode: u32,
+        /// Memory nodes.
+        nodes: Box<NumberSet>,
+    },
     /// Sets the file mode creation mask.
     SetUmask(u32),
     /// Gives up capabilities for good.
@@ -319,6 +367,10 @@ pub enum InitStep {
     SetCapabilities(Capabilities),
     /// Forbids gaining privileges by exec.
     NoNewPrivileges,
+    /// Has AppArmor change the profile at the exec: `exec` and the profile.
+    ApplyProfile(String),
+    /// Has SELinux change the label at the exec.
+    LabelProcess(String),
     /// Finds the program.
     FindProgram {
         /// Paths in the order to try.
@@ -384,6 +436,8 @@ pub struct MountFs {
     pub attr: MountAttr,
     /// Where it goes.
     pub target: Target,
+    /// The SELinux label of its root, set once it is mounted.
+    pub label: Option<CString>,
     /// Fill it with what it covers.
     pub copy_up: bool,
     /// Give it the permissions of what it covers.

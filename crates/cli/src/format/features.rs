@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::Serialize;
-use spec::{NamespaceKind, capability, mount_options};
+use spec::{NamespaceKind, capability, memory_policy, mount_options};
 
 use super::version::VERSION;
 use crate::failure::Failure;
@@ -75,8 +75,8 @@ struct IntelRdt {
 
 #[derive(Debug, Serialize)]
 struct MemoryPolicy {
-    modes: [&'static str; 0],
-    flags: [&'static str; 0],
+    modes: Vec<&'static str>,
+    flags: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,10 +97,9 @@ struct Annotations {
 
 /// What this build can do, whatever the running kernel can.
 pub fn features() -> Features {
-    let done = |kind: &NamespaceKind| *kind != NamespaceKind::Time;
-    let mut namespaces: Vec<_> =
-        NamespaceKind::ALL.iter().filter(|kind| done(kind)).map(|kind| kind.name()).collect();
+    let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();
+    let enabled = || Enabled { enabled: true };
     let disabled = || Enabled { enabled: false };
     Features {
         oci_version_min: "1.0.0",
@@ -114,10 +113,13 @@ pub fn features() -> Features {
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
             cgroup: Cgroup { v1: true, v2: true, systemd: false, systemd_user: false, rdma: true },
             seccomp: seccomp(),
-            apparmor: disabled(),
-            selinux: disabled(),
+            apparmor: enabled(),
+            selinux: enabled(),
             intel_rdt: IntelRdt { enabled: false, schemata: false, monitoring: false },
-            memory_policy: MemoryPolicy { modes: [], flags: [] },
+            memory_policy: MemoryPolicy {
+                modes: names(&memory_policy::MODES),
+                flags: names(&memory_policy::FLAGS),
+            },
             mount_extensions: MountExtensions { idmap: disabled() },
             net_devices: disabled(),
         },
@@ -187,10 +189,12 @@ mod tests {
         ];
         assert_eq!(value["hooks"], serde_json::json!(hooks));
         let linux = &value["linux"];
-        let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "user", "uts"];
+        let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "time", "user", "uts"];
         assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
         assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
         assert_eq!(linux["cgroup"]["systemdUser"], false);
+        assert_eq!(linux["memoryPolicy"]["modes"][0], "MPOL_BIND");
+        assert_eq!(linux["memoryPolicy"]["flags"].as_array().unwrap().len(), 3);
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
         assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));

@@ -8,6 +8,8 @@
     reason = "a failure carries its text, since init does not allocate; there is one at most"
 )]
 
+mod attributes;
+mod confinement;
 mod console;
 mod copy_up;
 mod devices;
@@ -30,6 +32,7 @@ use crate::channel::{self, Message, Word};
 use crate::failure::{Failure, Op};
 use crate::network;
 use crate::slots::Slots;
+pub(crate) use attributes::cpu_set;
 use root::Root;
 
 /// What init carries from step to step.
@@ -90,6 +93,7 @@ impl Init<'_> {
     fn step(&mut self, step: &InitStep) -> Result<(), Failure> {
         match step {
             InitStep::JoinCgroups => self.join_cgroups(),
+            InitStep::RunOn(cpus) => attributes::run_on(cpus),
             InitStep::JoinNamespace { slot, kind } => {
                 sys::ns::join(self.fd(*slot)?, *kind).op("setns")
             }
@@ -103,6 +107,7 @@ impl Init<'_> {
                 let made = network::receive(self.fd(Slot::NETWORK)?).op("unshare, ioctl lo")?;
                 sys::ns::join(made.as_fd(), CloneFlags::NEWNET).op("setns")
             }
+            InitStep::LabelKeys(label) => confinement::label_keys(self.fd(Slot::PROC)?, label),
             InitStep::JoinKeyring { name } => identity::join_keyring(name),
             InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
             InitStep::LoopbackUp => sys::net::loopback_up().op("ioctl SIOCSIFFLAGS lo"),
@@ -141,9 +146,21 @@ impl Init<'_> {
                 sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
-            InitStep::MaskPath { path, shared } => self.mask(path, *shared),
+            InitStep::MaskPath { path, shared, context } => {
+                self.mask(path, *shared, context.as_deref())
+            }
             InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
             InitStep::LimitResources(limits) => identity::limit_resources(limits),
+            InitStep::SetScheduler(attributes) => {
+                sys::sched::set_attributes(attributes).op("sched_setattr")
+            }
+            InitStep::SetIoPriority(priority) => {
+                sys::sched::set_io_priority(*priority).op("ioprio_set")
+            }
+            InitStep::SetPersonality(domain) => sys::personality::set(*domain).op("personality"),
+            InitStep::SetMemoryPolicy { mode, nodes } => {
+                sys::mempolicy::set(*mode, nodes.words()).op("set_mempolicy")
+            }
             InitStep::SetUmask(mask) => {
                 rustix::process::umask(Mode::from_raw_mode(*mask));
                 Ok(())
@@ -157,6 +174,12 @@ impl Init<'_> {
             InitStep::SetCapabilities(sets) => identity::set_capabilities(sets),
             InitStep::NoNewPrivileges => {
                 rustix::thread::set_no_new_privs(true).op("prctl PR_SET_NO_NEW_PRIVS")
+            }
+            InitStep::ApplyProfile(order) => {
+                confinement::apply_profile(self.fd(Slot::PROC)?, order)
+            }
+            InitStep::LabelProcess(label) => {
+                confinement::label_process(self.fd(Slot::PROC)?, label)
             }
             InitStep::FindProgram { candidates, .. } => {
                 self.program = program::find(candidates)?;
