@@ -8,12 +8,15 @@ mod cgroups_v2;
 mod crash;
 mod devices;
 mod exec;
+mod faults;
 mod hooks;
 mod lifecycle;
+mod listener;
 mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod notify;
 mod output;
 mod parallel;
 mod plan;
@@ -45,6 +48,8 @@ const SUBJECTS: &[Subject] = &[
     ("process", process::CASES),
     ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),
+    ("listener", listener::CASES),
+    ("notify", notify::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
@@ -54,6 +59,7 @@ const SUBJECTS: &[Subject] = &[
     ("plan", plan::CASES),
     ("traces", traces::CASES),
     ("crash", crash::CASES),
+    ("faults", faults::CASES),
     ("template", template::CASES),
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),

@@ -10,7 +10,6 @@ pub const CASES: &[Case] = &[
     case!(idmapped_mounts),
     case!(process_properties),
     case!(linux_properties),
-    case!(seccomp_listeners),
     case!(systemd_paths),
 ];
 
@@ -51,14 +50,6 @@ fn linux_properties(bed: &Bed) {
     is_refused(bed, "/linux/personality", json!({ "domain": "LINUX32" }), "personality");
     is_refused(bed, "/linux/intelRdt", json!({ "closID": "x" }), "intelRdt");
     is_refused(bed, "/linux/mountLabel", json!("a:b:c:s0"), "mountLabel");
-}
-
-fn seccomp_listeners(bed: &Bed) {
-    let notify = json!({
-        "defaultAction": "SCMP_ACT_ALLOW",
-        "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_NOTIFY" }],
-    });
-    is_refused(bed, "/linux/seccomp", notify, "SCMP_ACT_NOTIFY");
 }
 
 fn systemd_paths(bed: &Bed) {

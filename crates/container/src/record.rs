@@ -20,7 +20,7 @@ use crate::identity::Identity;
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x02";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x03";
 const HEADER: usize = 32;
 
 /// The part of the record that is known before the clone.
@@ -49,6 +49,8 @@ pub(crate) struct Record {
     pub keyring: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
+    /// Socket and metadata of the seccomp filter's agent, if it has one.
+    pub agent: Option<(String, String)>,
 }
 
 /// The fixed part.

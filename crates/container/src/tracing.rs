@@ -31,6 +31,9 @@ pub struct Trace {
     entered: u64,
     /// What it did before, when it executed itself again.
     sealed: Option<Sealed>,
+    /// Steps so far.
+    #[cfg(feature = "faults")]
+    pub(crate) steps: core::cell::Cell<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +71,8 @@ impl Trace {
             })),
             entered,
             sealed: asked.and_then(|_| args.env(launch::SEALED)).and_then(Sealed::parse),
+            #[cfg(feature = "faults")]
+            steps: core::cell::Cell::new(0),
         };
         if asked.is_some() {
             trace.tracer.turn_on();

@@ -6,13 +6,15 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
-use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, Slot};
+use plan::step::{Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, Slot};
 use plan::{CgroupPlan, Plan};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit, set_dumpable_behavior,
+};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, mount_setattr};
@@ -20,6 +22,7 @@ use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
+use crate::fault::{self, Place};
 use crate::network::Network;
 use crate::slots::Slots;
 use crate::{Error, birth, hooks, relay};
@@ -57,7 +60,13 @@ impl Host<'_> {
         let plan = self.plan;
         for (number, step) in plan.host.iter().enumerate() {
             let start = self.tracer.clock();
-            let result = self.step(step);
+            let result = match fault::strike(Place::Host, number) {
+                Ok(()) => self.step(step),
+                Err(errno) => {
+                    let label = step.label();
+                    Err(sys::Error::new(label.name, label.object, errno).into())
+                }
+            };
             self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
             result?;
         }
@@ -99,6 +108,7 @@ impl Host<'_> {
                 (self.on_birth)(child)?;
             }
             HostStep::RunHooks => self.run_hooks()?,
+            HostStep::SendListener(agent) => self.send_listener(agent)?,
             HostStep::AwaitReady => self.await_message(&Message::Ready)?,
             HostStep::Commit => self.say(Word::Commit)?,
             HostStep::AwaitExec => {
@@ -279,6 +289,30 @@ impl Host<'_> {
         self.say(Word::HooksDone)
     }
 
+    /// Sends the filter's listener to its agent, on a connection of its own that is then closed.
+    fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let number = match channel::listen(channel).context("read", "init")? {
+            Message::Listener(number) => number,
+            other => {
+                return Err(unexpected(self.plan, other, &Message::Listener(-1), || self.death()));
+            }
+        };
+        let pid = child.pid.as_raw_nonzero().get();
+        let listener = pidfd_getfd(&child.pidfd, number, PidfdGetfdFlags::empty())
+            .context("pidfd_getfd", format!("seccomp listener of {pid}"))?;
+        let path = || agent.socket.to_string_lossy();
+        let socket = sys::fdpass::dial(agent.socket.as_c_str()).context(
+            "failed to connect with seccomp agent specified in the seccomp profile",
+            path(),
+        )?;
+        let message = agent.message(&self.plan.state, pid);
+        sys::fdpass::send_whole(&socket, message.as_bytes(), listener.as_fd())
+            .context("cannot send seccomp fd to", path())?;
+        self.say(Word::ListenerSent)
+    }
+
     fn say(&self, word: Word) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
@@ -311,13 +345,22 @@ pub(crate) fn await_message(
 ) -> Result<(), Error> {
     match channel::listen(channel).context("read", "init")? {
         message if message == *expected => Ok(()),
-        Message::Failed { step, errno, text } => {
-            Err(describe_failure(plan.init.get(step), errno, text))
-        }
-        Message::Closed | Message::Died => Err(death()),
+        other => Err(unexpected(plan, other, expected, death)),
+    }
+}
+
+fn unexpected(
+    plan: &Plan,
+    message: Message,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Error {
+    match message {
+        Message::Failed { step, errno, text } => describe_failure(plan.init.get(step), errno, text),
+        Message::Closed | Message::Died => death(),
         other => {
             let object = format!("{other:?} instead of {expected:?}");
-            Err(sys::Error::new("read", object, Errno::PROTO).into())
+            sys::Error::new("read", object, Errno::PROTO).into()
         }
     }
 }

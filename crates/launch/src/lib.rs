@@ -12,6 +12,7 @@ mod channel;
 mod crowd;
 mod error;
 mod failure;
+pub mod fault;
 mod hooks;
 mod host;
 mod init;
