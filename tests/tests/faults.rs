@@ -33,7 +33,8 @@ fn fault_points() -> Result<(), String> {
 }
 
 fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
-    call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}"))
+    // Steps must not depend on what else the machine does.
+    call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", "crowd-check")
 }
 
 /// Nothing is there any more.
@@ -50,14 +51,23 @@ fn assert_gone(c: &Container<'_>, fault: &str) {
 fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
     assert!(outcome.code() != 0, "{fault}: {outcome}");
     if kind == "fail" {
-        let told = ["input/output error", "fault"].iter().any(|word| outcome.stderr.contains(word));
+        // An init that fails while it waits for `start` has nobody to tell; `start` finds it stopped.
+        let words = [
+            "input/output error",
+            "fault",
+            "cannot start a container that has stopped",
+            "container init was killed before it started",
+        ];
+        let told = words.iter().any(|word| outcome.stderr.contains(word));
         assert!(told, "{fault}: {outcome}");
     }
 }
 
 /// How many steps host and init have.
 fn count(c: &Container<'_>) -> (usize, usize) {
-    let plan = c.bundle_call("plan", &[]).run().ok();
+    let plan =
+        c.bed.call(&["plan", &c.bundle.to_string_lossy()]).env("DAYFLY_WITHOUT", "crowd-check");
+    let plan = plan.run().ok();
     let of = |actor: &str| {
         plan.lines().iter().filter(|line| line.trim_start().starts_with(actor)).count()
     };
@@ -67,7 +77,7 @@ fn count(c: &Container<'_>) -> (usize, usize) {
 fn create_and_start(bed: &Bed, bundle: Bundle<'_>) {
     let c = bundle.make();
     let (host, init) = count(&c);
-    assert!(host > 10 && init > 20, "host {host}, init {init}");
+    assert!(host > 6 && init > 20, "host {host}, init {init}");
     let steps = (0..host).map(|step| ("host", step)).chain((0..init).map(|step| ("init", step)));
     let mut started = 0;
     for (place, step) in steps {
@@ -79,7 +89,12 @@ fn create_and_start(bed: &Bed, bundle: Bundle<'_>) {
             } else {
                 // A step of init after it was told to start.
                 assert_eq!(place, "init", "{fault} did not strike");
-                assert_told(&c.start(), kind, &fault);
+                let start = c.start();
+                // An init that is killed once it was started cannot be told from a program that is.
+                match (kind, start.code()) {
+                    ("kill", 0) => c.wait_status("stopped"),
+                    _ => assert_told(&start, kind, &fault),
+                }
                 started += 1;
             }
             // What failed has cleared up by itself.
@@ -158,7 +173,7 @@ fn run_plain(bed: &Bed) {
                 assert_gone(&c, fault);
                 outcome
             });
-            assert!(steps > 8, "{place}: {steps}");
+            assert!(steps > 6, "{place}: {steps}");
         }
     }
 }

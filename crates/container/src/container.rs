@@ -10,8 +10,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::process::Pid;
 use spec::resources::Resources;
+use sys::Errno;
 use sys::clone::CloneFlags;
-use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
 use crate::notify::{self, Manager};
@@ -244,9 +244,12 @@ impl Container {
     /// interrupted: the record goes last.
     pub(crate) fn destroy(self) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
-            let _ = self.trace.work(Phase::Shutdown, "kill", "init", || {
-                sys::signal::send(pidfd.as_fd(), SIGKILL).context("kill", "init")
-            });
+            self.trace.work(Phase::Shutdown, "kill", "init", || {
+                match sys::signal::send(pidfd.as_fd(), SIGKILL) {
+                    Ok(()) | Err(Errno::SRCH) => Ok(()),
+                    Err(errno) => Err(sys::Error::new("kill", "init", errno)),
+                }
+            })?;
             self.resume_quietly();
             self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
                 match identity::wait_for_exit(&pidfd, PATIENCE) {
