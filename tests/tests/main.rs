@@ -11,12 +11,15 @@ mod confinement;
 mod crash;
 mod devices;
 mod exec;
+mod faults;
 mod hooks;
 mod lifecycle;
+mod listener;
 mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod notify;
 mod output;
 mod parallel;
 mod plan;
@@ -51,6 +54,8 @@ const SUBJECTS: &[Subject] = &[
     ("confinement", confinement::CASES),
     ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),
+    ("listener", listener::CASES),
+    ("notify", notify::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
@@ -60,6 +65,7 @@ const SUBJECTS: &[Subject] = &[
     ("plan", plan::CASES),
     ("traces", traces::CASES),
     ("crash", crash::CASES),
+    ("faults", faults::CASES),
     ("template", template::CASES),
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),

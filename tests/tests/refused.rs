@@ -5,12 +5,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 
-pub const CASES: &[Case] = &[
-    case!(idmapped_mounts),
-    case!(linux_properties),
-    case!(seccomp_listeners),
-    case!(systemd_paths),
-];
+pub const CASES: &[Case] = &[case!(idmapped_mounts), case!(linux_properties), case!(systemd_paths)];
 
 /// A container with one property more is refused, the message names it, and nothing is left.
 fn is_refused(bed: &Bed, pointer: &str, value: Value, name: &str) {
@@ -32,14 +27,6 @@ fn idmapped_mounts(bed: &Bed) {
 
 fn linux_properties(bed: &Bed) {
     is_refused(bed, "/linux/intelRdt", json!({ "closID": "x" }), "intelRdt");
-}
-
-fn seccomp_listeners(bed: &Bed) {
-    let notify = json!({
-        "defaultAction": "SCMP_ACT_ALLOW",
-        "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_NOTIFY" }],
-    });
-    is_refused(bed, "/linux/seccomp", notify, "SCMP_ACT_NOTIFY");
 }
 
 fn systemd_paths(bed: &Bed) {

@@ -47,6 +47,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         return print(&Version);
     }
     *log = Log::open(&globals.values)?;
+    #[cfg(feature = "faults")]
+    if let Some(text) = args.env("DAYFLY_FAULT")
+        && !container::arm_fault(text)
+    {
+        return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is no fault point")));
+    }
 
     let Some((&name, rest)) = globals.arguments.split_first() else { return print(&ProgramHelp) };
     if matches!(name, "help" | "h") {

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::{Given, Launched};
-use plan::{ExecRequest, Plan, Techniques};
+use plan::{ExecAgent, ExecRequest, Plan, Techniques};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -113,6 +113,7 @@ impl Container {
                 cgroup: self.exec_cgroup(&options.cgroup)?,
                 execution: self.record.execution.clone(),
                 filter: self.filter()?,
+                agent: self.agent(),
                 preserve_fds: options.preserve_fds,
                 console: console.source(),
                 keyring: self.record.keyring,
@@ -125,7 +126,7 @@ impl Container {
             Some(signals) => {
                 let terminal = ours.map(Terminal::receive).transpose()?;
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
-                    signals.wait(&child, terminal.as_ref(), None)
+                    signals.wait(&child, terminal.as_ref(), None, None)
                 })
             }
         };
@@ -153,6 +154,12 @@ impl Container {
     fn exec_cgroup(&self, subs: &[&str]) -> Result<Option<cgroup::Location>, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(None) };
         Ok(Some(sub_cgroup(location, subs)?))
+    }
+
+    fn agent(&self) -> Option<ExecAgent<'_>> {
+        let (socket, metadata) = self.record.agent.as_ref()?;
+        let init = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+        Some(ExecAgent { socket, metadata, init, state_head: &self.record.state_head })
     }
 
     fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
@@ -204,7 +211,7 @@ fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Loca
         {
             if named.contains(&controller) {
                 return Err(Error::Text(format!(
-                    "invalid --cgroup argument: {sub}: controller {controller} specified multiple times"
+                    "invalid --cgroup argument(s): controller {controller} specified multiple times"
                 )));
             }
             named.push(controller);

@@ -51,6 +51,8 @@ pub(crate) struct Record {
     pub keyring: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
+    /// Socket and metadata of the seccomp filter's agent, if it has one.
+    pub agent: Option<(String, String)>,
 }
 
 /// The fixed part.

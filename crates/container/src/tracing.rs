@@ -34,6 +34,9 @@ pub struct Trace {
     sealed: Option<Sealed>,
     /// Who else gets it.
     export: Export,
+    /// Steps so far.
+    #[cfg(feature = "faults")]
+    pub(crate) steps: core::cell::Cell<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +77,8 @@ impl Trace {
             entered,
             sealed: if is_wanted { Sealed::left(args) } else { None },
             export,
+            #[cfg(feature = "faults")]
+            steps: core::cell::Cell::new(0),
         };
         if is_wanted {
             trace.tracer.turn_on();

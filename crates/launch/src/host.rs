@@ -7,7 +7,7 @@ use core::ffi::CStr;
 
 use cgroup::Cgroup;
 use plan::step::{
-    CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NumberSet, SecurityModule, Slot,
+    Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NumberSet, SecurityModule, Slot,
     TimeNamespace,
 };
 use plan::{CgroupPlan, Plan};
@@ -15,7 +15,9 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat, statfs};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit, set_dumpable_behavior,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
@@ -25,6 +27,7 @@ use trace::{Failed, Phase, Recorder, Tracer};
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::clock::{self, Elsewhere};
+use crate::fault::{self, Place};
 use crate::network::Network;
 use crate::slots::Slots;
 use crate::{Error, birth, hooks, init, relay};
@@ -64,7 +67,13 @@ impl Host<'_> {
         let plan = self.plan;
         for (number, step) in plan.host.iter().enumerate() {
             let start = self.tracer.clock();
-            let result = self.step(step);
+            let result = match fault::strike(Place::Host, number) {
+                Ok(()) => self.step(step),
+                Err(errno) => {
+                    let label = step.label();
+                    Err(sys::Error::new(label.name, label.object, errno).into())
+                }
+            };
             self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
             result?;
         }
@@ -108,6 +117,7 @@ impl Host<'_> {
                 (self.on_birth)(child)?;
             }
             HostStep::RunHooks => self.run_hooks()?,
+            HostStep::SendListener(agent) => self.send_listener(agent)?,
             HostStep::AwaitReady => self.await_message(&Message::Ready)?,
             HostStep::Commit => self.say(Word::Commit)?,
             HostStep::AwaitExec => {
@@ -310,6 +320,30 @@ impl Host<'_> {
         self.say(Word::HooksDone)
     }
 
+    /// Sends the filter's listener to its agent, on a connection of its own that is then closed.
+    fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let number = match channel::listen(channel).context("read", "init")? {
+            Message::Listener(number) => number,
+            other => {
+                return Err(unexpected(self.plan, other, &Message::Listener(-1), || self.death()));
+            }
+        };
+        let pid = child.pid.as_raw_nonzero().get();
+        let listener = pidfd_getfd(&child.pidfd, number, PidfdGetfdFlags::empty())
+            .context("pidfd_getfd", format!("seccomp listener of {pid}"))?;
+        let path = || agent.socket.to_string_lossy();
+        let socket = sys::fdpass::dial(agent.socket.as_c_str()).context(
+            "failed to connect with seccomp agent specified in the seccomp profile",
+            path(),
+        )?;
+        let message = agent.message(&self.plan.state, pid);
+        sys::fdpass::send_whole(&socket, message.as_bytes(), listener.as_fd())
+            .context("cannot send seccomp fd to", path())?;
+        self.say(Word::ListenerSent)
+    }
+
     fn say(&self, word: Word) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
@@ -342,13 +376,22 @@ pub(crate) fn await_message(
 ) -> Result<(), Error> {
     match channel::listen(channel).context("read", "init")? {
         message if message == *expected => Ok(()),
-        Message::Failed { step, errno, text } => {
-            Err(describe_failure(plan.init.get(step), errno, text))
-        }
-        Message::Closed | Message::Died => Err(death()),
+        other => Err(unexpected(plan, other, expected, death)),
+    }
+}
+
+fn unexpected(
+    plan: &Plan,
+    message: Message,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Error {
+    match message {
+        Message::Failed { step, errno, text } => describe_failure(plan.init.get(step), errno, text),
+        Message::Closed | Message::Died => death(),
         other => {
             let object = format!("{other:?} instead of {expected:?}");
-            Err(sys::Error::new("read", object, Errno::PROTO).into())
+            sys::Error::new("read", object, Errno::PROTO).into()
         }
     }
 }

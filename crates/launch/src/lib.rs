@@ -13,6 +13,7 @@ mod clock;
 mod crowd;
 mod error;
 mod failure;
+pub mod fault;
 mod hooks;
 mod host;
 mod init;

@@ -14,6 +14,7 @@ use crate::birth::Birth;
 use crate::builder::{Builder, Context, Namespaces};
 use crate::confinement;
 use crate::hooks;
+use crate::listener::{self, ExecAgent};
 use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
@@ -159,9 +160,18 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         execution: &execution,
     };
     process::compile_identity(&mut builder, process, around)?;
+    let listens = filter.as_ref().filter(|filter| filter.has_listener());
+    let from = 3 + request.preserve_fds;
+    if request.wait_for_start || listens.is_some() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    if let (Some(filter), Some(profile)) = (listens, linux.seccomp) {
+        // While the host actor is there to send the listener to its agent, and so before `start`.
+        listener::compile(&mut builder, process, filter, profile.get())?;
+    }
     compile_handshake(&mut builder, request, process, context.birth.memory);
-    if !request.wait_for_start && !spec.hooks.start_container.is_empty() {
-        builder.init(InitStep::ReleaseDescriptors { from: 3 + request.preserve_fds });
+    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
+        builder.init(InitStep::ReleaseDescriptors { from });
     }
     add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
     process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
@@ -193,10 +203,6 @@ fn compile_handshake(
 ) {
     let one_way = !request.wait_for_start
         && request.kernel.techniques.contains(Techniques::ONE_WAY_HANDSHAKE);
-    let from = 3 + request.preserve_fds;
-    if request.wait_for_start {
-        builder.init(InitStep::ReleaseDescriptors { from });
-    }
     if !one_way {
         builder.init(InitStep::AnnounceReady);
         builder.host(HostStep::AwaitReady);
@@ -376,6 +382,8 @@ pub struct ExecRequest<'a> {
     pub execution: Execution,
     /// The container's filter.
     pub filter: Option<seccomp::Program>,
+    /// The agent of a filter that has a listener.
+    pub agent: Option<ExecAgent<'a>>,
     /// `--preserve-fds`
     pub preserve_fds: u32,
     /// Who receives the terminal, if there is one.
@@ -419,6 +427,10 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         execution: &request.execution,
     };
     process::compile_identity(&mut builder, process, around)?;
+    let mut state = String::new();
+    if let Some(filter) = request.filter.as_ref().filter(|filter| filter.has_listener()) {
+        state = listener::compile_exec(&mut builder, process, filter, request.agent)?;
+    }
     builder.init(InitStep::AwaitCommit);
     builder.host(HostStep::Commit);
     builder.host(HostStep::AwaitExec);
@@ -430,7 +442,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         init,
         slots,
         runtime_hooks: Default::default(),
-        state: StateText::from_head(String::new()),
+        state: StateText::from_head(state),
         cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
         execution: request.execution,
         filter: request.filter,

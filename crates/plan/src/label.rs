@@ -107,6 +107,10 @@ impl HostStep {
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::RecordBirth => label(Phase::Configuration, "record", ""),
             Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
+            Self::SendListener(agent) => Label {
+                awaits: Some(INIT),
+                ..label(Phase::Sync, "send listener", text(&agent.socket))
+            },
             Self::AwaitReady => wait("await ready", "", INIT),
             Self::Commit => label(Phase::Sync, "commit", ""),
             Self::AwaitExec => wait("await exec", "", INIT),
@@ -214,6 +218,7 @@ impl InitStep {
             Self::LoadSeccomp { instructions } => {
                 label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
+            Self::HandOverListener => wait("hand over listener", "", HOST),
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =
                     argv.iter().map(|arg| arg.to_string_lossy()).collect();

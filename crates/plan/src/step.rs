@@ -123,6 +123,8 @@ pub enum HostStep {
     RecordBirth,
     /// Runs prestart and createRuntime hooks when init says its namespaces are there.
     RunHooks,
+    /// Takes the seccomp listener from init, sends it to the agent, and tells init so.
+    SendListener(Agent),
     /// Waits until init is ready to become the container's process.
     AwaitReady,
     /// Tells init that everything is on record.
@@ -138,6 +140,19 @@ pub enum SecurityModule {
     AppArmor,
     /// Labels of processes and files.
     SeLinux,
+}
+
+/// Who decides about system calls that the filter asks about, and what it is told.
+#[derive(Debug)]
+pub struct Agent {
+    /// A listening Unix socket.
+    pub socket: CString,
+    /// Metadata of the configuration; empty for none.
+    pub metadata: String,
+    /// The container's status.
+    pub status: &'static str,
+    /// The container's init, if that is not the process whose listener it is.
+    pub init: Option<i32>,
 }
 
 /// Whose memory init works in.
@@ -403,6 +418,8 @@ pub enum InitStep {
         /// Its length; the filter is the plan's.
         instructions: usize,
     },
+    /// Tells the host actor where the filter's listener is, and lets go of it once that has a copy.
+    HandOverListener,
     /// Becomes the container's process.
     Exec {
         /// Its arguments.

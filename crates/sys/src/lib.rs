@@ -36,6 +36,7 @@ pub mod stack;
 pub mod start;
 pub mod stdio;
 pub mod taskstats;
+pub mod unotify;
 
 pub use error::{Context, Error};
 pub use rustix::io::Errno;

@@ -144,10 +144,16 @@ pub fn text() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What the seccomp compiler reads. `SCMP_ACT_NOTIFY` is not among it: nobody would get the listener.
+/// What the seccomp compiler reads; of flags also what the running kernel takes, as with runc.
 fn seccomp() -> Seccomp {
-    // All since Linux 4.17, which is older than what dayfly needs.
-    let flags = names(&seccomp::FLAGS);
+    let known_flags = names(&seccomp::FLAGS);
+    let supported = seccomp::FLAGS.iter().filter(|(_, bit)| {
+        // One that is about listeners is known only together with them.
+        sys::seccomp::flags_known(*bit)
+            || sys::seccomp::flags_known(bit | sys::seccomp::NEW_LISTENER)
+    });
+    let mut supported_flags: Vec<&'static str> = supported.map(|(name, _)| *name).collect();
+    supported_flags.sort_unstable();
     let mut archs = Vec::from(seccomp::Arch::ALL.map(seccomp::Arch::name));
     archs.sort_unstable();
     Seccomp {
@@ -155,8 +161,8 @@ fn seccomp() -> Seccomp {
         actions: names(&seccomp::ACTIONS),
         operators: names(&seccomp::OPERATORS),
         archs,
-        known_flags: flags.clone(),
-        supported_flags: flags,
+        known_flags,
+        supported_flags,
     }
 }
 
@@ -195,6 +201,14 @@ mod tests {
         assert_eq!(linux["cgroup"]["systemdUser"], false);
         assert_eq!(linux["memoryPolicy"]["modes"][0], "MPOL_BIND");
         assert_eq!(linux["memoryPolicy"]["flags"].as_array().unwrap().len(), 3);
+        let has = |list: &Value, name: &str| list.as_array().unwrap().iter().any(|at| at == name);
+        assert!(has(&linux["seccomp"]["actions"], "SCMP_ACT_NOTIFY"));
+        let flag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
+        assert!(has(&linux["seccomp"]["knownFlags"], flag));
+        assert_eq!(
+            has(&linux["seccomp"]["supportedFlags"], flag),
+            sys::seccomp::flags_known(32 | sys::seccomp::NEW_LISTENER)
+        );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
         assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));

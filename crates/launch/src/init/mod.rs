@@ -21,7 +21,7 @@ mod root;
 
 use plan::Plan;
 use plan::step::{InitStep, Slot};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -30,6 +30,7 @@ use sys::clone::CloneFlags;
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::failure::{Failure, Op};
+use crate::fault::{self, Place};
 use crate::network;
 use crate::slots::Slots;
 pub(crate) use attributes::cpu_set;
@@ -52,6 +53,8 @@ pub(crate) struct Init<'a> {
     directory_mask: Option<OwnedFd>,
     /// Index into the candidates of FindProgram.
     program: usize,
+    /// What the filter's load gave, until the host actor has it.
+    listener: Option<OwnedFd>,
 }
 
 /// Runs the plan's init list. Never returns.
@@ -71,10 +74,14 @@ pub(crate) fn run(birth: &'static Birth, channel: OwnedFd) -> ! {
         file_mask: None,
         directory_mask: None,
         program: 0,
+        listener: None,
     };
     for (number, step) in plan.init.iter().enumerate() {
         let begun = recorder.as_ref().map(|recorder| recorder.begin(number));
-        let result = init.step(step);
+        let result = match fault::strike(Place::Init, number) {
+            Ok(()) => init.step(step),
+            Err(errno) => Err(Failure::new("fault", errno)),
+        };
         if let (Some(recorder), Some(begun)) = (recorder, begun) {
             recorder.end(begun, result.as_ref().map_err(|failure| failure.errno).copied());
         }
@@ -193,8 +200,10 @@ impl Init<'_> {
             InitStep::LoadSeccomp { .. } => {
                 let filter =
                     self.plan.filter.as_ref().ok_or(Failure::new("seccomp", Errno::INVAL))?;
-                sys::seccomp::load(&filter.filter, filter.flags).op("seccomp")
+                self.listener = sys::seccomp::load(&filter.filter, filter.flags).op("seccomp")?;
+                Ok(())
             }
+            InitStep::HandOverListener => self.hand_over_listener(),
             InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
         }
     }
@@ -217,6 +226,15 @@ impl Init<'_> {
     fn expect(&self, word: Word) -> Result<(), Failure> {
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
         channel::expect(channel, word).op("channel")
+    }
+
+    /// Each call here is under the filter. Our own copy has to go before anything else is asked about: a
+    /// filter whose agent is gone answers ENOSYS only once nobody has the listener any more.
+    fn hand_over_listener(&mut self) -> Result<(), Failure> {
+        let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::announce_listener(channel, listener.as_raw_fd()).op("channel")?;
+        self.expect(Word::ListenerSent)
     }
 
     /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts.
