@@ -9,11 +9,14 @@ mod crash;
 mod devices;
 mod exec;
 mod hooks;
+mod idmap;
+mod intel_rdt;
 mod lifecycle;
 mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod net_devices;
 mod output;
 mod parallel;
 mod plan;
@@ -37,11 +40,14 @@ const SUBJECTS: &[Subject] = &[
     ("exec", exec::CASES),
     ("terminal", terminal::CASES),
     ("binds", binds::CASES),
+    ("idmap", idmap::CASES),
     ("mounts", mounts::CASES),
     ("masks", masks::CASES),
     ("devices", devices::CASES),
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
+    ("net_devices", net_devices::CASES),
+    ("intel_rdt", intel_rdt::CASES),
     ("process", process::CASES),
     ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),

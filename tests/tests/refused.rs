@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 pub const CASES: &[Case] = &[
     case!(time_namespace),
-    case!(idmapped_mounts),
     case!(process_properties),
     case!(linux_properties),
     case!(seccomp_listeners),
@@ -28,16 +27,6 @@ fn time_namespace(bed: &Bed) {
     is_refused(bed, "/linux/timeOffsets", json!({ "boottime": { "secs": 7 } }), "timeOffsets");
 }
 
-fn idmapped_mounts(bed: &Bed) {
-    let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]);
-    let mount = json!({
-        "destination": "/mnt", "type": "bind", "source": "/tmp", "options": ["rbind"],
-        "uidMappings": map, "gidMappings": map,
-    });
-    let outcome = bed.bundle().push("/mounts", mount).make().create().fails("not supported");
-    assert!(outcome.stderr.contains("uidMappings"), "{outcome}");
-}
-
 fn process_properties(bed: &Bed) {
     let scheduler = json!({ "policy": "SCHED_BATCH", "nice": 5 });
     is_refused(bed, "/process/scheduler", scheduler, "scheduler");
@@ -49,7 +38,6 @@ fn process_properties(bed: &Bed) {
 
 fn linux_properties(bed: &Bed) {
     is_refused(bed, "/linux/personality", json!({ "domain": "LINUX32" }), "personality");
-    is_refused(bed, "/linux/intelRdt", json!({ "closID": "x" }), "intelRdt");
     is_refused(bed, "/linux/mountLabel", json!("a:b:c:s0"), "mountLabel");
 }
 

@@ -111,6 +111,7 @@ impl Container {
                 id: self.id(),
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,
+                resctrl: self.record.resctrl.clone(),
                 filter: self.filter()?,
                 preserve_fds: options.preserve_fds,
                 console: console.source(),

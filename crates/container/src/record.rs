@@ -20,7 +20,7 @@ use crate::identity::Identity;
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x02";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x03";
 const HEADER: usize = 32;
 
 /// The part of the record that is known before the clone.
@@ -35,6 +35,7 @@ pub(crate) struct Record {
     pub owner: u32,
     pub annotations: Vec<(String, String)>,
     pub cgroup: Option<cgroup::Location>,
+    pub resctrl: Option<cgroup::resctrl::Group>,
     /// The namespaces that differ from the host's, as clone flags.
     pub namespaces: u64,
     /// Those of them that are its own.

@@ -47,6 +47,8 @@ impl Birth {
                 && !request.no_pivot,
             parallel_network: techniques.contains(Techniques::PARALLEL_NETWORK)
                 && plain
+                // Devices are moved there before init goes on.
+                && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             memory: memory(spec, linux, namespaces, techniques),
             into_cgroup: techniques.contains(Techniques::CLONE_INTO_CGROUP),

@@ -25,6 +25,7 @@ pub mod ns;
 pub mod nsfs;
 pub mod ptrace;
 pub mod raw;
+pub mod rtnetlink;
 pub mod rusage;
 pub mod seccomp;
 pub mod shared;

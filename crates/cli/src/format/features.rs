@@ -106,9 +106,7 @@ pub fn features() -> Features {
         oci_version_min: "1.0.0",
         oci_version_max: spec::VERSION,
         hooks: spec::Hooks::default().lists().map(|(name, _)| name),
-        mount_options: mount_options::known()
-            .filter(|word| !matches!(*word, "idmap" | "ridmap"))
-            .collect(),
+        mount_options: mount_options::known().collect(),
         linux: Linux {
             namespaces,
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
@@ -116,10 +114,10 @@ pub fn features() -> Features {
             seccomp: seccomp(),
             apparmor: disabled(),
             selinux: disabled(),
-            intel_rdt: IntelRdt { enabled: false, schemata: false, monitoring: false },
+            intel_rdt: IntelRdt { enabled: true, schemata: true, monitoring: true },
             memory_policy: MemoryPolicy { modes: [], flags: [] },
-            mount_extensions: MountExtensions { idmap: disabled() },
-            net_devices: disabled(),
+            mount_extensions: MountExtensions { idmap: Enabled { enabled: true } },
+            net_devices: Enabled { enabled: true },
         },
         annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
         potentially_unsafe_config_annotations: [],
@@ -191,12 +189,10 @@ mod tests {
         assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
         assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
         assert_eq!(linux["cgroup"]["systemdUser"], false);
-        assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
+        assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
         assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));
         let options = value["mountOptions"].as_array().unwrap();
-        assert!(
-            options.iter().any(|word| word == "rro") && !options.iter().any(|word| word == "idmap")
-        );
+        assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
     }
 }
