@@ -20,6 +20,7 @@ mod oom;
 mod parse;
 mod processes;
 mod remove;
+pub mod resctrl;
 pub mod stats;
 mod tree;
 mod v1;
