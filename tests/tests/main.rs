@@ -22,6 +22,7 @@ mod refused;
 mod run;
 mod seccomp;
 mod security;
+mod systemd;
 mod template;
 mod terminal;
 mod traces;
@@ -58,6 +59,7 @@ const SUBJECTS: &[Subject] = &[
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("systemd", systemd::CASES),
     ("weight", weight::CASES),
 ];
 

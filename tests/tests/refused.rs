@@ -11,7 +11,6 @@ pub const CASES: &[Case] = &[
     case!(process_properties),
     case!(linux_properties),
     case!(seccomp_listeners),
-    case!(systemd_paths),
 ];
 
 /// A container with one property more is refused, the message names it, and nothing is left.
@@ -59,8 +58,4 @@ fn seccomp_listeners(bed: &Bed) {
         "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_NOTIFY" }],
     });
     is_refused(bed, "/linux/seccomp", notify, "SCMP_ACT_NOTIFY");
-}
-
-fn systemd_paths(bed: &Bed) {
-    is_refused(bed, "/linux/cgroupsPath", json!("system.slice:dayfly:x"), "systemd");
 }

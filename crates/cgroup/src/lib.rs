@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod cgroup;
 mod controller;
+pub mod dbus;
 pub mod devices;
 mod directory;
 mod error;
@@ -21,6 +22,7 @@ mod parse;
 mod processes;
 mod remove;
 pub mod stats;
+pub mod systemd;
 mod tree;
 mod v1;
 mod v2;

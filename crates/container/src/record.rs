@@ -20,7 +20,7 @@ use crate::identity::Identity;
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x02";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x03";
 const HEADER: usize = 32;
 
 /// The part of the record that is known before the clone.

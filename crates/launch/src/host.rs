@@ -20,6 +20,7 @@ use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
+use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
 use crate::{Error, birth, hooks, relay};
@@ -39,6 +40,8 @@ pub(crate) struct Host<'a> {
     pub on_birth: &'a mut OnBirth<'a>,
     /// Removed again when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
+    /// What keeps the cgroup's scope alive until init is in it.
+    pub holder: Option<Holder>,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
     /// Init's network namespace.
@@ -88,6 +91,7 @@ impl Host<'_> {
             HostStep::Clone { flags, relay, memory, into_cgroup } => {
                 self.clone_init(*flags, *relay, *memory, *into_cgroup)?;
             }
+            HostStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             HostStep::MakeNetwork => self.make_network()?,
             HostStep::MapIds(maps) => self.map_ids(maps)?,
             HostStep::LimitResources(limits) => self.limit_resources(limits)?,
@@ -116,9 +120,27 @@ impl Host<'_> {
                 let program = self.slots.get(Slot::DEVICES);
                 Some(Cgroup::create(location, resources, program)?)
             }
+            Some(CgroupPlan::Scope { location, resources, properties }) => {
+                let program = self.slots.get(Slot::DEVICES);
+                let holder = self.holder.insert(Holder::start()?).pid();
+                Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
+            }
             Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
         };
         Ok(())
+    }
+
+    /// Lets go of what kept the scope alive, once init is in all of the cgroup. That init would move
+    /// there itself is not enough: it may not have come to that.
+    fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
+        let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        if !born_inside {
+            cgroup.add(child.pid.as_raw_nonzero().get())?;
+        }
+        self.holder = None;
+        Ok(cgroup.without_holder(resources)?)
     }
 
     /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.

@@ -12,6 +12,7 @@ mod channel;
 mod crowd;
 mod error;
 mod failure;
+mod holder;
 mod hooks;
 mod host;
 mod init;
@@ -88,6 +89,7 @@ pub fn launch<'a>(
         bundle,
         on_birth,
         cgroup: None,
+        holder: None,
         channel: None,
         child: None,
         network: given.network,
@@ -96,7 +98,7 @@ pub fn launch<'a>(
         program_since: 0,
     };
     let result = host.run();
-    let host::Host { child, network, cgroup, channel, program_since, .. } = host;
+    let host::Host { child, network, cgroup, holder, channel, program_since, .. } = host;
     slots.close();
     match (result, child) {
         (Ok(()), Some(child)) => {
@@ -110,6 +112,7 @@ pub fn launch<'a>(
                 let _ = sys::signal::send(child.pidfd.as_fd(), 9);
                 let _ = hooks::wait(&child.pidfd);
             }
+            drop(holder);
             drop(cgroup);
             let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
             Err(result.err().unwrap_or(Error::Host(missing)))

@@ -79,6 +79,7 @@ impl HostStep {
                 let how = if *memory == Memory::Shared { " in shared memory" } else { "" };
                 label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags)))
             }
+            Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
             Self::MapIds(maps) => {
                 label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))

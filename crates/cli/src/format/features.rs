@@ -112,7 +112,7 @@ pub fn features() -> Features {
         linux: Linux {
             namespaces,
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
-            cgroup: Cgroup { v1: true, v2: true, systemd: false, systemd_user: false, rdma: true },
+            cgroup: Cgroup { v1: true, v2: true, systemd: true, systemd_user: false, rdma: true },
             seccomp: seccomp(),
             apparmor: disabled(),
             selinux: disabled(),
