@@ -283,7 +283,7 @@ fn annotations(bed: &Bed) {
 fn exec_and_pause(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").detached();
     let seen = c.container.exec(&["cat", "/proc/self/cgroup"]).ok().stdout;
-    assert_eq!(seen, "0::/\n");
+    assert!(seen.lines().any(|line| line == "0::/"), "{seen}");
     c.container.id_call("pause", &[], &[]).run().ok();
     assert_eq!(c.container.status(), "paused");
     c.container.id_call("resume", &[], &[]).run().ok();

@@ -27,6 +27,11 @@ fn legacy_host() -> cgroup::Host {
 }
 
 fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
+    let location = cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap();
+    compile_at(name, location, wait_for_start)
+}
+
+fn compile_at(name: &str, location: cgroup::Location, wait_for_start: bool) -> Plan {
     let text = read(name);
     let spec = spec::Spec::parse(&text).unwrap();
     spec::validate(&spec).unwrap();
@@ -41,7 +46,7 @@ fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
         preserve_fds: 0,
         console: terminal.then_some(Console::Given),
         extra_env: Vec::new(),
-        cgroup: Some(cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap()),
+        cgroup: Some(location),
         filter: None,
         template: true,
         kernel: Kernel {
@@ -85,6 +90,26 @@ fn engines_on_v2() {
 #[test]
 fn podman_on_v1() {
     check("podman-v1", &compile_for("podman", &legacy_host(), true));
+}
+
+/// A scope of systemd takes one step more, and no other way.
+#[test]
+fn podman_in_a_scope() {
+    for (host, name) in [(unified_host(), "podman-v2"), (legacy_host(), "podman-v1")] {
+        let unit = cgroup::systemd::Unit::parse(Some("machine.slice:libpod:golden"), "golden", None);
+        let location = cgroup::Location::of_unit(&host, unit.unwrap());
+        let plan = compile_at("podman", location, true);
+        let text = print(&plan);
+        let (before, after) = text.split_once("host cgroups        release scope\n").unwrap();
+        assert!(before.lines().last().unwrap().starts_with("host bootstrap      clone"));
+        let paths = [before, after].concat().replace("/machine.slice/libpod-golden.scope", "/golden");
+        let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(paths, std::fs::read_to_string(path).unwrap());
+        let Some(dayfly_plan::CgroupPlan::Scope { properties, .. }) = plan.cgroup else {
+            panic!("no scope: {:?}", plan.cgroup)
+        };
+        assert_eq!(properties, []);
+    }
 }
 
 #[test]

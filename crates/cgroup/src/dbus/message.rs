@@ -15,7 +15,6 @@ const MAX_FIELDS: usize = 64 << 10;
 const FIXED: usize = 16;
 
 const METHOD_CALL: u8 = 1;
-const NO_AUTO_START: u8 = 2;
 
 // Header fields.
 const PATH: u8 = 1;
@@ -51,7 +50,8 @@ impl Call<'_> {
             argument.add_signature(&mut signature);
         }
         let mut message = Writer::default();
-        message.bytes.extend([b'l', METHOD_CALL, NO_AUTO_START, 1]);
+        // No flags: early in a boot, the bus waits until systemd is on it.
+        message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
         message.u32(body.bytes.len() as u32);
         message.u32(serial);
         message.array(8, |fields| {

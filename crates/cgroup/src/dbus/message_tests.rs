@@ -42,7 +42,7 @@ fn answer(kind: u8, error: &str, signature: &str, body: &[u8]) -> Vec<u8> {
 fn calls_are_encoded_as_specified() {
     #[rustfmt::skip]
     let golden: &[u8] = &[
-        b'l', 1, 2, 1, 12, 0, 0, 0, 7, 0, 0, 0, 72, 0, 0, 0,
+        b'l', 1, 0, 1, 12, 0, 0, 0, 7, 0, 0, 0, 72, 0, 0, 0,
         1, 1, b'o', 0, 2, 0, 0, 0, b'/', b'c', 0, 0, 0, 0, 0, 0,
         2, 1, b's', 0, 3, 0, 0, 0, b'd', b'.', b'e', 0, 0, 0, 0, 0,
         3, 1, b's', 0, 1, 0, 0, 0, b'F', 0, 0, 0, 0, 0, 0, 0,

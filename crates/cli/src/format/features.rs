@@ -190,6 +190,7 @@ mod tests {
         let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "user", "uts"];
         assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
         assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
+        assert_eq!(linux["cgroup"]["systemd"], true);
         assert_eq!(linux["cgroup"]["systemdUser"], false);
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
