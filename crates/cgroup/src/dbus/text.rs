@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn values_are_read_as_runc_reads_them() {
         let strings = |list: &[&str]| {
-            Value::Array("s".into(), list.iter().map(|text| Value::text(text)).collect())
+            Value::Array("s".into(), list.iter().map(Value::text).collect())
         };
         for (text, value) in [
             ("true", Value::Bool(true)),

@@ -99,7 +99,7 @@ impl Cgroup {
 /// for longer than anybody waits for `delete`.
 pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     match Cgroup::open_rest(location)?.kill_all(SIGKILL) {
-        Err(error) if !error.is_gone() => return Err(error),
+        Err(error) if !error.is_gone() => Err(error),
         _ => stop_unit(unit),
     }
 }
