@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const V2: &[View] = &[View::V2];
 
@@ -33,6 +33,7 @@ pub const CASES: &[Case] = &[
     case!(stubborn_processes).needs(systemd).on(V2),
     case!(unit_in_use).needs(systemd).on(V2),
     case!(failed_start).needs(systemd).on(V2),
+    case!(killed_creates).needs(systemd).on(V2),
     case!(private_socket).needs(systemd).on(V2),
     case!(stalled_bus).needs(systemd).on(V2),
 ];
@@ -355,6 +356,22 @@ fn failed_start(bed: &Bed) {
     assert!(!c.container.exists());
     wait::until_true("the unit to go", || c.show("LoadState") == "not-found");
     assert!(!c.directory().exists());
+}
+
+/// A `create` that is killed, at whatever moment, leaves nothing that `delete --force` does not take.
+fn killed_creates(bed: &Bed) {
+    for round in 0..12 {
+        let c = scope(bed, bed.bundle(), "system.slice");
+        let bundle = c.container.bundle.to_string_lossy();
+        let args = ["--systemd-cgroup", "create", "--bundle", &bundle, &c.container.id];
+        let running = bed.call(&args).spawn();
+        std::thread::sleep(Duration::from_millis(round * 3));
+        running.signal(rustix::process::Signal::KILL);
+        let _ = running.wait();
+        c.container.delete_force().ok();
+        wait::until_true("the unit to go", || c.show("LoadState") == "not-found");
+        assert!(!c.directory().exists());
+    }
 }
 
 /// systemd's own socket will do where there is no bus.
