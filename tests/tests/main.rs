@@ -31,6 +31,7 @@ mod refused;
 mod run;
 mod seccomp;
 mod security;
+mod systemd;
 mod template;
 mod terminal;
 mod traces;
@@ -76,6 +77,7 @@ const SUBJECTS: &[Subject] = &[
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("systemd", systemd::CASES),
     ("weight", weight::CASES),
 ];
 

@@ -5,7 +5,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 
-pub const CASES: &[Case] = &[case!(systemd_paths)];
+pub const CASES: &[Case] = &[case!(other_systems)];
 
 /// A container with one property more is refused, the message names it, and nothing is left.
 fn is_refused(bed: &Bed, pointer: &str, value: Value, name: &str) {
@@ -15,6 +15,7 @@ fn is_refused(bed: &Bed, pointer: &str, value: Value, name: &str) {
     assert!(!c.exists());
 }
 
-fn systemd_paths(bed: &Bed) {
-    is_refused(bed, "/linux/cgroupsPath", json!("system.slice:dayfly:x"), "systemd");
+fn other_systems(bed: &Bed) {
+    is_refused(bed, "/vm", json!({ "kernel": { "path": "/vmlinuz" } }), "vm");
+    is_refused(bed, "/windows", json!({ "layerFolders": ["C:\\layer"] }), "windows");
 }

@@ -10,9 +10,12 @@ use spec::resources::Resources;
 use crate::devices::{self, Rule, program};
 use crate::directory::Directory;
 use crate::freezer::FreezerState;
+use crate::systemd::{self, Unit};
 use crate::v1::{self, Legacy};
 use crate::v2::{controllers, limits};
 use crate::{Controller, Error, Location, Place, processes, remove};
+
+const SIGKILL: i32 = 9;
 
 /// The open cgroup of a container.
 ///
@@ -28,6 +31,10 @@ pub struct Cgroup {
     made: Vec<String>,
     /// The directories it made on the way to them, from the top down.
     made_above: Vec<String>,
+    /// The unit that it is, where systemd manages it.
+    unit: Option<Unit>,
+    /// Whether this value started the unit.
+    started: bool,
 }
 
 /// The open directory of a cgroup on cgroup v2.
@@ -83,6 +90,7 @@ impl Cgroup {
     /// Opens whatever is left of a cgroup, if anything.
     pub(crate) fn open_rest(location: &Location) -> Result<Self, Error> {
         let mut cgroup = Self::default();
+        cgroup.unit.clone_from(&location.unit);
         if let Some(place) = &location.unified {
             cgroup.unified =
                 open_if_there(place)?.map(|directory| Unified { place: place.clone(), directory });
@@ -101,13 +109,26 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::create`]. What was written before the failure stays.
     pub fn set(&self, resources: &Resources) -> Result<(), Error> {
-        self.apply(resources, &Rule::list(&resources.devices)?, None, false)
+        let rules = Rule::list(&resources.devices)?;
+        match &self.unit {
+            None => self.apply(resources, &rules, None, false),
+            Some(unit) => self.apply(&self.set_unit(unit, resources)?, &rules, None, false),
+        }
+    }
+
+    /// The cgroup of a unit that was just started, with nothing open yet.
+    pub(crate) fn of_started(unit: &Unit) -> Self {
+        let mut cgroup = Self::default();
+        cgroup.unit = Some(unit.clone());
+        cgroup.started = true;
+        cgroup
     }
 
     /// Keeps the cgroup when this value is dropped: the container has it now.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();
+        self.started = false;
     }
 
     /// The directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7): on cgroup v2, also of a
@@ -149,7 +170,7 @@ impl Cgroup {
     }
 
     /// Makes and opens the directories.
-    fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
+    pub(crate) fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
         if let Some(place) = &location.unified {
             match self.make_directory(place) {
                 Ok(directory) => {
@@ -201,6 +222,12 @@ impl Cgroup {
         Directory::open(path)
     }
 
+    /// The directory on cgroup v2, where that has every controller.
+    pub(crate) fn only_unified(&self) -> Option<&Directory> {
+        let unified = self.unified.as_ref().filter(|_| self.legacy.is_empty());
+        unified.map(|unified| &unified.directory)
+    }
+
     /// Whether this value made the directory.
     fn is_new(&self, directory: &Directory) -> bool {
         self.made.iter().any(|path| path == directory.path())
@@ -208,7 +235,7 @@ impl Cgroup {
 
     /// Refuses a cgroup that was there before and has processes, as two containers would share
     /// limits and the end of one would kill the other; or is frozen, as the start would hang.
-    fn check_unused(&self) -> Result<(), Error> {
+    pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {
             let directory = primary.path().to_string();
@@ -224,7 +251,7 @@ impl Cgroup {
     }
 
     /// Sets limits and device rules; a new cgroup has no device program yet.
-    fn apply(
+    pub(crate) fn apply(
         &self,
         resources: &Resources,
         rules: &[Rule],
@@ -255,10 +282,14 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if self.made.is_empty() && self.made_above.is_empty() {
+        if self.made.is_empty() && self.made_above.is_empty() && !self.started {
             return;
         }
         // There is nobody to tell of a failure; whoever dropped us has one to report already.
+        if let (Some(unit), true) = (&self.unit, self.started) {
+            let _ = self.kill_all(SIGKILL);
+            let _ = systemd::stop_unit(unit);
+        }
         let _ = remove::remove(self, &self.made);
         for path in self.made_above.iter().rev() {
             let _ = rmdir(path.as_str());

@@ -3,6 +3,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use crate::dbus::Fault;
+
 /// An error of this crate. Paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
@@ -25,10 +27,35 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// `linux.cgroupsPath` has the form `slice:prefix:name`.
+    /// `linux.cgroupsPath` has the form `slice:prefix:name`, and the driver is cgroupfs.
     SystemdPath {
         /// The path as given.
         path: String,
+    },
+    /// The systemd driver on a host that systemd does not run.
+    NoSystemd,
+    /// A call to systemd failed.
+    Systemd {
+        /// The call.
+        call: &'static str,
+        /// The unit it was about.
+        unit: String,
+        /// What failed.
+        fault: Fault,
+    },
+    /// systemd could not bring a unit up.
+    Job {
+        /// The unit.
+        unit: String,
+        /// What became of it: `failed`, `timeout`, `dependency`, …
+        result: String,
+    },
+    /// An annotation `org.systemd.property.*` is not acceptable.
+    Annotation {
+        /// Key and value.
+        annotation: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A limit was asked for whose controller is not there.
     NoController {
@@ -160,9 +187,21 @@ impl fmt::Display for Error {
             Self::BadPath { path, reason } => write!(f, "invalid cgroup path {path:?}: {reason}"),
             Self::SystemdPath { path } => write!(
                 f,
-                "cgroup path {path:?} is for systemd: systemd cgroup driver is not supported yet, \
-                 use the cgroupfs driver and a path such as /parent/name"
+                "cgroup path {path:?} is for the systemd cgroup driver: use --systemd-cgroup, or a \
+                 path such as /parent/name"
             ),
+            Self::NoSystemd => f.write_str(
+                "systemd not running on this host, cannot use systemd cgroups manager: there is no \
+                 /run/systemd/system",
+            ),
+            Self::Systemd { call, unit, fault } => write!(f, "systemd: {call} {unit}: {fault}"),
+            Self::Job { unit, result } => write!(
+                f,
+                "error creating systemd unit `{unit}`: got `{result}`; `journalctl -u {unit}` tells more"
+            ),
+            Self::Annotation { annotation, reason } => {
+                write!(f, "annotation {annotation}: {reason}")
+            }
             Self::NoController { controller, file, directory, unified: true } => write!(
                 f,
                 "cannot set {file}: cgroup controller {controller:?} is not available in \

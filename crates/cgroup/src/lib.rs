@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod cgroup;
 mod controller;
+pub mod dbus;
 pub mod devices;
 mod directory;
 mod error;
@@ -22,6 +23,7 @@ mod processes;
 mod remove;
 pub mod resctrl;
 pub mod stats;
+pub mod systemd;
 mod tree;
 mod v1;
 mod v2;

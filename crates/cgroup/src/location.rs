@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 
 use crate::host::Hierarchy;
+use crate::systemd::Unit;
 use crate::{Controller, Controllers, Error, Host};
 
 /// The directories of one container's cgroup.
@@ -21,6 +22,8 @@ pub struct Location {
     pub unified: Option<Place>,
     /// On cgroup v1, one a hierarchy.
     pub legacy: Vec<LegacyPlace>,
+    /// The unit that it is, where systemd manages it.
+    pub unit: Option<Unit>,
 }
 
 /// A cgroup directory that need not exist yet.
@@ -82,7 +85,7 @@ impl Location {
         }
         let path = clean(wanted)?;
         if wanted.starts_with('/') {
-            return Ok(Self::place(host, |_| String::new(), &path));
+            return Ok(Self::at(host, &path));
         }
         let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
@@ -94,6 +97,11 @@ impl Location {
             String::new()
         };
         Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), &path))
+    }
+
+    /// Places `path` below the mount point of each hierarchy.
+    pub(crate) fn at(host: &Host, path: &str) -> Self {
+        Self::place(host, |_| String::new(), path)
     }
 
     /// Places `path` below `base`, which is given for each v1 hierarchy, or for v2 by `None`.
@@ -109,6 +117,7 @@ impl Location {
                     place: place(&hierarchy.mount, base(Some(hierarchy))),
                 })
                 .collect(),
+            unit: None,
         }
     }
 
@@ -135,7 +144,7 @@ impl Location {
             return Ok(self.clone());
         }
         let suffix = clean(path)?;
-        let mut location = self.clone();
+        let mut location = Self { unit: None, ..self.clone() };
         let Some(list) = controllers else {
             let legacy = location.legacy.iter_mut().map(|legacy| &mut legacy.place);
             for place in location.unified.iter_mut().chain(legacy) {
@@ -324,7 +333,7 @@ mod tests {
             assert!(matches!(error, Error::BadPath { .. }), "{path:?}: {error}");
         }
         let error = Location::resolve(&unified(), Some("system.slice:runc:id"), "id").unwrap_err();
-        assert!(error.to_string().contains("systemd cgroup driver is not supported yet"));
+        assert!(error.to_string().contains("--systemd-cgroup"));
         assert!(absolute(&unified(), "/odd:but:fine").is_ok());
     }
 

@@ -10,7 +10,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::directory::Directory;
 use crate::wait::{self, Deadline};
-use crate::{Cgroup, Error, Location, Place, processes, tree};
+use crate::{Cgroup, Error, Location, Place, processes, systemd, tree};
 
 /// Processes die at once unless they sleep uninterruptibly, on a dead NFS server for example.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,8 +23,15 @@ impl Cgroup {
     /// hierarchy.
     ///
     /// # Errors
-    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; failing system calls.
+    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot
+    /// be stopped; failing system calls.
     pub fn delete(location: &Location) -> Result<(), Error> {
+        // What is left of a scope once systemd has removed it is what it does not know of.
+        let stopped = location.unit.as_ref().map_or(Ok(()), |unit| systemd::stop(location, unit));
+        Self::delete_directories(location).and(stopped)
+    }
+
+    fn delete_directories(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
         let busy = busy_of(&all)?;

@@ -253,10 +253,11 @@ fn request<'a>(
             Some(cgroup::Location::resolve(&cgroup::Host::detect()?, path, options.id)?)
         }
         CgroupDriver::Systemd => {
-            return Err(Error::text(
-                "the systemd cgroup driver is not supported yet by dayfly; use cgroupfs \
-                 (podman --cgroup-manager cgroupfs, containerd SystemdCgroup = false)",
-            ));
+            cgroup::systemd::check_running()?;
+            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+            let bus = options.env.env("DBUS_SYSTEM_BUS_ADDRESS");
+            let unit = cgroup::systemd::Unit::parse(path, options.id, bus)?;
+            Some(cgroup::Location::of_unit(&cgroup::Host::detect()?, unit))
         }
         CgroupDriver::Disabled => None,
     };

@@ -50,7 +50,11 @@ impl HostCache {
     /// cache, and where it cannot be loaded: making the cgroup then tells why.
     pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
         let cache = self.having(Techniques::DEVICE_CACHE)?;
-        let CgroupPlan::Create { location, resources } = plan.cgroup.as_ref()? else { return None };
+        let (CgroupPlan::Create { location, resources }
+        | CgroupPlan::Scope { location, resources, .. }) = plan.cgroup.as_ref()?
+        else {
+            return None;
+        };
         if !location.is_unified() {
             return None;
         }

@@ -28,6 +28,7 @@ use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::clock::{self, Elsewhere};
 use crate::fault::{self, Place};
+use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
 use crate::{Error, birth, hooks, init, net_devices, relay, user_namespace};
@@ -47,6 +48,8 @@ pub(crate) struct Host<'a> {
     pub on_birth: &'a mut OnBirth<'a>,
     /// Removed again when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
+    /// What keeps the cgroup's scope alive until init is in it.
+    pub holder: Option<Holder>,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
     /// Init's network namespace.
@@ -112,6 +115,7 @@ impl Host<'_> {
             HostStep::Clone { flags, relay, memory, time, into_cgroup } => {
                 self.clone_init(*flags, *relay, *memory, time.as_ref(), *into_cgroup)?;
             }
+            HostStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             HostStep::MakeNetwork => self.make_network()?,
             HostStep::MoveNetDevices { namespace, devices } => {
                 self.move_net_devices(*namespace, devices)?;
@@ -145,6 +149,11 @@ impl Host<'_> {
                 let program = self.slots.get(Slot::DEVICES);
                 Some(Cgroup::create(location, resources, program)?)
             }
+            Some(CgroupPlan::Scope { location, resources, properties }) => {
+                let program = self.slots.get(Slot::DEVICES);
+                let holder = self.holder.insert(Holder::start()?).pid();
+                Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
+            }
             Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
         };
         Ok(())
@@ -158,6 +167,19 @@ impl Host<'_> {
             Some(ResctrlPlan::Join { group }) => group.join(pid)?,
         }
         Ok(())
+    }
+
+    /// Lets go of what kept the scope alive, once init is in all of the cgroup. That init would move
+    /// there itself is not enough: it may not have come to that.
+    fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
+        let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        if !born_inside {
+            cgroup.add(child.pid.as_raw_nonzero().get())?;
+        }
+        self.holder = None;
+        Ok(cgroup.without_holder(resources)?)
     }
 
     /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.

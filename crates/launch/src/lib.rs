@@ -14,6 +14,7 @@ mod crowd;
 mod error;
 mod failure;
 pub mod fault;
+mod holder;
 mod hooks;
 mod host;
 mod init;
@@ -92,6 +93,7 @@ pub fn launch<'a>(
         bundle,
         on_birth,
         cgroup: None,
+        holder: None,
         channel: None,
         child: None,
         network: given.network,
@@ -101,7 +103,7 @@ pub fn launch<'a>(
         program_since: 0,
     };
     let result = host.run();
-    let host::Host { child, network, cgroup, channel, program_since, .. } = host;
+    let host::Host { child, network, cgroup, holder, channel, program_since, .. } = host;
     slots.close();
     match (result, child) {
         (Ok(()), Some(child)) => {
@@ -115,6 +117,7 @@ pub fn launch<'a>(
                 let _ = sys::signal::send(child.pidfd.as_fd(), 9);
                 let _ = hooks::wait(&child.pidfd);
             }
+            drop(holder);
             drop(cgroup);
             if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {
                 let _ = group.remove();

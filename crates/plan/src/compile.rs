@@ -193,8 +193,9 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         state: StateText::new(request.id, request.bundle, &spec.annotations),
         cgroup: request
             .cgroup
-            .clone()
-            .map(|location| CgroupPlan::Create { location, resources: Box::new(resources(linux)) }),
+            .as_ref()
+            .map(|location| cgroup(location, spec, linux))
+            .transpose()?,
         execution,
         resctrl: resctrl
             .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
@@ -228,6 +229,22 @@ fn compile_handshake(
     if memory == Memory::Shared && process.oom_score_adj.is_some() {
         builder.host(HostStep::RestoreOomScore);
     }
+}
+
+/// The cgroup, made by us or by systemd.
+fn cgroup(
+    location: &cgroup::Location,
+    spec: &Spec<'_>,
+    linux: &Linux<'_>,
+) -> Result<CgroupPlan, Error> {
+    let (location, resources) = (location.clone(), Box::new(resources(linux)));
+    if location.unit.is_none() {
+        return Ok(CgroupPlan::Create { location, resources });
+    }
+    let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
+    let properties = cgroup::systemd::annotated(annotations)
+        .map_err(|error| Error::Config(error.to_string()))?;
+    Ok(CgroupPlan::Scope { location, resources, properties })
 }
 
 /// The limits, with the device rules that every container gets after its own.

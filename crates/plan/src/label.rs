@@ -103,6 +103,7 @@ impl HostStep {
                 };
                 label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags | time)))
             }
+            Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
             Self::MoveNetDevices { devices, .. } => {
                 let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();

@@ -97,6 +97,15 @@ pub enum CgroupPlan {
         /// Its limits.
         resources: Box<Resources>,
     },
+    /// Made by systemd for a new container.
+    Scope {
+        /// Where; it has a unit.
+        location: cgroup::Location,
+        /// Its limits.
+        resources: Box<Resources>,
+        /// What annotations say of the unit.
+        properties: Vec<cgroup::systemd::Property>,
+    },
     /// Joined by an additional process.
     Join {
         /// Where.

@@ -59,6 +59,9 @@ pub fn compile(
     }
     let Birth { memory, into_cgroup, .. } = *birth;
     builder.host(HostStep::Clone { flags: born_in, relay, memory, time, into_cgroup });
+    if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
+        builder.host(HostStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
+    }
     if namespaces.new.contains(CloneFlags::NEWUSER) {
         builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
     }

@@ -111,6 +111,11 @@ pub enum HostStep {
         /// Whether it is born in its cgroup; else, as always on cgroup v1, it moves there itself.
         into_cgroup: bool,
     },
+    /// Lets the scope that systemd made go on with init alone.
+    ReleaseScope {
+        /// Whether init was born in all of its cgroup; else it has to be moved there first.
+        born_inside: bool,
+    },
     /// Has a process make init's network namespace, with `lo` up, and hand it over; it may have been
     /// started before.
     MakeNetwork,

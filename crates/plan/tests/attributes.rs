@@ -28,6 +28,7 @@ fn plan(process: &str, linux: &str) -> Plan {
         console: None,
         extra_env: Vec::new(),
         cgroup: None,
+        resctrl: None,
         filter: None,
         template: true,
         kernel: Kernel {
@@ -45,6 +46,8 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
         id: "test",
         namespaces,
         cgroup: None,
+        resctrl: None,
+        agent: None,
         execution: Execution::default(),
         filter: None,
         preserve_fds: 0,

@@ -28,10 +28,16 @@ fn legacy_host() -> cgroup::Host {
 }
 
 fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
-    compile_text(&read(name), host, wait_for_start)
+    let location = cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap();
+    compile_at(&read(name), location, wait_for_start)
 }
 
 fn compile_text(text: &[u8], host: &cgroup::Host, wait_for_start: bool) -> Plan {
+    let location = cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap();
+    compile_at(text, location, wait_for_start)
+}
+
+fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> Plan {
     let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
@@ -45,7 +51,7 @@ fn compile_text(text: &[u8], host: &cgroup::Host, wait_for_start: bool) -> Plan 
         preserve_fds: 0,
         console: terminal.then_some(Console::Given),
         extra_env: Vec::new(),
-        cgroup: Some(cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap()),
+        cgroup: Some(location),
         resctrl: None,
         filter: None,
         template: true,
@@ -90,6 +96,27 @@ fn engines_on_v2() {
 #[test]
 fn podman_on_v1() {
     check("podman-v1", &compile_for("podman", &legacy_host(), true));
+}
+
+/// A scope of systemd takes one step more, and no other way.
+#[test]
+fn podman_in_a_scope() {
+    for host in [unified_host(), legacy_host()] {
+        let unit =
+            cgroup::systemd::Unit::parse(Some("machine.slice:libpod:golden"), "golden", None);
+        let location = cgroup::Location::of_unit(&host, unit.unwrap());
+        let plan = compile_at(&read("podman"), location, true);
+        let text = print(&plan);
+        let (before, after) = text.split_once("host cgroups        release scope\n").unwrap();
+        assert!(before.lines().last().unwrap().starts_with("host bootstrap      clone"));
+        let paths =
+            [before, after].concat().replace("/machine.slice/libpod-golden.scope", "/golden");
+        assert_eq!(paths, print(&compile_for("podman", &host, true)));
+        let Some(dayfly_plan::CgroupPlan::Scope { properties, .. }) = plan.cgroup else {
+            panic!("no scope: {:?}", plan.cgroup)
+        };
+        assert_eq!(properties, []);
+    }
 }
 
 #[test]

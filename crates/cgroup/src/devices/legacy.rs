@@ -12,9 +12,9 @@ use crate::directory::Directory;
 
 /// A default and its exceptions. An exception's `allow` is the opposite of the default.
 #[derive(Debug, PartialEq, Eq)]
-struct Policy {
-    allow: bool,
-    exceptions: Vec<Rule>,
+pub(crate) struct Policy {
+    pub allow: bool,
+    pub exceptions: Vec<Rule>,
 }
 
 impl Policy {
@@ -23,7 +23,7 @@ impl Policy {
     /// # Errors
     /// [`Error::DeviceHole`]: the kernel ignores a rule that takes away part of a wildcard exception;
     /// as the container would then have access that its configuration refuses, it is an error here.
-    fn new(rules: &[Rule]) -> Result<Self, Error> {
+    pub fn new(rules: &[Rule]) -> Result<Self, Error> {
         let mut policy = Self { allow: false, exceptions: Vec::new() };
         for rule in rules {
             if rule.kind == DeviceKind::All {

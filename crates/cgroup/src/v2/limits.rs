@@ -120,17 +120,9 @@ fn pids(directory: &Directory, tasks: i64) -> Result<(), Error> {
 
 fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     let invalid = |reason: &str| Error::Invalid { setting: "memory", reason: reason.to_string() };
+    check_usage(directory, memory)?;
     let bytes = memory.limit.unwrap_or(0);
     let swap = memory.swap.unwrap_or(0);
-    if memory.check_before_update == Some(true) && (bytes > 0 || swap > 0) {
-        // Without the file there is no usage to collide with.
-        let usage = directory.read_number("memory.current").unwrap_or(0);
-        for (name, wanted) in [("memory+swap", swap), ("memory", bytes)] {
-            if wanted > 0 && wanted.unsigned_abs() <= usage {
-                return Err(invalid(&format!("rejecting {name} limit {wanted} <= usage {usage}")));
-            }
-        }
-    }
     let present = if bytes == 0 && swap > 0 { present_limit(directory)? } else { bytes };
     if let Some(swap) = weight::swap(swap, present).map_err(invalid)? {
         match limit(directory, "memory.swap.max", OrMax(swap)) {
@@ -146,6 +138,23 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
         None | Some(0) => Ok(()),
         Some(bytes) => limit(directory, "memory.low", OrMax(bytes)),
     }
+}
+
+/// Refuses a limit below the present usage, if asked to.
+pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), Error> {
+    let (bytes, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
+    if memory.check_before_update != Some(true) || (bytes <= 0 && swap <= 0) {
+        return Ok(());
+    }
+    // Without the file there is no usage to collide with.
+    let usage = directory.read_number("memory.current").unwrap_or(0);
+    for (name, wanted) in [("memory+swap", swap), ("memory", bytes)] {
+        if wanted > 0 && wanted.unsigned_abs() <= usage {
+            let reason = format!("rejecting {name} limit {wanted} <= usage {usage}");
+            return Err(Error::Invalid { setting: "memory", reason });
+        }
+    }
+    Ok(())
 }
 
 /// The limit of memory that an update of swap alone builds on; 0 if there is none.

@@ -23,13 +23,15 @@ pub static LOG_FORMAT: Opt =
 /// Records more.
 pub static DEBUG: Opt = Opt::flag("debug", "write debug messages to the log");
 /// runc's way to ask for the systemd driver.
-pub static SYSTEMD_CGROUP: Opt =
-    Opt::flag("systemd-cgroup", "let systemd manage cgroups; not supported yet for new containers");
+pub static SYSTEMD_CGROUP: Opt = Opt::flag(
+    "systemd-cgroup",
+    "let systemd manage cgroups: linux.cgroupsPath is slice:prefix:name",
+);
 /// crun's way to choose the driver.
 pub static CGROUP_MANAGER: Opt = Opt::text(
     "cgroup-manager",
     "MANAGER",
-    "who manages cgroups: cgroupfs (default), disabled, or systemd, which is not supported yet",
+    "who manages cgroups: cgroupfs (default), disabled, or systemd (as --systemd-cgroup)",
 )
 .choices(&["cgroupfs", "disabled", "systemd"]);
 /// runc's leave to ignore errors of cgroups.

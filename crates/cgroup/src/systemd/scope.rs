@@ -1,0 +1,124 @@
+//! A container's cgroup that is a scope: made, changed and stopped through systemd.
+
+use rustix::fd::BorrowedFd;
+use rustix::process::Pid;
+use spec::resources::{Pids, Resources};
+
+use super::manager::Manager;
+use super::properties::{self, IDLE_SINCE, Property};
+use super::unit::Unit;
+use crate::devices::Rule;
+use crate::v2::limits;
+use crate::{Cgroup, Error, Location};
+
+const SIGKILL: i32 = 9;
+
+impl Cgroup {
+    /// As [`Cgroup::create`] for the cgroup of a unit: has systemd make the scope around the process
+    /// `holder`, which must stay until the container's init is in the cgroup, and then
+    /// [end](Cgroup::without_holder). `properties` are further ones of the unit; those that `resources`
+    /// come to win over them.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create`]; [`Error::Systemd`] and [`Error::Job`]. Whatever was made is removed again.
+    pub fn create_scope(
+        location: &Location,
+        resources: &Resources,
+        program: Option<BorrowedFd<'_>>,
+        properties: &[Property],
+        holder: Pid,
+    ) -> Result<Self, Error> {
+        let Some(unit) = &location.unit else {
+            return Self::create(location, resources, program);
+        };
+        let unified = location.is_unified();
+        if !unified && !resources.unified.is_empty() {
+            return Err(Error::UnifiedOnV1);
+        }
+        let rules = Rule::list(&resources.devices)?;
+        match Self::open_rest(location)?.check_unused() {
+            Err(error) if !error.is_gone() => return Err(error),
+            _ => {}
+        }
+        let mut resources = properties::rounded(resources).into_owned();
+        let mut manager = Manager::connect(unit)?;
+        let idles = knows_idle(&mut manager, unit, &resources)?;
+        let pid = holder.as_raw_nonzero().get().unsigned_abs();
+        let mut list = properties::of_scope(unit, pid, unified);
+        list.extend_from_slice(properties);
+        list.extend(properties::of_resources(&resources, unified, idles)?);
+        manager.start(unit, &list)?;
+        let mut cgroup = Self::of_started(unit);
+        cgroup.make(location, &resources)?;
+        if let Some(limit) = task_limit(&resources) {
+            // The holder counts, too.
+            resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
+        }
+        cgroup.apply(&resources, &rules, program, false)?;
+        Ok(cgroup)
+    }
+
+    /// Takes back what the holder of a scope was granted, once it is gone.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn without_holder(&self, resources: &Resources) -> Result<(), Error> {
+        match task_limit(resources) {
+            None => Ok(()),
+            Some(limit) => {
+                let pids = Some(Pids { limit: Some(limit) });
+                self.apply(&Resources { pids, ..Resources::default() }, &[], None, false)
+            }
+        }
+    }
+
+    /// Tells systemd of new limits, before they are written. Returns them as they are to be written.
+    pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
+        if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
+            // systemd would not ask, and the container be killed.
+            limits::check_usage(directory, memory)?;
+        }
+        let resources = properties::rounded(resources).into_owned();
+        let unified = self.only_unified().is_some();
+        let mut manager = None;
+        let mut idles = false;
+        if asks_for_idle(&resources) {
+            let manager = manager.insert(Manager::connect(unit)?);
+            idles = knows_idle(manager, unit, &resources)?;
+        }
+        let list = properties::of_resources(&resources, unified, idles)?;
+        if !list.is_empty() {
+            let mut manager = manager.map_or_else(|| Manager::connect(unit), Ok)?;
+            manager.set(unit, &list)?;
+        }
+        Ok(resources)
+    }
+}
+
+/// Stops the unit at `location`. Its processes are killed first: systemd would ask them kindly, and wait
+/// for longer than anybody waits for `delete`.
+pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
+    match Cgroup::open_rest(location)?.kill_all(SIGKILL) {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => stop_unit(unit),
+    }
+}
+
+/// Stops a unit that has no processes left.
+pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
+    Manager::connect(unit)?.stop(unit)
+}
+
+/// The limit of tasks, if there is one.
+fn task_limit(resources: &Resources) -> Option<i64> {
+    resources.pids.as_ref()?.limit.filter(|limit| *limit > 0)
+}
+
+fn asks_for_idle(resources: &Resources) -> bool {
+    resources.cpu.as_ref().is_some_and(|cpu| cpu.idle == Some(1))
+        || resources.unified.contains_key("cpu.idle")
+}
+
+fn knows_idle(manager: &mut Manager, unit: &Unit, resources: &Resources) -> Result<bool, Error> {
+    Ok(asks_for_idle(resources) && manager.version(unit)? >= IDLE_SINCE)
+}
