@@ -527,7 +527,8 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         state_head: plan.state.head().to_string(),
         agent: plan.host.iter().find_map(|step| match step {
             HostStep::SendListener(agent) => {
-                Some((agent.socket.to_string_lossy().into_owned(), agent.metadata.clone()))
+                let socket = agent.socket.to_string_lossy().into_owned();
+                Some(Box::new((socket, agent.metadata.clone())))
             }
             _ => None,
         }),

@@ -158,7 +158,7 @@ impl Container {
     }
 
     fn agent(&self) -> Option<ExecAgent<'_>> {
-        let (socket, metadata) = self.record.agent.as_ref()?;
+        let (socket, metadata) = self.record.agent.as_deref()?;
         let init = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
         Some(ExecAgent { socket, metadata, init, state_head: &self.record.state_head })
     }

@@ -5,6 +5,7 @@
 //! for `exec`, comes last. All of it is on disk before the cgroup is made, so that whatever a killed
 //! `create` left can be found and removed.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -52,8 +53,8 @@ pub(crate) struct Record {
     pub keyring: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
-    /// Socket and metadata of the seccomp filter's agent, if it has one.
-    pub agent: Option<(String, String)>,
+    /// Socket and metadata of the seccomp filter's agent, if it has one; few have.
+    pub agent: Option<Box<(String, String)>>,
 }
 
 /// The fixed part.
