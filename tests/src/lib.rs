@@ -13,6 +13,7 @@
 //! of its own. When it returns, the bed deletes what is left and the runner
 //! looks for leaks: mounts, cgroups, processes and state records.
 
+pub mod agent;
 pub mod bed;
 pub mod bundle;
 pub mod cgroups;

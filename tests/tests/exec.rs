@@ -48,7 +48,10 @@ pub const CASES: &[Case] = &[
     case!(home_of_the_user),
     case!(leaks_no_descriptors),
     case!(env_later_wins),
-    case!(in_a_paused_container).on(&[View::V1, View::Hybrid, View::V2]),
+    case!(in_a_paused_container),
+    case!(ignore_paused),
+    case!(pidfd_socket_missing),
+    case!(sub_cgroup_of_all_controllers).on(&[View::V1, View::Hybrid]),
 ];
 
 fn output_and_exit_code(bed: &Bed) {
@@ -130,6 +133,18 @@ fn in_a_paused_container(bed: &Bed) {
         .fails_as(255, "cannot exec in a paused container (use --ignore-paused to override)");
     c.id_call("resume", &[], &[]).run().ok();
     c.exec(&["true"]).ok();
+}
+
+/// The process is there, and frozen with the others until the container is resumed.
+fn ignore_paused(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.id_call("pause", &[], &[]).run().ok();
+    let running = c.id_call("exec", &["--ignore-paused"], &["echo", "thawed"]).spawn();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(running.stdout(), "");
+    assert_eq!(c.status(), "paused");
+    c.id_call("resume", &[], &[]).run().ok();
+    assert_eq!(running.wait().ok().stdout, "thawed\n");
 }
 
 fn cwd(bed: &Bed) {
@@ -382,6 +397,23 @@ fn pidfd_socket(bed: &Bed) {
     assert!(info.expect("fdinfo").lines().any(|line| line == format!("Pid:\t{pid}")));
 }
 
+fn pidfd_socket_missing(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let processes = || c.sh("ls -d /proc/[0-9]*").ok().lines().len();
+    let before = processes();
+    c.exec_with(&["--pidfd-socket", "/no/such/socket"], &["true"])
+        .fails_as(255, "no such file or directory");
+    assert_eq!(processes(), before);
+}
+
+fn sub_cgroup_of_all_controllers(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    c.exec_with(&["--cgroup", "bogus:inner"], &["true"]).exits(255);
+    // One path without controllers is meant for all of them: it has to be there in each.
+    fs::create_dir(c.cgroup_file("memory", "inner")).expect("make sub-cgroup");
+    c.exec_with(&["--cgroup", "inner"], &["true"]).fails_as(255, "no such file or directory");
+}
+
 fn many_in_a_row(bed: &Bed) {
     let c = bed.bundle().make().detached();
     for round in 0..10 {
@@ -422,7 +454,7 @@ fn sub_cgroup_v1(bed: &Bed) {
         .fails_as(255, "(missing <controller>: prefix)");
     c.exec_with(&["--cgroup", ":inner"], &["true"]).fails_as(255, "(empty <controller> prefix)");
     c.exec_with(&["--cgroup", "memory:a", "--cgroup", "memory:b"], &["true"])
-        .fails_as(255, "controller memory specified multiple times");
+        .fails_as(255, "invalid --cgroup argument(s): controller memory specified multiple times");
 }
 
 fn sub_cgroup_missing(bed: &Bed) {

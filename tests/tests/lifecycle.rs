@@ -1,8 +1,8 @@
 //! create, start, state, kill, delete: the order of things and every refusal.
 
 use dayfly_tests::bed::Bed;
-use dayfly_tests::case;
 use dayfly_tests::runner::Case;
+use dayfly_tests::{case, leak, wait};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -31,6 +31,8 @@ pub const CASES: &[Case] = &[
     case!(kill_signal_names),
     case!(kill_default_is_term),
     case!(kill_all_of_host_pid),
+    case!(kill_without_pid_namespace),
+    case!(kill_stopped_without_pid_namespace),
     case!(missing_config),
     case!(broken_config),
     case!(missing_rootfs),
@@ -267,6 +269,37 @@ fn kill_all_of_host_pid(bed: &Bed) {
     c.id_call("kill", &["--all"], &["KILL"]).run().ok();
     c.wait_status("stopped");
     c.delete().ok();
+}
+
+/// No init takes the others along: SIGKILL goes to each, other signals to init alone.
+fn kill_without_pid_namespace(bed: &Bed) {
+    let script = "sleep 1001 & trap 'echo got' TERM; echo ready; while :; do sleep 0.02; done";
+    for joined in [false, true] {
+        let bundle = bed.bundle().sh(script);
+        let bundle = match joined {
+            false => bundle.without_namespace("pid"),
+            true => bundle.join_namespace("pid", "/proc/self/ns/pid"),
+        };
+        let c = bundle.make();
+        let run = c.run_with(&["--detach"]).ok();
+        run.wait_output("ready");
+        c.kill("TERM").ok();
+        run.wait_output("got");
+        let others = || leak::processes(std::slice::from_ref(&c.id)).len();
+        assert!(others() >= 2, "the shell and its child live");
+        c.kill("KILL").ok();
+        c.wait_status("stopped");
+        wait::until_true("all processes to be gone", || others() == 0);
+        c.delete().ok();
+    }
+}
+
+fn kill_stopped_without_pid_namespace(bed: &Bed) {
+    let c = bed.bundle().without_namespace("pid").args(&["/bin/true"]).make().detached();
+    c.wait_status("stopped");
+    c.kill("TERM").fails("container not running");
+    // As in runc: all that are left in its cgroup are killed, be there any or not.
+    c.kill("KILL").ok();
 }
 
 fn missing_config(bed: &Bed) {

@@ -1,19 +1,25 @@
 //! The integration suite: one module a subject, real containers in each.
 
+mod attributes;
 mod binds;
 mod birth;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
+mod clocks;
+mod confinement;
 mod crash;
 mod devices;
 mod exec;
+mod faults;
 mod hooks;
 mod lifecycle;
+mod listener;
 mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod notify;
 mod output;
 mod parallel;
 mod plan;
@@ -44,8 +50,13 @@ const SUBJECTS: &[Subject] = &[
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
     ("process", process::CASES),
+    ("attributes", attributes::CASES),
+    ("clocks", clocks::CASES),
+    ("confinement", confinement::CASES),
     ("refused", refused::CASES),
     ("seccomp", seccomp::CASES),
+    ("listener", listener::CASES),
+    ("notify", notify::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
@@ -55,6 +66,7 @@ const SUBJECTS: &[Subject] = &[
     ("plan", plan::CASES),
     ("traces", traces::CASES),
     ("crash", crash::CASES),
+    ("faults", faults::CASES),
     ("template", template::CASES),
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),

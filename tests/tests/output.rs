@@ -14,6 +14,7 @@ pub const CASES: &[Case] = &[
     case!(list_unknown_root),
     case!(list_unknown_format),
     case!(list_skips_what_is_no_container),
+    case!(list_across_damaged_records),
     case!(list_after_death),
     case!(state_layout),
     case!(version),
@@ -120,6 +121,35 @@ fn list_skips_what_is_no_container(bed: &Bed) {
     fs::create_dir(bed.root().join("a-directory")).expect("make");
     let outcome = bed.call(&["list", "-q"]).run().ok();
     assert_eq!(outcome.stdout, format!("{}\n", c.id));
+}
+
+fn list_across_damaged_records(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let record = if bed.runtime().ends_with("runc") { "state.json" } else { "record" };
+    let whole = fs::read(bed.root().join(&c.id).join(record)).expect("record");
+    let contents = [&b""[..], b"x", &whole[..whole.len().min(40)], &[0xff; 300]];
+    for (number, content) in contents.iter().enumerate() {
+        let dir = bed.root().join(format!("damaged{number}"));
+        fs::create_dir(&dir).expect("make");
+        fs::write(dir.join(record), content).expect("write");
+    }
+    // One that cannot even be read.
+    fs::create_dir_all(bed.root().join("damaged4").join(record)).expect("make");
+    for flags in [&["-q"][..], &[], &["--format", "json"]] {
+        let outcome = bed.call(&[&["list"][..], flags].concat()).run().ok();
+        assert!(outcome.stdout.contains(&c.id), "{outcome}");
+        assert!(!outcome.stdout.contains("damaged"), "{outcome}");
+        for number in 0..5 {
+            let warning = format!("load container damaged{number}: ");
+            assert!(outcome.stderr.contains(&warning), "{outcome}");
+        }
+    }
+    for number in 0..4 {
+        let id = format!("damaged{number}");
+        bed.call(&["state", &id]).run().exits(1);
+        bed.call(&["delete", "--force", &id]).run().ok();
+        assert!(!bed.root().join(&id).exists());
+    }
 }
 
 fn list_after_death(bed: &Bed) {

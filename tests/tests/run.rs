@@ -1,11 +1,16 @@
 //! `run`: exit codes, signals, standard streams, --detach, --keep.
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::console::FdSocket;
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
 use dayfly_tests::{case, wait};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 
 pub const CASES: &[Case] = &[
     case!(exit_codes),
@@ -26,6 +31,10 @@ pub const CASES: &[Case] = &[
     case!(preserve_fds),
     case!(preserve_fds_missing),
     case!(listen_fds),
+    case!(listen_fds_of_create),
+    case!(listen_fds_of_another_process),
+    case!(pidfd_socket),
+    case!(pidfd_socket_missing),
     case!(no_pivot),
     case!(no_new_keyring),
     case!(init_reaps_nothing_but_runs_alone),
@@ -225,13 +234,74 @@ fn listen_fds(bed: &Bed) {
     assert_eq!(outcome.stdout, "1 1\nactivated\n");
 }
 
+/// A call with `path` as descriptor 3, and LISTEN_PID as `pid` says it.
+fn activated(c: &Container<'_>, verb: &[&str], path: &Path, pid: &str) -> Call {
+    let script =
+        format!("exec 3<{}; export LISTEN_FDS=1 LISTEN_PID={pid}; exec \"$@\"", path.display());
+    let (runtime, root) = (c.bed.runtime().to_string_lossy(), c.bed.root());
+    let (root, bundle) = (root.to_string_lossy(), c.bundle.to_string_lossy());
+    let head = ["-c", &script, "sh", &runtime, "--root", &root];
+    c.bed.program("/bin/sh", &[&head[..], verb, &["--bundle", &bundle, &c.id]].concat())
+}
+
+fn listen_fds_of_create(bed: &Bed) {
+    let c = bed.bundle().sh("echo $LISTEN_FDS $LISTEN_PID; cat <&3; exit 3").make();
+    let path = bed.dir.join("socket");
+    fs::write(&path, "activated\n").expect("write");
+    let created = activated(&c, &["create"], &path, "$$").run().ok();
+    c.start().ok();
+    created.wait_output("1 1\nactivated\n");
+}
+
+/// Descriptors that were meant for a process this one comes from are no business of the container's.
+fn listen_fds_of_another_process(bed: &Bed) {
+    let c = bed.bundle().sh("echo [$LISTEN_FDS]; ls /proc/self/fd | wc -l").make();
+    let path = bed.dir.join("socket");
+    fs::write(&path, "activated\n").expect("write");
+    let outcome = activated(&c, &["run"], &path, "1").run().ok();
+    assert_eq!(outcome.stdout, "[]\n4\n");
+}
+
+fn pidfd_socket(bed: &Bed) {
+    for verb in [&["create"][..], &["run", "--detach"]] {
+        let socket = FdSocket::new(&bed.dir, verb[0]);
+        let c = bed.bundle().make();
+        let path = socket.arg();
+        let flags = [&verb[1..], &["--pidfd-socket", &path]].concat();
+        c.bundle_call(verb[0], &flags).run().ok();
+        let (pidfd, _) = socket.receive();
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
+        let line = format!("Pid:\t{}", c.pid());
+        assert!(info.expect("fdinfo").lines().any(|found| found == line), "{verb:?}");
+        c.delete_force().ok();
+    }
+}
+
+fn pidfd_socket_missing(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.create_with(&["--pidfd-socket", "/no/such/socket"]).fails("no such file or directory");
+    c.run_with(&["--pidfd-socket", "/no/such/socket"]).fails("no such file or directory");
+    assert!(!c.exists());
+}
+
 fn no_pivot(bed: &Bed) {
     let c = bed.bundle().sh("ls /; cat /proc/self/mountinfo | wc -l").make();
     c.run_with(&["--no-pivot"]).ok();
 }
 
 fn no_new_keyring(bed: &Bed) {
-    bed.bundle().args(&["/bin/true"]).make().run_with(&["--no-new-keyring"]).ok();
+    let keys = |flags: &[&str]| {
+        let c = bed.bundle().unset("/linux/maskedPaths").sh("cat /proc/keys; sleep 1000").make();
+        let run = c.run_with(&[&["--detach"], flags].concat()).ok();
+        let text = run.wait_output("\n");
+        let own = format!("_ses.{}", c.id);
+        // A process that joins later has the same keyring, if any.
+        let joined = c.exec(&["cat", "/proc/keys"]).ok().stdout;
+        c.delete_force().ok();
+        (text.contains(&own), joined.contains(&own))
+    };
+    assert_eq!(keys(&[]), (true, true));
+    assert_eq!(keys(&["--no-new-keyring"]), (false, false));
 }
 
 fn init_reaps_nothing_but_runs_alone(bed: &Bed) {

@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// A bundle whose container root is 100000 outside.
-fn mapped(bed: &Bed) -> Bundle<'_> {
+pub fn mapped(bed: &Bed) -> Bundle<'_> {
     let bundle = bed.bundle();
     chown_tree(&bundle.rootfs());
     bundle

@@ -10,14 +10,13 @@ use container::{Trace, VARIABLE};
 
 use crate::commands;
 use crate::definition::options::{HELP, TRACE, VERSION};
-use crate::definition::{Command, GLOBALS, NAME, Order, find};
+use crate::definition::{GLOBALS, NAME, Order, find};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
 use crate::help::{CommandHelp, ProgramHelp};
 use crate::invocation::Invocation;
 use crate::logging::Log;
 use crate::parser::{Parsed, count_arguments, parse, parse_command};
-use crate::values::Values;
 
 /// The exit status for a command that does not exist.
 const UNKNOWN_COMMAND: i32 = 3;
@@ -48,6 +47,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         return print(&Version);
     }
     *log = Log::open(&globals.values)?;
+    #[cfg(feature = "faults")]
+    if let Some(text) = args.env("DAYFLY_FAULT")
+        && !container::arm_fault(text)
+    {
+        return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is no fault point")));
+    }
 
     let Some((&name, rest)) = globals.arguments.split_first() else { return print(&ProgramHelp) };
     if matches!(name, "help" | "h") {
@@ -66,7 +71,9 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
-    let destination = if entered > 0 { destination(command, &values, args) } else { None };
+    let can_trace = command.options.iter().any(|option| option.long == TRACE.long);
+    let entered = if can_trace { entered } else { 0 };
+    let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| entered > 0);
     let trace = Trace::new(command.name, args, entered, destination);
     // For as long as the process, as an init in its memory may be.
     let trace: &'static Trace = Box::leak(Box::new(trace));
@@ -78,18 +85,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     written.map(|()| status).map_err(Failure::from)
 }
 
-/// Where the command's trace goes, if it can have one.
-fn destination<'a>(command: &Command, values: &Values<'a>, args: sys::Args) -> Option<&'a str> {
-    let can = command.options.iter().any(|option| option.long == TRACE.long);
-    values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| can)
-}
-
 /// Whether the arguments or the environment may ask for a trace: so that the clock is read, before
 /// anything else, only then.
 fn is_traced(args: sys::Args) -> bool {
     let mut options = args.iter().map(|text| text.to_bytes());
     options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))
-        || args.env(VARIABLE).is_some()
+        || Trace::is_asked_for(args)
 }
 
 /// The arguments as texts. The specification's strings are UTF-8, and so are ours.

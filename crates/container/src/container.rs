@@ -14,6 +14,7 @@ use sys::Errno;
 use sys::clone::CloneFlags;
 use trace::{PROGRAM, Phase};
 
+use crate::notify::{self, Manager};
 use crate::record::{Header, Record};
 use crate::state::{State, Status};
 use crate::store::{self, START, path_in};
@@ -115,11 +116,27 @@ impl Container {
         })
     }
 
-    /// Runs the program of a created container.
+    /// Runs the program of a created container. Where NOTIFY_SOCKET in `env` names a service manager, that is
+    /// told when the container is ready, before this returns.
     ///
     /// # Errors
-    /// In runc's words if it is not in that state; what made exec fail.
-    pub fn start(&self) -> Result<(), Error> {
+    /// In runc's words if it is not in that state; what made exec fail; a service manager that is not
+    /// there, or that was not when the container was made.
+    pub fn start(&self, env: sys::Args) -> Result<(), Error> {
+        let Some(manager) = Manager::of(env) else { return self.start_program() };
+        let init = match (self.status()?, self.init()) {
+            (Status::Created, Some(init)) => init,
+            _ => return self.start_program(),
+        };
+        let listener = notify::listen(self.directory.as_fd())?;
+        self.start_program()?;
+        let (pid, pidfd) = init;
+        self.trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
+            Ok(manager.await_ready(&listener, pid, &pidfd)?)
+        })
+    }
+
+    fn start_program(&self) -> Result<(), Error> {
         let at_work = store::is_locked(self.directory.as_fd());
         // Who waits to be started is asked once, by starting it.
         if at_work || self.start_waiting()? == Start::NobodyWaits {
@@ -166,15 +183,17 @@ impl Container {
     /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a
     /// PID namespace of its own goes to every process, since no init takes them along.
     fn send(&self, signal: i32, all: bool) -> Result<(), Error> {
-        if all || (signal == SIGKILL && !self.owns(CloneFlags::NEWPID)) {
-            let Some(location) = &self.record.cgroup else {
+        let everyone = all || (signal == SIGKILL && !self.owns(CloneFlags::NEWPID));
+        match &self.record.cgroup {
+            Some(location) if everyone => match Cgroup::open(location) {
+                Ok(cgroup) => return Ok(cgroup.kill_all(signal)?),
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error.into()),
+            },
+            None if all => {
                 return Err(Error::text("the container has no cgroup to find its processes by"));
-            };
-            return match Cgroup::open(location) {
-                Ok(cgroup) => Ok(cgroup.kill_all(signal)?),
-                Err(error) if error.is_gone() => Ok(()),
-                Err(error) => Err(error.into()),
-            };
+            }
+            _ => {}
         }
         let (pid, pidfd) = self.init().ok_or(Error::NotRunning)?;
         match sys::signal::send(pidfd.as_fd(), signal) {
@@ -225,9 +244,12 @@ impl Container {
     /// interrupted: the record goes last.
     pub(crate) fn destroy(self) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
-            let _ = self.trace.work(Phase::Shutdown, "kill", "init", || {
-                sys::signal::send(pidfd.as_fd(), SIGKILL)
-            });
+            self.trace.work(Phase::Shutdown, "kill", "init", || {
+                match sys::signal::send(pidfd.as_fd(), SIGKILL) {
+                    Ok(()) | Err(Errno::SRCH) => Ok(()),
+                    Err(errno) => Err(sys::Error::new("kill", "init", errno)),
+                }
+            })?;
             self.resume_quietly();
             self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
                 match identity::wait_for_exit(&pidfd, PATIENCE) {

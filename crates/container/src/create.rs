@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::{Given, Launched, Network, Pending};
+use plan::step::HostStep;
 use plan::{Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
@@ -21,6 +22,7 @@ use trace::{PROGRAM, Phase};
 use crate::console::{Console, Terminal};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
+use crate::notify::{self, Manager, Relay};
 use crate::record::{self, Header, Record};
 use crate::store::{self, START, TryClone, path_in};
 use crate::{Container, Error, Store, Trace, foreground, hooks, pid_file, time};
@@ -85,10 +87,13 @@ pub struct RunOptions<'a> {
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let bundle = Bundle::load(options, store.trace())?;
-    let spec = bundle.parse(store.trace())?;
+    let mut spec = bundle.parse(store.trace())?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
-    let request = request(options, &bundle, &spec, true, console.source())?;
+    let mut request = request(options, &bundle, &spec, true, console.source())?;
+    if let Some(manager) = Manager::of(options.env) {
+        manager.add(&mut spec, &mut request, store)?;
+    }
     let made = make(store, options, &bundle, &spec, request, console)?;
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
@@ -104,7 +109,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let bundle = Bundle::load(create, trace)?;
-    let spec = bundle.parse(trace)?;
+    let mut spec = bundle.parse(trace)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
     let ours = console.take_receiver();
@@ -113,18 +118,33 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         false => Some(foreground::Signals::block(!options.no_subreaper)?),
     };
     let mut request = request(create, &bundle, &spec, false, console.source())?;
+    let manager = Manager::of(create.env);
+    if let Some(manager) = manager {
+        manager.add(&mut spec, &mut request, store)?;
+    }
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =
         !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
     let mut made = make(store, create, &bundle, &spec, request, console)?;
     let started = hooks::after_start(&made.container);
+    let notify = manager.zip(made.notify.take());
     let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
-        (None, Ok(())) => Ok(0),
+        (None, Ok(())) => {
+            if let Some((manager, listener)) = notify {
+                let Child { pid, pidfd } = &made.child;
+                // That the manager has gone is no reason to end the container (runc ignores it too).
+                let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
+                    manager.await_ready(&listener, *pid, pidfd)
+                });
+            }
+            Ok(0)
+        }
         (Some(signals), Ok(())) => {
             let terminal = ours.map(Terminal::receive).transpose()?;
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
-                signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut())
+                let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
+                signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut(), notify)
             })
         }
     };
@@ -241,8 +261,7 @@ fn request<'a>(
         }
         CgroupDriver::Disabled => None,
     };
-    let listen_fds: u32 =
-        options.env.env("LISTEN_FDS").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let listen_fds = listen_fds(options.env);
     let mut extra_env = Vec::new();
     if listen_fds > 0 {
         extra_env.push(format!("LISTEN_FDS={listen_fds}"));
@@ -265,6 +284,17 @@ fn request<'a>(
     })
 }
 
+/// How many descriptors a service manager has opened for this process, and not for one that it came from
+/// (sd_listen_fds(3)).
+fn listen_fds(env: sys::Args) -> u32 {
+    let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
+    let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    match number("LISTEN_FDS") {
+        Some(count) if number("LISTEN_PID") == Some(own) => count,
+        _ => 0,
+    }
+}
+
 /// A container that was launched.
 struct Made {
     container: Container,
@@ -272,6 +302,8 @@ struct Made {
     pending: Option<Pending>,
     /// When it became its program, if it is traced.
     program_since: u64,
+    /// What it says to the service manager, where that is to be heard now.
+    notify: Option<OwnedFd>,
 }
 
 impl Made {
@@ -333,9 +365,12 @@ fn make(
     let given = Given { console, template, network, devices, ..Given::default() };
     let directory =
         trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?;
-    let result = launch_claimed(trace, options, bundle, spec, request, plan, &directory, given);
+    let result = listen_for_readiness(options, request, &directory).and_then(|notify| {
+        launch_claimed(trace, options, bundle, spec, request, plan, &directory, given)
+            .map(|recorded| (recorded, notify))
+    });
     match result {
-        Ok(Recorded { header, record, launched }) => {
+        Ok((Recorded { header, record, launched }, notify)) => {
             let Launched { child, program_since, pending } = launched;
             let directory = match pending {
                 // Init holds the lock as well, until its exec.
@@ -349,7 +384,7 @@ fn make(
             let root = store.root_fd().try_clone_fd()?;
             let filter = Vec::new();
             let container = Container { root, directory, header, record, filter, trace };
-            Ok(Made { container, child, pending, program_since })
+            Ok(Made { container, child, pending, program_since, notify })
         }
         Err(error) => {
             if let Some(path) = options.pid_file {
@@ -358,6 +393,23 @@ fn make(
             store.remove(directory.as_fd(), options.id)?;
             Err(error)
         }
+    }
+}
+
+/// The directory of the notify socket, where there is a service manager; and the socket, unless it is
+/// `start` that will listen.
+fn listen_for_readiness(
+    options: &CreateOptions<'_>,
+    request: &Request<'_>,
+    directory: &OwnedFd,
+) -> Result<Option<OwnedFd>, Error> {
+    if Manager::of(options.env).is_none() {
+        return Ok(None);
+    }
+    notify::make_directory(directory.as_fd())?;
+    match request.wait_for_start {
+        true => Ok(None),
+        false => Ok(Some(notify::listen(directory.as_fd())?)),
     }
 }
 
@@ -464,9 +516,16 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         namespaces: bits(false).bits(),
         own_namespaces: bits(true).bits(),
         process: serde_json::to_string(&spec.process).unwrap_or_default(),
+        execution: plan.execution.clone(),
         poststart: hooks::to_json(&spec.hooks.poststart),
         poststop: hooks::to_json(&spec.hooks.poststop),
         keyring: !request.no_new_keyring,
         state_head: plan.state.head().to_string(),
+        agent: plan.host.iter().find_map(|step| match step {
+            HostStep::SendListener(agent) => {
+                Some((agent.socket.to_string_lossy().into_owned(), agent.metadata.clone()))
+            }
+            _ => None,
+        }),
     }
 }

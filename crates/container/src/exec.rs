@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::{Given, Launched};
-use plan::{ExecRequest, Plan, Techniques};
+use plan::{ExecAgent, ExecRequest, Plan, Techniques};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -111,7 +111,9 @@ impl Container {
                 id: self.id(),
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,
+                execution: self.record.execution.clone(),
                 filter: self.filter()?,
+                agent: self.agent(),
                 preserve_fds: options.preserve_fds,
                 console: console.source(),
                 keyring: self.record.keyring,
@@ -124,7 +126,7 @@ impl Container {
             Some(signals) => {
                 let terminal = ours.map(Terminal::receive).transpose()?;
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
-                    signals.wait(&child, terminal.as_ref(), None)
+                    signals.wait(&child, terminal.as_ref(), None, None)
                 })
             }
         };
@@ -154,6 +156,12 @@ impl Container {
         Ok(Some(sub_cgroup(location, subs)?))
     }
 
+    fn agent(&self) -> Option<ExecAgent<'_>> {
+        let (socket, metadata) = self.record.agent.as_ref()?;
+        let init = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+        Some(ExecAgent { socket, metadata, init, state_head: &self.record.state_head })
+    }
+
     fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
         if self.filter.is_empty() {
             return Ok(None);
@@ -175,6 +183,11 @@ fn read_process(path: &str) -> Result<String, Error> {
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
+    process.apparmor_profile = process.apparmor_profile.or(own.apparmor_profile);
+    process.selinux_label = process.selinux_label.or(own.selinux_label);
+    process.scheduler = process.scheduler.or(own.scheduler);
+    process.io_priority = process.io_priority.or(own.io_priority);
+    process.exec_cpu_affinity = process.exec_cpu_affinity.or(own.exec_cpu_affinity);
     if process.rlimits.is_empty() {
         process.rlimits = own.rlimits;
     }
@@ -198,7 +211,7 @@ fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Loca
         {
             if named.contains(&controller) {
                 return Err(Error::Text(format!(
-                    "invalid --cgroup argument: {sub}: controller {controller} specified multiple times"
+                    "invalid --cgroup argument(s): controller {controller} specified multiple times"
                 )));
             }
             named.push(controller);

@@ -13,6 +13,7 @@ use sys::stdio::{stdin, stdout, write_all};
 
 use crate::Error;
 use crate::console::Terminal;
+use crate::notify::Relay;
 
 /// When a `run` reaps what helped to make its container.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -40,12 +41,14 @@ impl Signals {
     }
 
     /// Waits for the end of `child`; returns its exit status, 128 + n for signal n.
-    /// An init that is `pending` gets no signal before it is its program.
+    /// An init that is `pending` gets no signal before it is its program. `notify` is what goes on to the
+    /// service manager.
     pub fn wait(
         &self,
         child: &Child,
         terminal: Option<&Terminal>,
         mut pending: Option<&mut Pending>,
+        mut notify: Option<Relay>,
     ) -> Result<i32, Error> {
         let mut patience = pending.is_some().then_some(A_WHILE);
         let mut carrier = terminal.map(Carrier::new);
@@ -53,12 +56,16 @@ impl Signals {
             let mut fds = [
                 PollFd::new(&child.pidfd, PollFlags::IN),
                 PollFd::new(&self.fd, PollFlags::IN),
+                PollFd::new(&self.fd, PollFlags::empty()),
                 PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
                 PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
             ];
+            if let Some(listener) = notify.as_ref().and_then(Relay::listener) {
+                fds[2] = PollFd::new(listener, PollFlags::IN);
+            }
             let count = match &carrier {
                 Some(carrier) => carrier.watch(&mut fds),
-                None => 2,
+                None => 3,
             };
             let ready = match poll(fds.get_mut(..count).unwrap_or_default(), patience.as_ref()) {
                 Err(Errno::INTR) => continue,
@@ -71,9 +78,12 @@ impl Signals {
                 continue;
             }
             let ready = fds.map(|fd| fd.revents());
-            let [exited, signalled, input, output] = ready;
+            let [exited, signalled, said, input, output] = ready;
             if let Some(carrier) = &mut carrier {
                 carrier.carry(input, output);
+            }
+            if let (Some(notify), false) = (&mut notify, said.is_empty()) {
+                notify.carry();
             }
             if !signalled.is_empty() {
                 self.forward(child, terminal, pending.as_deref());
@@ -149,9 +159,9 @@ impl<'a> Carrier<'a> {
         Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
     }
 
-    /// Fills the third and fourth place with what to wait for; returns how many places count.
-    fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 4]) -> usize {
-        let [_, _, input, output] = fds;
+    /// Fills the last two places with what to wait for; returns how many places count.
+    fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
+        let [_, _, _, input, output] = fds;
         let wants_input = self.input_open && self.length == 0;
         let events = if wants_input { PollFlags::IN } else { PollFlags::empty() };
         *input = PollFd::from_borrowed_fd(stdin(), events);
@@ -163,7 +173,7 @@ impl<'a> Carrier<'a> {
             events |= PollFlags::OUT;
         }
         *output = PollFd::from_borrowed_fd(self.terminal.master(), events);
-        if self.output_open { 4 } else { 3 }
+        if self.output_open { 5 } else { 4 }
     }
 
     fn carry(&mut self, input: PollFlags, output: PollFlags) {

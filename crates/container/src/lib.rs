@@ -11,10 +11,14 @@ mod container;
 mod create;
 mod error;
 mod exec;
+mod export;
+#[cfg(feature = "faults")]
+mod fault;
 mod foreground;
 mod hooks;
 mod host_cache;
 mod identity;
+mod notify;
 mod owner;
 mod pid_file;
 mod record;
@@ -29,6 +33,8 @@ pub use create::{CgroupDriver, CreateOptions, RunOptions, compile, create, run};
 pub use error::Error;
 pub use exec::ExecOptions;
 pub use host_cache::clear as clear_cache;
+#[cfg(feature = "faults")]
+pub use launch::fault::arm as arm_fault;
 pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;

@@ -41,6 +41,8 @@ pub(crate) struct Record {
     pub own_namespaces: u64,
     /// The process of config.json, as JSON: what `exec` starts from.
     pub process: String,
+    /// What every process has.
+    pub execution: plan::Execution,
     /// poststart hooks, as JSON.
     pub poststart: String,
     /// poststop hooks, as JSON.
@@ -49,6 +51,8 @@ pub(crate) struct Record {
     pub keyring: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
+    /// Socket and metadata of the seccomp filter's agent, if it has one.
+    pub agent: Option<(String, String)>,
 }
 
 /// The fixed part.

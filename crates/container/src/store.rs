@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write;
 use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,8 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use sys::Context;
+use sys::stdio::Stderr;
 use trace::Phase;
 
+use crate::notify;
 use crate::record::{self, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
@@ -47,6 +50,11 @@ impl Store {
 
     pub(crate) fn trace(&self) -> &'static Trace {
         self.trace
+    }
+
+    /// Where it is, as it was given.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     pub(crate) fn root_fd(&self) -> &OwnedFd {
@@ -146,7 +154,8 @@ impl Store {
         }
     }
 
-    /// All containers, by id. Those whose record cannot be read are left out.
+    /// All containers, by id. Those whose record cannot be read are left out, with a line on stderr as runc
+    /// has it.
     ///
     /// # Errors
     /// If the state root cannot be read.
@@ -164,12 +173,33 @@ impl Store {
             }
         }
         names.sort_unstable();
-        // A container that goes away while we look is no error.
-        Ok(names.iter().filter_map(|id| self.container(id).ok()?.state().ok()).collect())
+        let mut states = Vec::with_capacity(names.len());
+        for id in &names {
+            match self.container(id).and_then(|container| container.state()) {
+                Ok(state) => states.push(state),
+                Err(error) => self.complain(id, &error),
+            }
+        }
+        Ok(states)
+    }
+
+    /// A container that goes away while we look, or that is only about to be, is no error.
+    fn complain(&self, id: &str, error: &Error) {
+        let Ok(directory) = self.directory(id) else { return };
+        if is_locked(directory.as_fd()) {
+            return;
+        }
+        let _ = match error {
+            Error::NotFound => writeln!(
+                Stderr,
+                "load container {id}: record is missing or damaged (delete --force removes what is left)"
+            ),
+            error => writeln!(Stderr, "load container {id}: {error}"),
+        };
     }
 }
 
-/// Removes a container's directory, which holds files only.
+/// Removes a container's directory, which holds files only, or also the one of its notify socket.
 pub(crate) fn remove(
     root: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
@@ -182,9 +212,23 @@ pub(crate) fn remove(
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }
     }
-    match unlinkat(root, id, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(sys::Error::new("rmdir", id, errno)),
+    match remove_directory(root, id) {
+        // Looked for only here: few have one.
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            let _ = unlinkat(directory, notify::SOCKET, AtFlags::empty());
+            remove_directory(directory, notify::DIRECTORY)
+                .context("rmdir", format!("{id}/{}", notify::DIRECTORY))?;
+            remove_directory(root, id)
+        }
+        result => result,
+    }
+    .context("rmdir", id)
+}
+
+fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        result => result,
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::process::getpid;
 use sys::Context;
 use trace::{Format, Phase, Tracer};
 
+use crate::export::Export;
 use crate::{Error, spool};
 
 /// The environment variable that asks for a trace, as `--trace` does.
@@ -31,6 +32,11 @@ pub struct Trace {
     entered: u64,
     /// What it did before, when it executed itself again.
     sealed: Option<Sealed>,
+    /// Who else gets it.
+    export: Export,
+    /// Steps so far.
+    #[cfg(feature = "faults")]
+    pub(crate) steps: core::cell::Cell<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,7 +57,7 @@ struct Sealed {
 impl Trace {
     /// Of `command`, whose first instruction ran at `entered`, with its trace to `destination` if one
     /// was named: a file, in which `%i` stands for the container's id, `%c` for the command and `%p`
-    /// for its pid, or `-` for stderr.
+    /// for its pid, or `-` for stderr. Not traced if `entered` is 0.
     pub fn new(
         command: &'static str,
         args: sys::Args,
@@ -59,6 +65,8 @@ impl Trace {
         destination: Option<&str>,
     ) -> Self {
         let asked = destination.filter(|text| !text.is_empty());
+        let export = Export::of(args);
+        let is_wanted = entered > 0 && (asked.is_some() || export.is_wanted());
         let trace = Self {
             tracer: Tracer::off(),
             command,
@@ -67,13 +75,21 @@ impl Trace {
                 file => Destination::File(file.to_string()),
             })),
             entered,
-            sealed: asked.and_then(|_| args.env(launch::SEALED)).and_then(Sealed::parse),
+            sealed: if is_wanted { Sealed::left(args) } else { None },
+            export,
+            #[cfg(feature = "faults")]
+            steps: core::cell::Cell::new(0),
         };
-        if asked.is_some() {
+        if is_wanted {
             trace.tracer.turn_on();
             trace.add(Phase::Configuration, "read arguments", "", (entered, trace.clock()));
         }
         trace
+    }
+
+    /// Whether the environment asks for a trace.
+    pub fn is_asked_for(args: sys::Args) -> bool {
+        args.env(VARIABLE).is_some() || Export::of(args).is_wanted()
     }
 
     /// Heeds the annotation, among those of a container, unless the trace was asked for already.
@@ -107,9 +123,13 @@ impl Trace {
     /// # Errors
     /// If the file can't be written.
     pub fn write(&self, id: &str) -> Result<(), Error> {
-        let Some(destination) = self.destination.borrow().clone() else { return Ok(()) };
+        if !self.is_on() {
+            return Ok(());
+        }
         self.complete();
         let timeline = self.timeline(&format!("dayfly {}", self.command), id);
+        self.export.send(&timeline);
+        let Some(destination) = self.destination.borrow().clone() else { return Ok(()) };
         let text = |format: Format| {
             let mut text = String::new();
             // A String takes whatever it is given.
@@ -140,7 +160,9 @@ impl Trace {
 
     /// Adds what went on before the tracer was there.
     fn complete(&self) {
-        let first = self.sealed.map_or(self.entered, |sealed| sealed.entered);
+        // Nobody looked at the clock in a command of which an annotation asks for a trace.
+        let entered = if self.entered > 0 { self.entered } else { self.turned_on() };
+        let first = self.sealed.map_or(entered, |sealed| sealed.entered);
         let began = match sys::taskstats::age(getpid()) {
             Ok(age) => trace::now().saturating_sub(age * 1000).min(first),
             Err(errno) => {
@@ -154,7 +176,7 @@ impl Trace {
         if let Some(sealed) = self.sealed {
             self.add(Phase::Configuration, "read arguments", "", (first, sealed.seal));
             self.add(Phase::Security, "seal", "/proc/self/exe", (sealed.seal, sealed.exec));
-            self.add(Phase::Bootstrap, "exec", "dayfly, sealed", (sealed.exec, self.entered));
+            self.add(Phase::Bootstrap, "exec", "dayfly, sealed", (sealed.exec, entered));
         }
     }
 
@@ -173,6 +195,10 @@ impl Deref for Trace {
 }
 
 impl Sealed {
+    fn left(args: sys::Args) -> Option<Self> {
+        Self::parse(args.env(launch::SEALED)?)
+    }
+
     /// Reads what [`launch::seal_self`] left in the environment.
     fn parse(text: &str) -> Option<Self> {
         let mut times = text.split(',').map(str::parse);

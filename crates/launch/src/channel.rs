@@ -5,8 +5,8 @@
 //! stops. The host actor answers with one byte. When the socket closes by itself, init has become
 //! the container's process: every descriptor of ours is close-on-exec.
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::io::{Errno, read};
+use rustix::fd::{AsFd, OwnedFd, RawFd};
+use rustix::io::{Errno, read, write};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
@@ -22,6 +22,8 @@ const HEADER: usize = 7;
 pub enum Message {
     /// prestart and createRuntime hooks may run.
     Hooks,
+    /// The filter is loaded; its listener has this number in init.
+    Listener(i32),
     /// Everything up to `start` is done.
     Ready,
     /// A relay made init; its pidfd comes with the message.
@@ -48,6 +50,8 @@ pub enum Word {
     Admitted = b'a' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
+    /// The filter's agent has the listener.
+    ListenerSent = b'l' as isize,
     /// The new process is on record.
     Commit = b'c' as isize,
     /// Run the program (said by the `start` command).
@@ -102,9 +106,21 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
         Message::Hooks => b'H',
         Message::Ready => b'R',
         Message::Relayed => b'P',
-        Message::Failed { .. } | Message::Closed | Message::Died => return Err(Errno::INVAL),
+        Message::Listener(_) | Message::Failed { .. } | Message::Closed | Message::Died => {
+            return Err(Errno::INVAL);
+        }
     };
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Says where the filter's listener is. By write(2), the one call that no filter may ask an agent about:
+/// that has the listener only after this.
+///
+/// # Errors
+/// Those of write(2); a host actor that is gone ends init by SIGPIPE.
+pub fn announce_listener(fd: impl AsFd, listener: RawFd) -> Result<(), Errno> {
+    let [a, b, c, d] = listener.to_ne_bytes();
+    write(fd, &[b'L', a, b, c, d]).map(drop)
 }
 
 /// Says that step number `step` failed. Without allocation; best effort.
@@ -145,6 +161,7 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
         [] if unread => Ok(Message::Died),
         [] => Ok(Message::Closed),
         [b'H'] => Ok(Message::Hooks),
+        [b'L', a, b, c, d] => Ok(Message::Listener(i32::from_ne_bytes([*a, *b, *c, *d]))),
         [b'R'] => Ok(Message::Ready),
         [b'P'] => Ok(Message::Relayed),
         [b'E', s0, s1, e0, e1, e2, e3, text @ ..] => Ok(Message::Failed {
@@ -165,10 +182,12 @@ mod tests {
         let (host, init) = pair().unwrap();
         report(&init, 300, &Failure::new("fsopen", Errno::NODEV).with(b"unknown \"nofs\""));
         announce(&init, &Message::Ready).unwrap();
+        announce_listener(&init, 77).unwrap();
         let Message::Failed { step, errno, text } = listen(&host).unwrap() else { panic!() };
         assert_eq!((step, errno), (300, Errno::NODEV));
         assert_eq!(text, "fsopen: unknown \"nofs\"");
         assert_eq!(listen(&host).unwrap(), Message::Ready);
+        assert_eq!(listen(&host).unwrap(), Message::Listener(77));
         say(&host, Word::Commit).unwrap();
         assert_eq!(expect(&init, Word::Admitted), Err(Errno::PROTO));
         drop(init);

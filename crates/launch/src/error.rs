@@ -3,6 +3,8 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
+
+use plan::step::SecurityModule;
 use sys::Errno;
 
 /// Why a launch failed. Whatever it had made is gone when this is returned.
@@ -30,6 +32,8 @@ pub enum Error {
     Hook(String),
     /// The cgroup.
     Cgroup(cgroup::Error),
+    /// The kernel does not have a security module that the configuration names.
+    NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
     Died(String),
 }
@@ -52,6 +56,7 @@ impl trace::Failed for Error {
             Self::Host(error) => error.errno(),
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
+            Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
             Self::Cgroup(_) | Self::Hook(_) | Self::Died(_) => Errno::CANCELED.errno(),
         }
     }
@@ -72,6 +77,12 @@ impl fmt::Display for Error {
             Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
             Self::Hook(text) => f.write_str(text),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
+            Self::NoModule(SecurityModule::AppArmor) => {
+                f.write_str("apparmor: config provided but apparmor not supported by this kernel")
+            }
+            Self::NoModule(SecurityModule::SeLinux) => f.write_str(
+                "selinux label is specified in config, but selinux is disabled or not supported",
+            ),
             Self::Died(text) => write!(f, "unable to start container process: {text}"),
         }
     }

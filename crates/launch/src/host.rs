@@ -6,13 +6,19 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
-use plan::step::{CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, Slot};
+use plan::step::{
+    Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NumberSet, SecurityModule, Slot,
+    TimeNamespace,
+};
 use plan::{CgroupPlan, Plan};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat, statfs};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use rustix::process::{DumpableBehavior, Rlimit, prlimit, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit, set_dumpable_behavior,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, mount_setattr};
@@ -20,10 +26,12 @@ use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
+use crate::clock::{self, Elsewhere};
+use crate::fault::{self, Place};
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, relay};
+use crate::{Error, birth, hooks, init, relay};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -48,6 +56,8 @@ pub(crate) struct Host<'a> {
     pub network: Option<Network>,
     /// The namespace that children are born in when a PID namespace was entered.
     pub own_pid_namespace: Option<OwnedFd>,
+    /// The CPUs it ran on before it went to those that init begins on.
+    pub own_cpus: Option<CpuSet>,
     /// What this process's score was before it went along with init's.
     pub own_oom_score: Option<Vec<u8>>,
     /// When init was seen to have become its program.
@@ -60,7 +70,13 @@ impl Host<'_> {
         let plan = self.plan;
         for (number, step) in plan.host.iter().enumerate() {
             let start = self.tracer.clock();
-            let result = self.step(step);
+            let result = match fault::strike(Place::Host, number) {
+                Ok(()) => self.step(step),
+                Err(errno) => {
+                    let label = step.label();
+                    Err(sys::Error::new(label.name, label.object, errno).into())
+                }
+            };
             self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
             result?;
         }
@@ -72,6 +88,7 @@ impl Host<'_> {
             HostStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .context("prctl", "PR_SET_DUMPABLE")?,
             HostStep::OpenProc => self.slots.set(Slot::PROC, open_proc()?),
+            HostStep::RequireModule(module) => require(*module)?,
             HostStep::CloneTree(tree) => self.slots.set(tree.slot, clone_tree(tree)?),
             HostStep::CloneDevice { slot, path, file_type, major, minor } => {
                 self.slots.set(*slot, clone_device(path, *file_type, (*major, *minor))?);
@@ -88,8 +105,9 @@ impl Host<'_> {
             }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
-            HostStep::Clone { flags, relay, memory, into_cgroup } => {
-                self.clone_init(*flags, *relay, *memory, *into_cgroup)?;
+            HostStep::RunOn(cpus) => self.run_on(cpus)?,
+            HostStep::Clone { flags, relay, memory, time, into_cgroup } => {
+                self.clone_init(*flags, *relay, *memory, time.as_ref(), *into_cgroup)?;
             }
             HostStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             HostStep::MakeNetwork => self.make_network()?,
@@ -103,6 +121,7 @@ impl Host<'_> {
                 (self.on_birth)(child)?;
             }
             HostStep::RunHooks => self.run_hooks()?,
+            HostStep::SendListener(agent) => self.send_listener(agent)?,
             HostStep::AwaitReady => self.await_message(&Message::Ready)?,
             HostStep::Commit => self.say(Word::Commit)?,
             HostStep::AwaitExec => {
@@ -158,11 +177,20 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Children run where their parent does.
+    fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
+        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        sched_setaffinity(None, &init::cpu_set(cpus)).context("sched_setaffinity", cpus)?;
+        self.own_cpus = Some(own);
+        Ok(())
+    }
+
     fn clone_init(
         &mut self,
         flags: CloneFlags,
         relay: Option<Slot>,
         memory: Memory,
+        time: Option<&TimeNamespace>,
         into_cgroup: bool,
     ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
@@ -176,7 +204,7 @@ impl Host<'_> {
             }
         }
         let steps = self.plan.init.len();
-        let recorder = match (self.tracer.is_on(), memory) {
+        let mut recorder = match (self.tracer.is_on(), memory) {
             (false, _) => None,
             (true, Memory::Shared) => Some(Recorder::new(steps)),
             (true, Memory::Copied) => Some(Recorder::shared(steps).context("mmap", "trace")?),
@@ -192,18 +220,31 @@ impl Host<'_> {
             relay,
         };
         let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
+        let elsewhere = match time {
+            Some(time) => Some(Elsewhere::enter(time, self.slots)?),
+            None => None,
+        };
         let child = birth::give(birth, at_birth, born_in, memory)
-            .context("clone3", format!("{at_birth:?}"))?;
+            .context("clone3", format!("{at_birth:?}"));
+        let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
+        let child = child?;
         drop(theirs);
         let child = match relay {
             None => child,
             Some(_) => self.receive_init(child, &ours)?,
         };
-        if let Some(recorder) = &recorder {
+        if let Some(recorder) = &mut recorder {
+            if time.is_some() {
+                recorder.set_ahead(clock::ahead(child.pid, self.slots).unwrap_or(0));
+            }
             self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.host.len());
         }
         self.child = Some(child);
         self.channel = Some(ours);
+        back?;
+        if let Some(own) = self.own_cpus.take() {
+            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")?;
+        }
         if let Some(own) = self.own_pid_namespace.take() {
             sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
         }
@@ -301,6 +342,30 @@ impl Host<'_> {
         self.say(Word::HooksDone)
     }
 
+    /// Sends the filter's listener to its agent, on a connection of its own that is then closed.
+    fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let number = match channel::listen(channel).context("read", "init")? {
+            Message::Listener(number) => number,
+            other => {
+                return Err(unexpected(self.plan, other, &Message::Listener(-1), || self.death()));
+            }
+        };
+        let pid = child.pid.as_raw_nonzero().get();
+        let listener = pidfd_getfd(&child.pidfd, number, PidfdGetfdFlags::empty())
+            .context("pidfd_getfd", format!("seccomp listener of {pid}"))?;
+        let path = || agent.socket.to_string_lossy();
+        let socket = sys::fdpass::dial(agent.socket.as_c_str()).context(
+            "failed to connect with seccomp agent specified in the seccomp profile",
+            path(),
+        )?;
+        let message = agent.message(&self.plan.state, pid);
+        sys::fdpass::send_whole(&socket, message.as_bytes(), listener.as_fd())
+            .context("cannot send seccomp fd to", path())?;
+        self.say(Word::ListenerSent)
+    }
+
     fn say(&self, word: Word) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
@@ -333,13 +398,22 @@ pub(crate) fn await_message(
 ) -> Result<(), Error> {
     match channel::listen(channel).context("read", "init")? {
         message if message == *expected => Ok(()),
-        Message::Failed { step, errno, text } => {
-            Err(describe_failure(plan.init.get(step), errno, text))
-        }
-        Message::Closed | Message::Died => Err(death()),
+        other => Err(unexpected(plan, other, expected, death)),
+    }
+}
+
+fn unexpected(
+    plan: &Plan,
+    message: Message,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Error {
+    match message {
+        Message::Failed { step, errno, text } => describe_failure(plan.init.get(step), errno, text),
+        Message::Closed | Message::Died => death(),
         other => {
             let object = format!("{other:?} instead of {expected:?}");
-            Err(sys::Error::new("read", object, Errno::PROTO).into())
+            sys::Error::new("read", object, Errno::PROTO).into()
         }
     }
 }
@@ -382,6 +456,19 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
         }
         None => Error::Init { step: "unknown step".into(), detail, errno },
     }
+}
+
+/// Whether the kernel has a security module, by what the module itself shows.
+fn require(module: SecurityModule) -> Result<(), Error> {
+    const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
+    let present = match module {
+        SecurityModule::AppArmor => sys::fs::read_text(c"/sys/module/apparmor/parameters/enabled")
+            .is_ok_and(|enabled| enabled.starts_with('Y')),
+        SecurityModule::SeLinux => {
+            statfs(c"/sys/fs/selinux").is_ok_and(|fs| fs.f_type == SELINUX_MAGIC)
+        }
+    };
+    if present { Ok(()) } else { Err(Error::NoModule(module)) }
 }
 
 fn no_child() -> sys::Error {

@@ -9,9 +9,11 @@ extern crate alloc;
 
 mod birth;
 mod channel;
+mod clock;
 mod crowd;
 mod error;
 mod failure;
+pub mod fault;
 mod holder;
 mod hooks;
 mod host;
@@ -94,6 +96,7 @@ pub fn launch<'a>(
         child: None,
         network: given.network,
         own_pid_namespace: None,
+        own_cpus: None,
         own_oom_score: None,
         program_since: 0,
     };

@@ -39,6 +39,8 @@ impl Birth {
         let techniques = request.kernel.techniques;
         // A user namespace owns what is made in it: all of that has to be made by its members.
         let plain = !namespaces.user() && !needs_mount_table(spec, linux);
+        // Back from another time namespace comes only who shares his memory with nobody.
+        let host_time = !namespaces.has(CloneFlags::NEWTIME);
         Self {
             from_template: request.template
                 && techniques.contains(Techniques::TEMPLATE_NAMESPACE)
@@ -47,8 +49,12 @@ impl Birth {
                 && !request.no_pivot,
             parallel_network: techniques.contains(Techniques::PARALLEL_NETWORK)
                 && plain
+                && host_time
                 && namespaces.new.contains(CloneFlags::NEWNET),
-            memory: memory(spec, linux, namespaces, techniques),
+            memory: match host_time {
+                true => memory(spec, linux, namespaces, techniques),
+                false => Memory::Copied,
+            },
             into_cgroup: techniques.contains(Techniques::CLONE_INTO_CGROUP),
             shared_masks: techniques.contains(Techniques::SHARED_MASKS),
         }

@@ -9,9 +9,12 @@ use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr};
 
+use crate::attributes::Execution;
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, Namespaces};
+use crate::confinement;
 use crate::hooks;
+use crate::listener::{self, ExecAgent};
 use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
@@ -102,6 +105,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     };
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
+    confinement::require(&mut builder, process, spec.linux.as_ref());
     if context.birth.parallel_network {
         builder.host(HostStep::MakeNetwork);
     }
@@ -116,9 +120,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host(HostStep::CreateCgroup);
     builder.host.append(&mut rootfs.host);
     let limits = process::limits(process)?;
+    let execution = Execution::of(linux)?;
     namespaces::compile(&mut builder, &context, limits)?;
 
-    compile_platform(&mut builder, request)?;
+    compile_platform(&mut builder, request, process)?;
     builder.init.append(&mut rootfs.init);
     let runtime_hooks = [
         hooks::compile("prestart", &spec.hooks.prestart)?,
@@ -152,11 +157,21 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         preserve_fds: request.preserve_fds,
         user_namespace: context.namespaces.user(),
         seccomp: filter.is_some(),
+        execution: &execution,
     };
     process::compile_identity(&mut builder, process, around)?;
+    let listens = filter.as_ref().filter(|filter| filter.has_listener());
+    let from = 3 + request.preserve_fds;
+    if request.wait_for_start || listens.is_some() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    if let (Some(filter), Some(profile)) = (listens, linux.seccomp) {
+        // While the host actor is there to send the listener to its agent, and so before `start`.
+        listener::compile(&mut builder, process, filter, profile.get())?;
+    }
     compile_handshake(&mut builder, request, process, context.birth.memory);
-    if !request.wait_for_start && !spec.hooks.start_container.is_empty() {
-        builder.init(InitStep::ReleaseDescriptors { from: 3 + request.preserve_fds });
+    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
+        builder.init(InitStep::ReleaseDescriptors { from });
     }
     add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
     process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
@@ -174,6 +189,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .as_ref()
             .map(|location| cgroup(location, spec, linux))
             .transpose()?,
+        execution,
         filter,
     })
 }
@@ -188,10 +204,6 @@ fn compile_handshake(
 ) {
     let one_way = !request.wait_for_start
         && request.kernel.techniques.contains(Techniques::ONE_WAY_HANDSHAKE);
-    let from = 3 + request.preserve_fds;
-    if request.wait_for_start {
-        builder.init(InitStep::ReleaseDescriptors { from });
-    }
     if !one_way {
         builder.init(InitStep::AnnounceReady);
         builder.host(HostStep::AwaitReady);
@@ -300,10 +312,14 @@ fn compile_rootfs(
 }
 
 /// Session and keyring.
-fn compile_platform(builder: &mut Builder, request: &Request<'_>) -> Result<(), Error> {
+fn compile_platform(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+) -> Result<(), Error> {
     builder.init(InitStep::NewSession);
     if !request.no_new_keyring {
-        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+        confinement::compile_keyring(builder, request.id, process)?;
     }
     Ok(())
 }
@@ -349,8 +365,11 @@ fn compile_protection(
         builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
     }
     for path in context.linux.masked_paths.iter().filter(wanted) {
-        builder
-            .init(InitStep::MaskPath { path: in_root(path)?, shared: context.birth.shared_masks });
+        builder.init(InitStep::MaskPath {
+            path: in_root(path)?,
+            shared: context.birth.shared_masks,
+            context: confinement::mount_context("tmpfs", context.linux)?,
+        });
     }
     Ok(())
 }
@@ -376,8 +395,12 @@ pub struct ExecRequest<'a> {
     pub namespaces: CloneFlags,
     /// Its place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
+    /// What every process of the container has.
+    pub execution: Execution,
     /// The container's filter.
     pub filter: Option<seccomp::Program>,
+    /// The agent of a filter that has a listener.
+    pub agent: Option<ExecAgent<'a>>,
     /// `--preserve-fds`
     pub preserve_fds: u32,
     /// Who receives the terminal, if there is one.
@@ -395,14 +418,15 @@ pub struct ExecRequest<'a> {
 pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
+    confinement::require(&mut builder, process, None);
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, &request, process::limits(process)?);
+    namespaces::join_all(&mut builder, &request, process)?;
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }
     builder.init(InitStep::NewSession);
     if request.keyring {
-        builder.init(InitStep::JoinKeyring { name: c_string(format!("_ses.{}", request.id))? });
+        confinement::compile_keyring(&mut builder, request.id, process)?;
     }
     if process.terminal {
         builder.init(InitStep::OpenConsole {
@@ -417,8 +441,13 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         preserve_fds: request.preserve_fds,
         user_namespace: request.namespaces.contains(CloneFlags::NEWUSER),
         seccomp: request.filter.is_some(),
+        execution: &request.execution,
     };
     process::compile_identity(&mut builder, process, around)?;
+    let mut state = String::new();
+    if let Some(filter) = request.filter.as_ref().filter(|filter| filter.has_listener()) {
+        state = listener::compile_exec(&mut builder, process, filter, request.agent)?;
+    }
     builder.init(InitStep::AwaitCommit);
     builder.host(HostStep::Commit);
     builder.host(HostStep::AwaitExec);
@@ -430,8 +459,9 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         init,
         slots,
         runtime_hooks: Default::default(),
-        state: StateText::from_head(String::new()),
+        state: StateText::from_head(state),
         cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
+        execution: request.execution,
         filter: request.filter,
     })
 }

@@ -8,6 +8,8 @@ use core::fmt;
 pub enum Error {
     /// A value that cannot be, or is not supported.
     Config(String),
+    /// A value that the specification does not have.
+    Invalid(spec::Invalid),
     /// The seccomp profile.
     Seccomp(seccomp::Error),
     /// Something about the host could not be read.
@@ -25,6 +27,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(text) => f.write_str(text),
+            Self::Invalid(error) => error.fmt(f),
             Self::Seccomp(error) => write!(f, "seccomp: {error}"),
             Self::System(error) => error.fmt(f),
         }
@@ -32,6 +35,12 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+impl From<spec::Invalid> for Error {
+    fn from(error: spec::Invalid) -> Self {
+        Self::Invalid(error)
+    }
+}
 
 impl From<seccomp::Error> for Error {
     fn from(error: seccomp::Error) -> Self {

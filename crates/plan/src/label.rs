@@ -5,12 +5,13 @@ use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use spec::{memory_policy, scheduling};
 use sys::clone::CloneFlags;
 use trace::{HOST, Label, Phase, Steps};
 
 use crate::Plan;
 use crate::mounts::attr_words;
-use crate::step::{HostStep, InitStep, Memory, MountFs, Target};
+use crate::step::{HostStep, InitStep, Memory, MountFs, SecurityModule, Target};
 
 /// The name of init's row on a time line.
 pub const INIT: &str = "init";
@@ -56,6 +57,14 @@ impl HostStep {
         match self {
             Self::Undumpable => label(Phase::Security, "undumpable", ""),
             Self::OpenProc => label(Phase::Security, "open proc", "/proc"),
+            Self::RequireModule(module) => label(
+                Phase::Security,
+                "require module",
+                match module {
+                    SecurityModule::AppArmor => "AppArmor",
+                    SecurityModule::SeLinux => "SELinux",
+                },
+            ),
             Self::CloneTree(tree) => {
                 let words = attr_words(&tree.attr);
                 let source = text(&tree.source);
@@ -74,10 +83,15 @@ impl HostStep {
             Self::ConnectConsole { path } => label(Phase::Platform, "connect console", text(path)),
             Self::CreateCgroup => label(Phase::Cgroups, "enter cgroup", ""),
             Self::EnterPidNamespace { .. } => label(Phase::Platform, "enter pid namespace", ""),
-            Self::Clone { flags, relay, memory, .. } => {
+            Self::RunOn(cpus) => label(Phase::Platform, "run on cpus", cpus.to_string()),
+            Self::Clone { flags, relay, memory, time, .. } => {
                 let by = if relay.is_some() { " by relay" } else { "" };
                 let how = if *memory == Memory::Shared { " in shared memory" } else { "" };
-                label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags)))
+                let time = match time {
+                    None => CloneFlags::empty(),
+                    Some(_) => CloneFlags::NEWTIME,
+                };
+                label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags | time)))
             }
             Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
@@ -94,6 +108,10 @@ impl HostStep {
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::RecordBirth => label(Phase::Configuration, "record", ""),
             Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
+            Self::SendListener(agent) => Label {
+                awaits: Some(INIT),
+                ..label(Phase::Sync, "send listener", text(&agent.socket))
+            },
             Self::AwaitReady => wait("await ready", "", INIT),
             Self::Commit => label(Phase::Sync, "commit", ""),
             Self::AwaitExec => wait("await exec", "", INIT),
@@ -106,6 +124,7 @@ impl InitStep {
     pub fn label(&self) -> Label<'_> {
         match self {
             Self::JoinCgroups => label(Phase::Cgroups, "join cgroups", ""),
+            Self::RunOn(cpus) => label(Phase::Platform, "run on cpus", cpus.to_string()),
             Self::JoinNamespace { kind, .. } => {
                 label(Phase::Platform, "join namespace", names(*kind))
             }
@@ -116,6 +135,7 @@ impl InitStep {
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
             Self::JoinNetwork => wait("join network", "", NETWORK),
+            Self::LabelKeys(context) => label(Phase::Security, "label keys", context),
             Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
             Self::NewSession => label(Phase::Platform, "new session", ""),
             Self::LoopbackUp => label(Phase::Platform, "loopback up", ""),
@@ -154,6 +174,24 @@ impl InitStep {
             Self::LimitResources(limits) => {
                 label(Phase::Security, "limit resources", format!("{}", limits.len()))
             }
+            Self::SetScheduler(attributes) => label(
+                Phase::Platform,
+                "set scheduler",
+                word(&scheduling::POLICIES, attributes.policy),
+            ),
+            Self::SetIoPriority(priority) => {
+                let class = word(&scheduling::IO_CLASSES, priority >> 13);
+                let object = format!("{class} {}", priority & 7);
+                label(Phase::Platform, "set io priority", object)
+            }
+            Self::SetPersonality(domain) => {
+                label(Phase::Platform, "set personality", word(&scheduling::DOMAINS, *domain))
+            }
+            Self::SetMemoryPolicy { mode, nodes } => {
+                let mode = word(&memory_policy::MODES, mode & memory_policy::MODE_BITS);
+                let object = format!("{mode} {nodes}");
+                label(Phase::Platform, "set memory policy", String::from(object.trim_end()))
+            }
             Self::SetUmask(mask) => label(Phase::Security, "set umask", format!("{mask:04o}")),
             Self::LimitCapabilities { .. } => label(Phase::Security, "limit capabilities", ""),
             Self::ChangeDirectory { path } => label(Phase::Platform, "chdir to cwd", text(path)),
@@ -163,6 +201,11 @@ impl InitStep {
             Self::VerifyDirectory => label(Phase::Security, "verify cwd", ""),
             Self::SetCapabilities(_) => label(Phase::Security, "set capabilities", ""),
             Self::NoNewPrivileges => label(Phase::Security, "no new privileges", ""),
+            Self::ApplyProfile(order) => {
+                let profile = order.strip_prefix("exec ").unwrap_or(order);
+                label(Phase::Security, "apply apparmor profile", profile)
+            }
+            Self::LabelProcess(context) => label(Phase::Security, "label process", context),
             Self::FindProgram { name, .. } => label(Phase::Bootstrap, "find program", name),
             Self::CloseFds { from } => {
                 label(Phase::Security, "close descriptors", format!("from {from}"))
@@ -176,6 +219,7 @@ impl InitStep {
             Self::LoadSeccomp { instructions } => {
                 label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
+            Self::HandOverListener => wait("hand over listener", "", HOST),
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =
                     argv.iter().map(|arg| arg.to_string_lossy()).collect();
@@ -183,6 +227,11 @@ impl InitStep {
             }
         }
     }
+}
+
+/// The configuration's word for a number.
+fn word<T: PartialEq>(table: &[(&'static str, T)], number: T) -> &'static str {
+    table.iter().find(|(_, known)| *known == number).map_or("", |(word, _)| word)
 }
 
 fn at(target: &Target) -> String {

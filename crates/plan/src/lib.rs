@@ -7,14 +7,17 @@
 
 extern crate alloc;
 
+mod attributes;
 mod birth;
 mod builder;
 mod compile;
+mod confinement;
 mod devices;
 mod error;
 mod hooks;
 mod kernel;
 mod label;
+mod listener;
 mod mounts;
 mod namespaces;
 mod path;
@@ -23,6 +26,7 @@ mod state;
 pub mod step;
 mod technique;
 
+pub use attributes::Execution;
 pub use compile::{
     Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
 };
@@ -30,6 +34,7 @@ pub use error::Error;
 pub use hooks::compile as compile_hooks;
 pub use kernel::Kernel;
 pub use label::{INIT, NETWORK, labels};
+pub use listener::ExecAgent;
 pub use path::{absolute, clean};
 pub use state::StateText;
 pub use technique::{Techniques, WITHOUT};
@@ -54,6 +59,8 @@ pub struct Plan {
     pub runtime_hooks: [step::Hooks; 2],
     /// The state that hooks are told.
     pub state: StateText,
+    /// What every process of the container has.
+    pub execution: Execution,
     /// The cgroup; `None` where the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
     /// The seccomp program, to be loaded, and for the record.

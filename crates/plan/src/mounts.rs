@@ -12,7 +12,7 @@ use sys::mount::{MountAttr, attr, propagation};
 use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
-use crate::{Error, devices};
+use crate::{Error, confinement, devices};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
 const LONGEST_PARAMETER: usize = 255;
@@ -108,6 +108,7 @@ pub fn compile_mount(
         return compile_cgroup(builder, later, context, &options, &destination);
     }
     let mut step = filesystem(&mount.kind, mount.source.as_deref(), &options, &destination)?;
+    label(&mut step, &mount.kind, context)?;
     step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
@@ -121,6 +122,21 @@ pub fn compile_mount(
         });
     }
     builder.init(InitStep::MountFs(step));
+    Ok(())
+}
+
+/// Adds the SELinux label of the container's mounts.
+fn label(step: &mut MountFs, kind: &str, context: &Context<'_, '_>) -> Result<(), Error> {
+    if kind == "mqueue" {
+        step.label = context.linux.mount_label.as_deref().map(c_string).transpose()?;
+        return Ok(());
+    }
+    let Some(label) = confinement::mount_context(kind, context.linux)? else { return Ok(()) };
+    if let Some(data) = &step.oversized {
+        let (data, label) = (data.to_string_lossy(), label.to_string_lossy());
+        step.oversized = Some(c_string(format!("{data},context=\"{label}\""))?);
+    }
+    step.parameters.push((c"context".into(), Some(label)));
     Ok(())
 }
 
@@ -161,6 +177,7 @@ fn filesystem(
             path: in_root(destination)?,
             no_symlinks: matches!(kind, "proc" | "sysfs"),
         },
+        label: None,
         copy_up: false,
         inherit_mode: false,
         oversized: in_full,
@@ -252,16 +269,19 @@ fn compile_cgroup(
         .map(|(key, value)| Ok((c_string(key)?, Some(c_string(value)?))))
         .collect();
     let top = in_root(destination)?;
-    builder.init(InitStep::MountFs(MountFs {
+    let mut tmpfs = MountFs {
         kind: c_string("tmpfs")?,
         source: c_string("tmpfs")?,
         parameters: parameters?,
         attr: MountAttr { set: own.set & !attr::RDONLY, ..MountAttr::default() },
         target: Target { path: top.clone(), no_symlinks: false },
+        label: None,
         copy_up: false,
         inherit_mode: false,
         oversized: None,
-    }));
+    };
+    label(&mut tmpfs, "tmpfs", context)?;
+    builder.init(InitStep::MountFs(tmpfs));
     let mut links = Vec::new();
     for hierarchy in &location.legacy {
         let name = hierarchy.place.mount().rsplit('/').next().unwrap_or_default();

@@ -1,17 +1,18 @@
 //! Which namespaces are new, which are joined, and in what order.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use spec::IdMapping;
+use spec::{IdMapping, Linux, Process};
 use sys::clone::CloneFlags;
 
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, flag};
 use crate::path::c_string;
-use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, Slot};
+use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, Slot, TimeNamespace};
 use crate::technique::Techniques;
-use crate::{Error, ExecRequest};
+use crate::{Error, ExecRequest, process};
 
 /// Opens what is joined, then adds the clone. The PID namespace is joined by the host actor, since
 /// setns(2) only changes where children are born; the rest by init, the user namespace first, so that
@@ -25,6 +26,7 @@ pub fn compile(
     let Context { linux, namespaces, birth, .. } = context;
     let mut relay = None;
     let mut pid = None;
+    let mut time = None;
     let mut joins = Vec::new();
     for namespace in &linux.namespaces {
         let Some(path) = &namespace.path else { continue };
@@ -34,6 +36,7 @@ pub fn compile(
         match kind {
             CloneFlags::NEWUSER => relay = Some(slot),
             CloneFlags::NEWPID => pid = Some(slot),
+            CloneFlags::NEWTIME => time = Some(TimeNamespace::Joined(slot)),
             kind => joins.push((slot, kind)),
         }
     }
@@ -47,11 +50,15 @@ pub fn compile(
         unshared |= CloneFlags::NEWNS;
     }
     let mut born_in = namespaces.new.difference(unshared);
+    if born_in.contains(CloneFlags::NEWTIME) {
+        born_in.remove(CloneFlags::NEWTIME);
+        time = Some(TimeNamespace::New(offsets(linux)));
+    }
     if birth.parallel_network {
         born_in.remove(CloneFlags::NEWNET);
     }
     let Birth { memory, into_cgroup, .. } = *birth;
-    builder.host(HostStep::Clone { flags: born_in, relay, memory, into_cgroup });
+    builder.host(HostStep::Clone { flags: born_in, relay, memory, time, into_cgroup });
     if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
         builder.host(HostStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
     }
@@ -107,23 +114,48 @@ fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     IdMaps { uid_map: text(uids), gid_map: text(gids) }
 }
 
-/// Joined by exec: every namespace of the container's init in one call.
-pub fn join_all(builder: &mut Builder, request: &ExecRequest<'_>, limits: Vec<Limit>) {
+/// The text of timens_offsets.
+fn offsets(linux: &Linux<'_>) -> String {
+    let mut text = String::new();
+    for (clock, offset) in &linux.time_offsets {
+        let _ = writeln!(text, "{clock} {} {}", offset.secs, offset.nanosecs);
+    }
+    text
+}
+
+/// Joined by exec: every namespace of the container's init in one call. The CPUs to begin on are the
+/// host actor's at the clone, since a process may be born in its cgroup.
+pub fn join_all(
+    builder: &mut Builder,
+    request: &ExecRequest<'_>,
+    process: &Process<'_>,
+) -> Result<(), Error> {
+    let affinity = process.exec_cpu_affinity.as_ref().map(spec::CpuAffinity::sets).transpose()?;
+    let [initial, settled] = affinity.unwrap_or_default();
     let kinds = request.namespaces;
-    let rest = kinds.difference(CloneFlags::NEWPID);
+    let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
+    let joins_time = kinds.contains(CloneFlags::NEWTIME);
     if kinds.contains(CloneFlags::NEWPID) {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
+    }
+    if let Some(cpus) = initial {
+        builder.host(HostStep::RunOn(Box::new(cpus)));
     }
     // The PID namespace is the container's: whoever is in there could trace a process in our memory.
     builder.host(HostStep::Clone {
         flags: CloneFlags::empty(),
         relay: None,
         memory: Memory::Copied,
+        time: joins_time.then_some(TimeNamespace::Joined(Slot::CONTAINER)),
         into_cgroup: request.techniques.contains(Techniques::CLONE_INTO_CGROUP),
     });
-    limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), limits);
+    limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), process::limits(process)?);
     builder.init(InitStep::JoinCgroups);
+    if let Some(cpus) = settled {
+        builder.init(InitStep::RunOn(Box::new(cpus)));
+    }
     if !rest.is_empty() {
         builder.init(InitStep::JoinProcess { slot: Slot::CONTAINER, kinds: rest });
     }
+    Ok(())
 }

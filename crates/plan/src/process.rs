@@ -10,7 +10,9 @@ use spec::Process;
 use sys::exec::StringArray;
 
 use crate::Error;
+use crate::attributes::{self, Execution};
 use crate::builder::Builder;
+use crate::confinement;
 use crate::path::c_string;
 use crate::step::{Capabilities, HostStep, InitStep, Limit};
 
@@ -20,13 +22,15 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 /// What the process step lists need besides the process itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Around {
+pub struct Around<'a> {
     /// Descriptors after 2 that go on to the process.
     pub preserve_fds: u32,
     /// Whether it lives in a user namespace where setgroups(2) may be denied.
     pub user_namespace: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
+    /// What every process of the container has.
+    pub execution: &'a Execution,
 }
 
 /// The OOM score is set from outside, through the procfs that the host actor verified.
@@ -36,17 +40,18 @@ pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>) {
     }
 }
 
-/// Init steps from umask to the search for the program: everything that can fail before `start`.
+/// Init steps from scheduling to the search for the program: everything that can fail before `start`.
 /// Without no_new_privs a filter can only be loaded with CAP_SYS_ADMIN, which is then kept until the
 /// filter is in place.
 pub fn compile_identity(
     builder: &mut Builder,
     process: &Process<'_>,
-    around: Around,
+    around: Around<'_>,
 ) -> Result<(), Error> {
     if process.args.is_empty() {
         return Err(Error::config("args must not be empty"));
     }
+    attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
     let wanted = process.capabilities.as_ref().map(sets);
@@ -73,30 +78,37 @@ pub fn compile_identity(
     if process.no_new_privileges {
         builder.init(InitStep::NoNewPrivileges);
     }
+    confinement::compile(builder, process);
     builder.init(find_program(process)?);
     builder.init(InitStep::CloseFds { from: 3 + around.preserve_fds });
     Ok(())
 }
 
-/// Init steps after `start`: filter, last capabilities, exec.
+/// Init steps that load the filter and then set the last capabilities. Where it has a listener, that goes
+/// to the host actor before anything else is called.
+pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &seccomp::Program) {
+    builder.init(InitStep::LoadSeccomp { instructions: filter.filter.len() });
+    if filter.has_listener() {
+        builder.init(InitStep::HandOverListener);
+    }
+    if let (false, Some(capabilities)) = (process.no_new_privileges, &process.capabilities) {
+        // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
+        let last = Capabilities { ambient: 0, ..sets(capabilities).1 };
+        builder.init(InitStep::SetCapabilities(last));
+    }
+}
+
+/// Init steps after `start`: a filter that is not loaded yet, exec.
 pub fn compile_exec(
     builder: &mut Builder,
     process: &Process<'_>,
     filter: Option<&seccomp::Program>,
     extra_env: &[String],
 ) -> Result<(), Error> {
-    if let Some(program) = filter {
-        builder.init(InitStep::LoadSeccomp { instructions: program.filter.len() });
-        if let (false, Some(capabilities)) = (process.no_new_privileges, &process.capabilities) {
-            // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
-            let last = Capabilities { ambient: 0, ..sets(capabilities).1 };
-            builder.init(InitStep::SetCapabilities(last));
-        }
+    if let Some(filter) = filter.filter(|filter| !filter.has_listener()) {
+        compile_filter(builder, process, filter);
     }
-    let mut envp = environment(&process.env)?;
-    for entry in extra_env {
-        envp.push(c_string(entry.as_str())?);
-    }
+    let envp = environment(&process.env, extra_env)?;
     let home = !process.env.iter().any(|entry| entry.starts_with("HOME="));
     builder.init(InitStep::Exec {
         argv: StringArray::new(strings(&process.args)?),
@@ -111,14 +123,15 @@ pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
     list.iter().map(|text| c_string(text.as_str())).collect()
 }
 
-/// The environment, where the last of several values of a variable counts.
-fn environment(entries: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
+/// The environment, where the last of several values of a variable counts; what dayfly adds comes last.
+fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
     let mut seen = BTreeSet::new();
-    let mut kept = Vec::with_capacity(entries.len() + 4);
-    for entry in entries.iter().rev() {
-        let name = entry.split_once('=').map_or(entry.as_str(), |(name, _)| name);
+    let mut kept = Vec::with_capacity(entries.len() + extra.len() + 4);
+    let own = entries.iter().map(spec::Str::as_str);
+    for entry in extra.iter().rev().map(String::as_str).chain(own.rev()) {
+        let name = entry.split_once('=').map_or(entry, |(name, _)| name);
         if seen.insert(name) {
-            kept.push(c_string(entry.as_str())?);
+            kept.push(c_string(entry)?);
         }
     }
     kept.reverse();

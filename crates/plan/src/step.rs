@@ -3,6 +3,7 @@
 //! A step is pure data. Everything init needs is laid out here, so that between clone and exec it
 //! only issues system calls.
 
+use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +11,9 @@ use rustix::process::Resource;
 use sys::clone::CloneFlags;
 use sys::exec::StringArray;
 use sys::mount::MountAttr;
+use sys::sched::Attributes;
+
+pub use spec::NumberSet;
 
 /// A numbered place for a descriptor that the host actor opens and init uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum HostStep {
     Undumpable,
     /// Opens the host's procfs and verifies that it is one.
     OpenProc,
+    /// Fails where the kernel has not this security module at work.
+    RequireModule(SecurityModule),
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
     /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
@@ -82,6 +88,8 @@ pub enum HostStep {
         /// A PID namespace, or a pidfd.
         slot: Slot,
     },
+    /// Runs on these CPUs, and so does the process it makes; undone after the clone.
+    RunOn(Box<NumberSet>),
     /// Makes init.
     Clone {
         /// The namespaces it is born in.
@@ -91,6 +99,8 @@ pub enum HostStep {
         relay: Option<Slot>,
         /// Whose memory init works in until its exec.
         memory: Memory,
+        /// The time namespace it is born in, if not the host's.
+        time: Option<TimeNamespace>,
         /// Whether it is born in its cgroup; else, as always on cgroup v1, it moves there itself.
         into_cgroup: bool,
     },
@@ -118,12 +128,36 @@ pub enum HostStep {
     RecordBirth,
     /// Runs prestart and createRuntime hooks when init says its namespaces are there.
     RunHooks,
+    /// Takes the seccomp listener from init, sends it to the agent, and tells init so.
+    SendListener(Agent),
     /// Waits until init is ready to become the container's process.
     AwaitReady,
     /// Tells init that everything is on record.
     Commit,
     /// Waits until init has become the container's process, or has failed.
     AwaitExec,
+}
+
+/// A security module that a configuration may name profiles or labels of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurityModule {
+    /// Profiles by name.
+    AppArmor,
+    /// Labels of processes and files.
+    SeLinux,
+}
+
+/// Who decides about system calls that the filter asks about, and what it is told.
+#[derive(Debug)]
+pub struct Agent {
+    /// A listening Unix socket.
+    pub socket: CString,
+    /// Metadata of the configuration; empty for none.
+    pub metadata: String,
+    /// The container's status.
+    pub status: &'static str,
+    /// The container's init, if that is not the process whose listener it is.
+    pub init: Option<i32>,
 }
 
 /// Whose memory init works in.
@@ -134,6 +168,16 @@ pub enum Memory {
     /// The host actor's own. Only where init is the first process of a PID namespace: anybody else in
     /// there could trace it, and write to the host actor.
     Shared,
+}
+
+/// A time namespace. Only children are born in a new one, and its clocks are set before the first
+/// (time_namespaces(7)); so it is the host actor who goes there, for the time of the clone.
+#[derive(Debug)]
+pub enum TimeNamespace {
+    /// A new one, with this written to its timens_offsets.
+    New(String),
+    /// The one of a slot, or of the process behind the pidfd there.
+    Joined(Slot),
 }
 
 /// [`HostStep::CloneTree`].
@@ -176,6 +220,8 @@ pub struct Limit {
 pub enum InitStep {
     /// Moves into the cgroups of the v1 hierarchies.
     JoinCgroups,
+    /// Runs on these CPUs from now on, as far as the cgroup has them.
+    RunOn(Box<NumberSet>),
     /// Joins a namespace.
     JoinNamespace {
         /// The namespace's descriptor.
@@ -199,6 +245,8 @@ pub enum InitStep {
     Unshare(CloneFlags),
     /// Joins the network namespace that is being made meanwhile.
     JoinNetwork,
+    /// Has SELinux label the keys that are made from now on; empty for no more.
+    LabelKeys(String),
     /// Joins a new session keyring.
     JoinKeyring {
         /// `_ses.` and the container's id.
@@ -289,6 +337,8 @@ pub enum InitStep {
         path: CString,
         /// Whether what covers directories is shared by all that are masked.
         shared: bool,
+        /// The SELinux label of what covers directories.
+        context: Option<CString>,
     },
     /// Makes a path read-only.
     ReadonlyPath {
@@ -297,6 +347,19 @@ pub enum InitStep {
     },
     /// Sets resource limits, before the user changes.
     LimitResources(Vec<Limit>),
+    /// Sets scheduling policy and parameters.
+    SetScheduler(Attributes),
+    /// Sets the I/O priority: class and level, as ioprio_set(2) takes them.
+    SetIoPriority(u16),
+    /// Sets the execution domain, as personality(2) numbers it.
+    SetPersonality(u32),
+    /// Sets the NUMA memory policy.
+    SetMemoryPolicy {
+        /// Mode and flags, as set_mempolicy(2) numbers them.
+        mode: u32,
+        /// Memory nodes.
+        nodes: Box<NumberSet>,
+    },
     /// Sets the file mode creation mask.
     SetUmask(u32),
     /// Gives up capabilities for good.
@@ -324,6 +387,10 @@ pub enum InitStep {
     SetCapabilities(Capabilities),
     /// Forbids gaining privileges by exec.
     NoNewPrivileges,
+    /// Has AppArmor change the profile at the exec: `exec` and the profile.
+    ApplyProfile(String),
+    /// Has SELinux change the label at the exec.
+    LabelProcess(String),
     /// Finds the program.
     FindProgram {
         /// Paths in the order to try.
@@ -356,6 +423,8 @@ pub enum InitStep {
         /// Its length; the filter is the plan's.
         instructions: usize,
     },
+    /// Tells the host actor where the filter's listener is, and lets go of it once that has a copy.
+    HandOverListener,
     /// Becomes the container's process.
     Exec {
         /// Its arguments.
@@ -389,6 +458,8 @@ pub struct MountFs {
     pub attr: MountAttr,
     /// Where it goes.
     pub target: Target,
+    /// The SELinux label of its root, set once it is mounted.
+    pub label: Option<CString>,
     /// Fill it with what it covers.
     pub copy_up: bool,
     /// Give it the permissions of what it covers.

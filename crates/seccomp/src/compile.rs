@@ -76,7 +76,7 @@ struct Numbers {
 /// # Errors
 /// A word that is not known, by name; a program too long for the kernel.
 pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
-    profile.check_listener()?;
+    let flags = profile.flags()?;
     let default = action(&profile.default_action, profile.default_errno_ret)?;
     let archs = profile.architectures(support.native)?;
     let mut tables: BTreeMap<u32, Numbers> = BTreeMap::new();
@@ -109,7 +109,7 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
             filter.len()
         )));
     }
-    Ok(Program { filter, flags: profile.flags()? })
+    Ok(Program { filter, flags })
 }
 
 fn add_rule(

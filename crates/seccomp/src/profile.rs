@@ -26,6 +26,8 @@ pub struct Profile<'a> {
     #[serde(default, borrow)]
     listener_path: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
+    listener_metadata: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
     syscalls: Option<Vec<Rule<'a>>>,
 }
 
@@ -90,27 +92,42 @@ impl<'a> Profile<'a> {
         Ok(all)
     }
 
+    /// The socket of the agent that decides about notified calls, and what it is told besides.
+    pub fn listener(&self) -> (&str, &str) {
+        let path = self.listener_path.as_deref().unwrap_or_default();
+        (path, self.listener_metadata.as_deref().unwrap_or_default())
+    }
+
+    /// Whether any rule asks an agent. A default action may not, nor may a rule for `write`: init says by a
+    /// write where the listener is, and nobody could answer it before that (runc's rules).
+    fn notifies(&self) -> Result<bool, Error> {
+        let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
+        if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
+            return Err(Error(format!("{NOTIFY} cannot be used for the write syscall")));
+        }
+        if self.default_action == NOTIFY {
+            return Err(Error(format!("{NOTIFY} cannot be used as default action")));
+        }
+        Ok(rules().any(|rule| !rule.names.is_empty()))
+    }
+
     /// SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC says nothing here: the process has one thread. Without a
     /// list, not even an empty one, SPEC_ALLOW is set as runc does: the mitigation that it turns off
     /// costs much and guards little (Linux itself has left it off by default since 5.16).
     pub(crate) fn flags(&self) -> Result<u32, Error> {
-        const SPEC_ALLOW: u32 = 4;
-        let Some(flags) = &self.flags else { return Ok(SPEC_ALLOW) };
-        let mut bits = 0;
+        let notifies = self.notifies()?;
+        let mut bits = if notifies { NEW_LISTENER } else { 0 };
+        let Some(flags) = &self.flags else { return Ok(bits | SPEC_ALLOW) };
         for flag in flags {
             match FLAGS.iter().find(|(name, _)| name == flag) {
+                Some((_, WAIT_KILLABLE_RECV)) if !notifies => {
+                    return Err(Error(format!("seccomp flag {flag} needs a rule with {NOTIFY}")));
+                }
                 Some((_, bit)) => bits |= bit,
                 None => return Err(Error(format!("seccomp flag {flag} is not known to dayfly"))),
             }
         }
         Ok(bits)
-    }
-
-    pub(crate) fn check_listener(&self) -> Result<(), Error> {
-        match self.listener_path.as_deref() {
-            None | Some("") => Ok(()),
-            Some(_) => Err(Error("listenerPath is not supported yet by dayfly".into())),
-        }
     }
 }
 
@@ -120,20 +137,29 @@ impl Rule<'_> {
     }
 }
 
-/// Flags by name. WAIT_KILLABLE_RECV needs a listener, which there is none of yet.
-pub const FLAGS: [(&str, u32); 3] = [
+const NOTIFY: &str = "SCMP_ACT_NOTIFY";
+const SPEC_ALLOW: u32 = 4;
+/// Has seccomp(2) return a listener (Linux 5.0).
+const NEW_LISTENER: u32 = sys::seccomp::NEW_LISTENER;
+/// Once an agent has received a notification, only a fatal signal interrupts the call (Linux 5.19).
+const WAIT_KILLABLE_RECV: u32 = 32;
+
+/// Flags by name.
+pub const FLAGS: [(&str, u32); 4] = [
     ("SECCOMP_FILTER_FLAG_TSYNC", 0),
     ("SECCOMP_FILTER_FLAG_LOG", 2),
-    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", 4),
+    ("SECCOMP_FILTER_FLAG_SPEC_ALLOW", SPEC_ALLOW),
+    ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", WAIT_KILLABLE_RECV),
 ];
 
 /// Actions by name, with their SECCOMP_RET_* value (seccomp(2)).
-pub const ACTIONS: [(&str, u32); 8] = [
+pub const ACTIONS: [(&str, u32); 9] = [
     ("SCMP_ACT_KILL", 0),
     ("SCMP_ACT_KILL_THREAD", 0),
     ("SCMP_ACT_KILL_PROCESS", 0x8000_0000),
     ("SCMP_ACT_TRAP", 0x0003_0000),
     ("SCMP_ACT_ERRNO", 0x0005_0000),
+    (NOTIFY, 0x7fc0_0000),
     ("SCMP_ACT_TRACE", 0x7ff0_0000),
     ("SCMP_ACT_LOG", 0x7ffc_0000),
     ("SCMP_ACT_ALLOW", 0x7fff_0000),
@@ -142,9 +168,6 @@ pub const ACTIONS: [(&str, u32); 8] = [
 /// The value a filter returns for an action; EPERM where an errno is wanted and none is given.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    if name == "SCMP_ACT_NOTIFY" {
-        return Err(Error("SCMP_ACT_NOTIFY is not supported yet by dayfly".into()));
-    }
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {
         let names: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
@@ -207,10 +230,19 @@ mod tests {
     fn unknown_words_are_named() {
         for (json, word) in [
             (r#"{"defaultAction":"SCMP_ACT_SMILE"}"#, "SCMP_ACT_SMILE"),
-            (r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#, "SCMP_ACT_NOTIFY"),
+            (r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#, "cannot be used as default action"),
+            (
+                r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
+                    {"names":["read","write"],"action":"SCMP_ACT_NOTIFY"}]}"#,
+                "cannot be used for the write syscall",
+            ),
+            (
+                r#"{"defaultAction":"SCMP_ACT_ALLOW",
+                    "flags":["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]}"#,
+                "needs a rule with SCMP_ACT_NOTIFY",
+            ),
             (r#"{"defaultAction":"SCMP_ACT_ALLOW","architectures":["SCMP_ARCH_VAX"]}"#, "VAX"),
             (r#"{"defaultAction":"SCMP_ACT_ALLOW","flags":["NO_SUCH"]}"#, "NO_SUCH"),
-            (r#"{"defaultAction":"SCMP_ACT_ALLOW","listenerPath":"/s"}"#, "listenerPath"),
             (
                 r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["read"],
                     "action":"SCMP_ACT_ERRNO","args":[{"index":0,"value":1,"op":"SCMP_CMP_XX"}]}]}"#,
@@ -242,6 +274,24 @@ mod tests {
             let json = std::format!(r#"{{"defaultAction":"SCMP_ACT_ALLOW"{flags}}}"#);
             assert_eq!(Profile::parse(&json).unwrap().flags().unwrap(), bits, "{json}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_asks_an_agent_makes_a_listener() {
+        let parse = |flags: &str| {
+            let json = std::format!(
+                r#"{{"defaultAction":"SCMP_ACT_ALLOW","listenerPath":"/run/agent","listenerMetadata":"m"{flags},
+                    "syscalls":[{{"names":["mkdir"],"action":"SCMP_ACT_NOTIFY"}}]}}"#
+            );
+            let profile = Profile::parse(&json).unwrap();
+            assert_eq!(profile.listener(), ("/run/agent", "m"));
+            crate::compile(&profile, &crate::Support::default()).unwrap()
+        };
+        assert_eq!(parse("").flags, 12);
+        let program = parse(r#","flags":["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]"#);
+        assert_eq!(program.flags, 40);
+        assert!(program.has_listener());
+        assert!(program.filter.iter().any(|insn| insn.k == 0x7fc0_0000));
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub struct Program {
 const MAGIC: &[u8; 8] = b"dayfbpf\x02";
 
 impl Program {
+    /// Whether loading it gives a listener, which an agent is to get.
+    pub fn has_listener(&self) -> bool {
+        self.flags & sys::seccomp::NEW_LISTENER != 0
+    }
+
     /// The program as a file's content.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(12 + 8 * self.filter.len());

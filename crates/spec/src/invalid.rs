@@ -3,6 +3,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::kinds::NamespaceKind;
+use crate::number_set::InvalidNumbers;
 
 /// What is wrong with a configuration. The texts are runc's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,22 @@ pub enum Invalid {
     RlimitTwice(String),
     /// A soft limit above the hard one.
     RlimitSoft(String),
+    /// `process.scheduler.policy` is missing or unknown.
+    SchedulerPolicy(String),
+    /// An entry of `process.scheduler.flags` is unknown.
+    SchedulerFlag(String),
+    /// `process.scheduler.nice` is out of range for its policy.
+    SchedulerNice(i32, String),
+    /// `process.scheduler.priority` of a policy that has none.
+    SchedulerPriority,
+    /// `process.scheduler.runtime`, `deadline` or `period` of a policy that has none.
+    SchedulerTimes,
+    /// `process.ioPriority.class` is unknown.
+    IoClass(String),
+    /// `process.ioPriority.priority` is out of range.
+    IoLevel(i32),
+    /// A list of `process.execCPUAffinity`.
+    CpuAffinity(&'static str, InvalidNumbers),
     /// `hostname` without a uts namespace.
     Hostname,
     /// `domainname` without a uts namespace.
@@ -57,10 +74,32 @@ pub enum Invalid {
     MappingsWithoutUserNamespace,
     /// An id mapping, by its property, of no ids or of ids beyond 2³² − 1.
     MappingSize(&'static str),
+    /// `linux.timeOffsets` without a time namespace.
+    OffsetsWithoutTimeNamespace,
+    /// `linux.timeOffsets` for a time namespace that is joined.
+    OffsetsOfJoinedTimeNamespace,
+    /// An entry of `linux.timeOffsets`, by its name, is no clock of a time namespace.
+    OffsetClock(String),
+    /// An entry of `linux.timeOffsets`, by its name, has a second or more of nanoseconds.
+    OffsetNanoseconds(String),
     /// `linux.maskedPaths` or `readonlyPaths` without a mount namespace.
     MasksWithoutMountNamespace,
     /// `linux.rootfsPropagation` is no propagation word.
     RootfsPropagation(String),
+    /// `linux.personality.domain` is unknown.
+    PersonalityDomain(String),
+    /// `linux.personality.flags` has an entry, and the specification knows none.
+    PersonalityFlag(String),
+    /// `linux.memoryPolicy.mode` is unknown.
+    MemoryMode(String),
+    /// An entry of `linux.memoryPolicy.flags` is unknown.
+    MemoryFlag(String),
+    /// `linux.memoryPolicy.nodes` is no list of nodes.
+    MemoryNodes(String, InvalidNumbers),
+    /// Nodes for a mode that takes none.
+    MemoryNodesGiven(u32),
+    /// No nodes for a mode that needs some.
+    MemoryNodesMissing,
     /// A device without a path.
     NoDevicePath,
     /// A device, by its path, with a number below 0.
@@ -113,6 +152,23 @@ impl fmt::Display for Invalid {
             Self::RlimitSoft(kind) => {
                 write!(f, "rlimit {kind}: soft limit is above the hard limit")
             }
+            Self::SchedulerPolicy(policy) if policy.is_empty() => {
+                f.write_str("scheduler policy is required")
+            }
+            Self::SchedulerPolicy(policy) => write!(f, "invalid scheduler policy: {policy}"),
+            Self::SchedulerFlag(flag) => write!(f, "invalid scheduler flag: {flag}"),
+            Self::SchedulerNice(nice, policy) => {
+                write!(f, "invalid scheduler.nice: {nice} when scheduler.policy is {policy}")
+            }
+            Self::SchedulerPriority => f.write_str(
+                "scheduler.priority can only be specified for SchedFIFO or SchedRR policy",
+            ),
+            Self::SchedulerTimes => f.write_str(
+                "scheduler runtime/deadline/period can only be specified for SchedDeadline policy",
+            ),
+            Self::IoClass(class) => write!(f, "invalid ioPriority.Class: {class:?}"),
+            Self::IoLevel(level) => write!(f, "invalid ioPriority.Priority: {level}"),
+            Self::CpuAffinity(which, error) => write!(f, "bad CPUAffinity.{which}: {error}"),
             Self::Hostname => f.write_str("unable to set hostname without a private UTS namespace"),
             Self::Domainname => {
                 f.write_str("unable to set domainname without a private UTS namespace")
@@ -147,11 +203,40 @@ impl fmt::Display for Invalid {
                 "linux.{property}: the size of a mapping must be at least 1 \
                  and its ids must not exceed 4294967295"
             ),
+            Self::OffsetsWithoutTimeNamespace => f.write_str(
+                "time namespace offsets specified, \
+                 but time namespace isn't enabled in the config",
+            ),
+            Self::OffsetsOfJoinedTimeNamespace => f.write_str(
+                "time namespace enabled, but both namespace path and time offsets specified \
+                 -- you may only provide one",
+            ),
+            Self::OffsetClock(clock) => {
+                write!(f, "linux.timeOffsets: {clock:?} is neither monotonic nor boottime")
+            }
+            Self::OffsetNanoseconds(clock) => {
+                write!(f, "linux.timeOffsets.{clock}: nanosecs must be below 1000000000")
+            }
             Self::MasksWithoutMountNamespace => {
                 f.write_str("unable to restrict sys entries without a private MNT namespace")
             }
             Self::RootfsPropagation(word) => {
                 write!(f, "rootfsPropagation={word} is not supported")
+            }
+            Self::PersonalityDomain(domain) => write!(f, "invalid personality domain {domain}"),
+            Self::PersonalityFlag(flag) => {
+                write!(f, "linux.personality: flag {flag:?} is not supported, nor is any other")
+            }
+            Self::MemoryMode(mode) => write!(f, "invalid memory policy mode {mode:?}"),
+            Self::MemoryFlag(flag) => write!(f, "invalid memory policy flag {flag:?}"),
+            Self::MemoryNodes(nodes, error) => {
+                write!(f, "invalid memory policy nodes {nodes:?}: {error}")
+            }
+            Self::MemoryNodesGiven(count) => {
+                write!(f, "memory policy mode requires 0 nodes but got {count}")
+            }
+            Self::MemoryNodesMissing => {
+                f.write_str("memory policy mode requires at least one node but got 0")
             }
             Self::NoDevicePath => f.write_str("device path must not be empty"),
             Self::DeviceNumber(path) => {

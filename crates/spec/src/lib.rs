@@ -14,6 +14,7 @@ mod invalid;
 mod kinds;
 mod linux;
 mod locate;
+mod number_set;
 mod object;
 mod parse;
 mod process;
@@ -24,9 +25,11 @@ mod unsupported;
 mod validate;
 
 pub mod capability;
+pub mod memory_policy;
 pub mod mount_options;
 pub mod resources;
 pub mod rlimit;
+pub mod scheduling;
 pub mod sysctl;
 
 pub use config::{Hook, Hooks, Mount, Root, Spec};
@@ -36,6 +39,7 @@ pub use kinds::{DeviceKind, NamespaceKind};
 pub use linux::{
     Device, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NetDevice, Personality, TimeOffset,
 };
+pub use number_set::{InvalidNumbers, NumberSet};
 pub use parse::ParseError;
 pub use process::{
     Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,

@@ -9,7 +9,7 @@ use crate::linux::{Device, IdMapping, Linux};
 use crate::mount_options::{MountOptions, Propagation};
 use crate::process::{Process, Rlimit};
 use crate::text::Str;
-use crate::{rlimit, sysctl, unsupported};
+use crate::{rlimit, scheduling, sysctl, unsupported};
 
 /// Checks a configuration against the specification and what dayfly can do.
 ///
@@ -72,7 +72,7 @@ pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
         return Err(Invalid::OomScoreAdj(score));
     }
     validate_rlimits(&process.rlimits)?;
-    unsupported::refuse_process(process)
+    scheduling::validate(process)
 }
 
 fn validate_rlimits(rlimits: &[Rlimit<'_>]) -> Result<(), Invalid> {
@@ -170,6 +170,12 @@ fn validate_linux(linux: &Linux<'_>) -> Result<(), Invalid> {
     for device in &linux.devices {
         validate_device(device)?;
     }
+    if let Some(personality) = &linux.personality {
+        personality.number()?;
+    }
+    if let Some(policy) = &linux.memory_policy {
+        policy.validate()?;
+    }
     sysctl::validate(linux)
 }
 
@@ -187,9 +193,30 @@ fn validate_namespaces(linux: &Linux<'_>) -> Result<(), Invalid> {
     }
     validate_mappings("uidMappings", &linux.uid_mappings)?;
     validate_mappings("gidMappings", &linux.gid_mappings)?;
+    validate_offsets(linux)?;
     let mappings = !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty();
     if mappings && linux.namespace(NamespaceKind::User).is_none() {
         return Err(Invalid::MappingsWithoutUserNamespace);
+    }
+    Ok(())
+}
+
+fn validate_offsets(linux: &Linux<'_>) -> Result<(), Invalid> {
+    if linux.time_offsets.is_empty() {
+        return Ok(());
+    }
+    match linux.namespace(NamespaceKind::Time) {
+        None => return Err(Invalid::OffsetsWithoutTimeNamespace),
+        Some(joined) if joined.path.is_some() => return Err(Invalid::OffsetsOfJoinedTimeNamespace),
+        Some(_) => {}
+    }
+    for (clock, offset) in &linux.time_offsets {
+        if !matches!(clock.as_str(), "monotonic" | "boottime") {
+            return Err(Invalid::OffsetClock(clock.as_str().into()));
+        }
+        if offset.nanosecs >= 1_000_000_000 {
+            return Err(Invalid::OffsetNanoseconds(clock.as_str().into()));
+        }
     }
     Ok(())
 }

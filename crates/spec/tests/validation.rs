@@ -86,7 +86,7 @@ fn process() {
 fn process_of_exec() {
     let process = Process::parse(r#"{"cwd": "/", "args": ["sh"], "scheduler": {}}"#).unwrap();
     let message = validate_process(&process).unwrap_err().to_string();
-    assert_eq!(message, "process.scheduler is not supported yet by dayfly");
+    assert_eq!(message, "scheduler policy is required");
 }
 
 #[test]
@@ -108,6 +108,98 @@ fn rlimits() {
     accepted(&rlimits(&format!(
         r#"[{{"type": "RLIMIT_AS", "hard": {infinite}, "soft": {infinite}}}]"#
     )));
+}
+
+#[test]
+fn scheduling() {
+    let process = |patch: &str| format!(r#"{{"process": {patch}}}"#);
+    let scheduler = |patch: &str| process(&format!(r#"{{"scheduler": {patch}}}"#));
+    for good in [
+        r#"{"policy": "SCHED_BATCH", "nice": 19}"#,
+        r#"{"policy": "SCHED_FIFO", "priority": 99, "flags": ["SCHED_FLAG_RESET_ON_FORK"]}"#,
+        r#"{"policy": "SCHED_DEADLINE", "runtime": 1, "deadline": 2, "period": 3}"#,
+    ] {
+        accepted(&scheduler(good));
+    }
+    refused(&scheduler("{}"), "scheduler policy is required");
+    refused(&scheduler(r#"{"policy": "x"}"#), "invalid scheduler policy: x");
+    refused(
+        &scheduler(r#"{"policy": "SCHED_OTHER", "nice": -21}"#),
+        "invalid scheduler.nice: -21 when scheduler.policy is SCHED_OTHER",
+    );
+    refused(
+        &scheduler(r#"{"policy": "SCHED_OTHER", "priority": 1}"#),
+        "scheduler.priority can only be specified for SchedFIFO or SchedRR policy",
+    );
+    refused(
+        &scheduler(r#"{"policy": "SCHED_RR", "period": 1}"#),
+        "scheduler runtime/deadline/period can only be specified for SchedDeadline policy",
+    );
+    refused(&scheduler(r#"{"policy": "SCHED_RR", "flags": ["x"]}"#), "invalid scheduler flag: x");
+    let priority = |patch: &str| process(&format!(r#"{{"ioPriority": {patch}}}"#));
+    accepted(&priority(r#"{"class": "IOPRIO_CLASS_RT", "priority": 7}"#));
+    refused(&priority("{}"), "invalid ioPriority.Class: \"\"");
+    refused(
+        &priority(r#"{"class": "IOPRIO_CLASS_RT", "priority": -1}"#),
+        "invalid ioPriority.Priority: -1",
+    );
+    let affinity = |patch: &str| process(&format!(r#"{{"execCPUAffinity": {patch}}}"#));
+    accepted(&affinity(r#"{"initial": "0-3, 7", "final": ""}"#));
+    refused(&affinity(r#"{"final": ","}"#), "bad CPUAffinity.Final: no members found in set \",\"");
+}
+
+#[test]
+fn execution() {
+    let policy = |patch: &str| format!(r#"{{"linux": {{"memoryPolicy": {patch}}}}}"#);
+    accepted(&policy(r#"{"mode": "MPOL_PREFERRED"}"#));
+    accepted(&policy(r#"{"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"]}"#));
+    refused(&policy("{}"), "invalid memory policy mode \"\"");
+    refused(
+        &policy(r#"{"mode": "MPOL_BIND"}"#),
+        "memory policy mode requires at least one node but got 0",
+    );
+    refused(
+        &policy(r#"{"mode": "MPOL_LOCAL", "nodes": "0-1"}"#),
+        "memory policy mode requires 0 nodes but got 2",
+    );
+    refused(
+        &policy(r#"{"mode": "MPOL_BIND", "nodes": "1-0"}"#),
+        "invalid memory policy nodes \"1-0\": invalid range: 1-0",
+    );
+    let personality = |patch: &str| format!(r#"{{"linux": {{"personality": {patch}}}}}"#);
+    accepted(&personality(r#"{"domain": "LINUX32", "flags": []}"#));
+    refused(&personality("{}"), "invalid personality domain ");
+    refused(
+        &personality(r#"{"domain": "LINUX", "flags": ["x"]}"#),
+        "linux.personality: flag \"x\" is not supported, nor is any other",
+    );
+}
+
+#[test]
+fn time_offsets() {
+    let time = |namespace: &str, offsets: &str| {
+        format!(r#"{{"linux": {{"namespaces": [{namespace}], "timeOffsets": {offsets}}}}}"#)
+    };
+    let new = r#"{"type": "time"}"#;
+    accepted(&time(new, "{}"));
+    accepted(&time(new, r#"{"monotonic": {"secs": -5}, "boottime": {"nanosecs": 999999999}}"#));
+    refused(
+        &time("", r#"{"monotonic": {"secs": 1}}"#),
+        "time namespace offsets specified, but time namespace isn't enabled in the config",
+    );
+    refused(
+        &time(r#"{"type": "time", "path": "/t"}"#, r#"{"monotonic": {"secs": 1}}"#),
+        "time namespace enabled, but both namespace path and time offsets specified \
+         -- you may only provide one",
+    );
+    refused(
+        &time(new, r#"{"realtime": {}}"#),
+        "linux.timeOffsets: \"realtime\" is neither monotonic nor boottime",
+    );
+    refused(
+        &time(new, r#"{"boottime": {"nanosecs": 1000000000}}"#),
+        "linux.timeOffsets.boottime: nanosecs must be below 1000000000",
+    );
 }
 
 #[test]
@@ -221,23 +313,13 @@ fn not_done_yet() {
     for (patch, property) in [
         (r#"{"vm": {}}"#, "vm"),
         (r#"{"windows": {}}"#, "windows"),
-        (r#"{"process": {"scheduler": {"policy": "SCHED_FIFO"}}}"#, "process.scheduler"),
-        (r#"{"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}}}"#, "process.ioPriority"),
-        (r#"{"process": {"execCPUAffinity": {"final": "0"}}}"#, "process.execCPUAffinity"),
-        (r#"{"process": {"apparmorProfile": "x"}}"#, "process.apparmorProfile"),
-        (r#"{"process": {"selinuxLabel": "x"}}"#, "process.selinuxLabel"),
         (
             r#"{"mounts": [{"destination": "/a", "uidMappings": [{"containerID": 0, "hostID": 1, "size": 1}]}]}"#,
             "mounts.uidMappings",
         ),
         (r#"{"mounts": [{"destination": "/a", "options": ["ridmap"]}]}"#, "mount option ridmap"),
-        (r#"{"linux": {"namespaces": [{"type": "time"}]}}"#, "linux.namespaces time"),
-        (r#"{"linux": {"timeOffsets": {"boottime": {"secs": 1}}}}"#, "linux.timeOffsets"),
         (r#"{"linux": {"netDevices": {"eth0": {}}}}"#, "linux.netDevices"),
-        (r#"{"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}}"#, "linux.memoryPolicy"),
-        (r#"{"linux": {"personality": {"domain": "LINUX32"}}}"#, "linux.personality"),
         (r#"{"linux": {"intelRdt": {}}}"#, "linux.intelRdt"),
-        (r#"{"linux": {"mountLabel": "x"}}"#, "linux.mountLabel"),
     ] {
         refused(patch, &format!("{property} is not supported yet by dayfly"));
     }

@@ -15,11 +15,36 @@ use rustix::net::{
 /// # Errors
 /// Those of sendmsg(2).
 pub fn send(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    send_some(socket, payload, fd).map(drop)
+}
+
+/// Sends `fd` together with a message that may be long, over a stream socket.
+///
+/// # Errors
+/// Those of sendmsg(2).
+pub fn send_whole(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut sent = loop {
+        match send_some(&socket, payload, fd) {
+            Err(Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    while let Some(rest) = payload.get(sent..).filter(|rest| !rest.is_empty()) {
+        match rustix::net::send(&socket, rest, SendFlags::NOSIGNAL) {
+            Ok(more) => sent += more,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn send_some(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<usize, Errno> {
     let fds = [fd];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL).map(drop)
+    sendmsg(socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL)
 }
 
 /// Receives up to `payload.len()` bytes, and the descriptor that came with them, close-on-exec.

@@ -32,6 +32,14 @@ pub mod nr {
     pub const IOCTL: usize = 16;
     /// getcwd(2)
     pub const GETCWD: usize = 79;
+    /// sched_setattr(2)
+    pub const SCHED_SETATTR: usize = 314;
+    /// ioprio_set(2)
+    pub const IOPRIO_SET: usize = 251;
+    /// set_mempolicy(2)
+    pub const SET_MEMPOLICY: usize = 238;
+    /// personality(2)
+    pub const PERSONALITY: usize = 135;
 }
 
 /// System call numbers that rustix gives no function for.
@@ -61,6 +69,14 @@ pub mod nr {
     pub const IOCTL: usize = 29;
     /// getcwd(2)
     pub const GETCWD: usize = 17;
+    /// sched_setattr(2)
+    pub const SCHED_SETATTR: usize = 274;
+    /// ioprio_set(2)
+    pub const IOPRIO_SET: usize = 30;
+    /// set_mempolicy(2)
+    pub const SET_MEMPOLICY: usize = 237;
+    /// personality(2)
+    pub const PERSONALITY: usize = 92;
 }
 
 /// clone3(2), Linux 5.3; the same number on every architecture.

@@ -79,7 +79,12 @@ impl Args {
 
     /// The value of an environment variable, if set and UTF-8.
     pub fn env(&self, name: &str) -> Option<&'static str> {
+        let first = *name.as_bytes().first()?;
         // Looked at from the front, without the length of each: most differ in the first byte.
+        let begins = |entry: *const c_char| {
+            // SAFETY: from_stack's contract; the first byte is there, if only as NUL.
+            unsafe { entry.cast::<u8>().read() == first }
+        };
         let is_named = |entry: *const c_char| {
             let wanted = name.bytes().chain([b'=']);
             // SAFETY: from_stack's contract; up to the first difference, which the final NUL is one.
@@ -87,7 +92,8 @@ impl Args {
                 .enumerate()
                 .all(|(at, byte)| unsafe { entry.add(at).cast::<u8>().read() } == byte)
         };
-        let entry = self.envp.iter().copied().find(|&entry| is_named(entry))?;
+        let mut entries = self.envp.iter().copied().filter(|&entry| begins(entry));
+        let entry = entries.find(|&entry| is_named(entry))?;
         // SAFETY: from_stack's contract.
         let value = unsafe { CStr::from_ptr(entry.add(name.len() + 1)) };
         value.to_str().ok()

@@ -45,6 +45,8 @@ pub struct Recorder {
     records: Shared<3>,
     capacity: usize,
     next: Cell<usize>,
+    /// Nanoseconds by which the writer's clock is ahead of the reader's.
+    ahead: i64,
 }
 
 /// A step under way.
@@ -57,7 +59,7 @@ pub struct Begun {
 impl Recorder {
     /// Of so many steps, for a child that is to work in this process's memory.
     pub fn new(capacity: usize) -> Self {
-        Self { records: Shared::leaked(capacity + 1), capacity, next: Cell::new(0) }
+        Self { records: Shared::leaked(capacity + 1), capacity, next: Cell::new(0), ahead: 0 }
     }
 
     /// Of so many steps, for a child with memory of its own.
@@ -66,7 +68,20 @@ impl Recorder {
     /// ENOMEM.
     pub fn shared(capacity: usize) -> Result<Self, Errno> {
         let records = Shared::zeroed(capacity + 1)?;
-        Ok(Self { records, capacity, next: Cell::new(0) })
+        Ok(Self { records, capacity, next: Cell::new(0), ahead: 0 })
+    }
+
+    /// Has this reader take the writer's clock for ahead of its own by so many nanoseconds, as in a
+    /// time namespace.
+    pub fn set_ahead(&mut self, nanoseconds: i64) {
+        self.ahead = nanoseconds;
+    }
+
+    fn here(&self, time: u64) -> u64 {
+        match time {
+            0 => 0,
+            time => time.wrapping_sub_signed(self.ahead),
+        }
     }
 
     /// The actor's first moment.
@@ -76,7 +91,8 @@ impl Recorder {
 
     /// When that was, if it was.
     pub fn birth(&self) -> Option<u64> {
-        self.records.get(self.capacity).map(|[_, born, _]| born).filter(|born| *born > 0)
+        let born = self.records.get(self.capacity).map(|[_, born, _]| born);
+        born.filter(|born| *born > 0).map(|born| self.here(born))
     }
 
     /// A step begins. It is seen from now on, so that a trace tells in which one an actor was killed.
@@ -111,7 +127,12 @@ impl Recorder {
 
     /// The records, in order.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        (0..self.capacity).map_while(|index| self.records.get(index).and_then(Record::unpack))
+        let read = |index| self.records.get(index).and_then(Record::unpack);
+        (0..self.capacity).map_while(read).map(|record| Record {
+            start: self.here(record.start),
+            end: self.here(record.end),
+            ..record
+        })
     }
 }
 
@@ -141,6 +162,19 @@ mod tests {
         assert_eq!((recorder.lost(), recorder.birth()), (0, None));
         assert!(recorder.records().enumerate().all(|(at, record)| at == usize::from(record.step)));
         assert_eq!(recorder.records().count(), 10_000);
+    }
+
+    #[test]
+    fn clocks_of_another_time_namespace_are_set_right() {
+        let mut recorder = Recorder::new(1);
+        recorder.born();
+        let begun = recorder.begin(0);
+        let start = begun.record.start;
+        let hour = 3_600_000_000_000;
+        recorder.set_ahead(-hour);
+        let record = recorder.records().next().unwrap();
+        assert_eq!((record.start, record.end), (start + hour.cast_unsigned(), 0));
+        assert!(recorder.birth().unwrap() > record.start - 1_000_000_000);
     }
 
     #[test]

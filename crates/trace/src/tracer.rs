@@ -115,6 +115,11 @@ impl Tracer {
         self.on.set(true);
     }
 
+    /// When that was.
+    pub fn turned_on(&self) -> u64 {
+        self.began.get()
+    }
+
     /// The process was made earlier, at `began`.
     pub fn began(&self, began: u64) {
         self.began.set(began);

@@ -369,9 +369,8 @@ mod tests {
 
     #[test]
     fn values_are_read_as_runc_reads_them() {
-        let strings = |list: &[&str]| {
-            Value::Array("s".into(), list.iter().map(Value::text).collect())
-        };
+        let strings =
+            |list: &[&str]| Value::Array("s".into(), list.iter().map(Value::text).collect());
         for (text, value) in [
             ("true", Value::Bool(true)),
             (" false ", Value::Bool(false)),

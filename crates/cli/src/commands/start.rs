@@ -4,5 +4,5 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    Ok(invocation.container()?.start()?)
+    Ok(invocation.container()?.start(invocation.args)?)
 }

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::Serialize;
-use spec::{NamespaceKind, capability, mount_options};
+use spec::{NamespaceKind, capability, memory_policy, mount_options};
 
 use super::version::VERSION;
 use crate::failure::Failure;
@@ -75,8 +75,8 @@ struct IntelRdt {
 
 #[derive(Debug, Serialize)]
 struct MemoryPolicy {
-    modes: [&'static str; 0],
-    flags: [&'static str; 0],
+    modes: Vec<&'static str>,
+    flags: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,10 +97,9 @@ struct Annotations {
 
 /// What this build can do, whatever the running kernel can.
 pub fn features() -> Features {
-    let done = |kind: &NamespaceKind| *kind != NamespaceKind::Time;
-    let mut namespaces: Vec<_> =
-        NamespaceKind::ALL.iter().filter(|kind| done(kind)).map(|kind| kind.name()).collect();
+    let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();
+    let enabled = || Enabled { enabled: true };
     let disabled = || Enabled { enabled: false };
     Features {
         oci_version_min: "1.0.0",
@@ -114,10 +113,13 @@ pub fn features() -> Features {
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
             cgroup: Cgroup { v1: true, v2: true, systemd: true, systemd_user: false, rdma: true },
             seccomp: seccomp(),
-            apparmor: disabled(),
-            selinux: disabled(),
+            apparmor: enabled(),
+            selinux: enabled(),
             intel_rdt: IntelRdt { enabled: false, schemata: false, monitoring: false },
-            memory_policy: MemoryPolicy { modes: [], flags: [] },
+            memory_policy: MemoryPolicy {
+                modes: names(&memory_policy::MODES),
+                flags: names(&memory_policy::FLAGS),
+            },
             mount_extensions: MountExtensions { idmap: disabled() },
             net_devices: disabled(),
         },
@@ -142,10 +144,16 @@ pub fn text() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What the seccomp compiler reads. `SCMP_ACT_NOTIFY` is not among it: nobody would get the listener.
+/// What the seccomp compiler reads; of flags also what the running kernel takes, as with runc.
 fn seccomp() -> Seccomp {
-    // All since Linux 4.17, which is older than what dayfly needs.
-    let flags = names(&seccomp::FLAGS);
+    let known_flags = names(&seccomp::FLAGS);
+    let supported = seccomp::FLAGS.iter().filter(|(_, bit)| {
+        // One that is about listeners is known only together with them.
+        sys::seccomp::flags_known(*bit)
+            || sys::seccomp::flags_known(bit | sys::seccomp::NEW_LISTENER)
+    });
+    let mut supported_flags: Vec<&'static str> = supported.map(|(name, _)| *name).collect();
+    supported_flags.sort_unstable();
     let mut archs = Vec::from(seccomp::Arch::ALL.map(seccomp::Arch::name));
     archs.sort_unstable();
     Seccomp {
@@ -153,8 +161,8 @@ fn seccomp() -> Seccomp {
         actions: names(&seccomp::ACTIONS),
         operators: names(&seccomp::OPERATORS),
         archs,
-        known_flags: flags.clone(),
-        supported_flags: flags,
+        known_flags,
+        supported_flags,
     }
 }
 
@@ -187,11 +195,21 @@ mod tests {
         ];
         assert_eq!(value["hooks"], serde_json::json!(hooks));
         let linux = &value["linux"];
-        let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "user", "uts"];
+        let namespaces = ["cgroup", "ipc", "mount", "network", "pid", "time", "user", "uts"];
         assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
         assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
         assert_eq!(linux["cgroup"]["systemd"], true);
         assert_eq!(linux["cgroup"]["systemdUser"], false);
+        assert_eq!(linux["memoryPolicy"]["modes"][0], "MPOL_BIND");
+        assert_eq!(linux["memoryPolicy"]["flags"].as_array().unwrap().len(), 3);
+        let has = |list: &Value, name: &str| list.as_array().unwrap().iter().any(|at| at == name);
+        assert!(has(&linux["seccomp"]["actions"], "SCMP_ACT_NOTIFY"));
+        let flag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
+        assert!(has(&linux["seccomp"]["knownFlags"], flag));
+        assert_eq!(
+            has(&linux["seccomp"]["supportedFlags"], flag),
+            sys::seccomp::flags_known(32 | sys::seccomp::NEW_LISTENER)
+        );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
         assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));

@@ -8,6 +8,8 @@
     reason = "a failure carries its text, since init does not allocate; there is one at most"
 )]
 
+mod attributes;
+mod confinement;
 mod console;
 mod copy_up;
 mod devices;
@@ -19,7 +21,7 @@ mod root;
 
 use plan::Plan;
 use plan::step::{InitStep, Slot};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -28,8 +30,10 @@ use sys::clone::CloneFlags;
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
 use crate::failure::{Failure, Op};
+use crate::fault::{self, Place};
 use crate::network;
 use crate::slots::Slots;
+pub(crate) use attributes::cpu_set;
 use root::Root;
 
 /// What init carries from step to step.
@@ -49,6 +53,8 @@ pub(crate) struct Init<'a> {
     directory_mask: Option<OwnedFd>,
     /// Index into the candidates of FindProgram.
     program: usize,
+    /// What the filter's load gave, until the host actor has it.
+    listener: Option<OwnedFd>,
 }
 
 /// Runs the plan's init list. Never returns.
@@ -68,10 +74,14 @@ pub(crate) fn run(birth: &'static Birth, channel: OwnedFd) -> ! {
         file_mask: None,
         directory_mask: None,
         program: 0,
+        listener: None,
     };
     for (number, step) in plan.init.iter().enumerate() {
         let begun = recorder.as_ref().map(|recorder| recorder.begin(number));
-        let result = init.step(step);
+        let result = match fault::strike(Place::Init, number) {
+            Ok(()) => init.step(step),
+            Err(errno) => Err(Failure::new("fault", errno)),
+        };
         if let (Some(recorder), Some(begun)) = (recorder, begun) {
             recorder.end(begun, result.as_ref().map_err(|failure| failure.errno).copied());
         }
@@ -90,6 +100,7 @@ impl Init<'_> {
     fn step(&mut self, step: &InitStep) -> Result<(), Failure> {
         match step {
             InitStep::JoinCgroups => self.join_cgroups(),
+            InitStep::RunOn(cpus) => attributes::run_on(cpus),
             InitStep::JoinNamespace { slot, kind } => {
                 sys::ns::join(self.fd(*slot)?, *kind).op("setns")
             }
@@ -103,6 +114,7 @@ impl Init<'_> {
                 let made = network::receive(self.fd(Slot::NETWORK)?).op("unshare, ioctl lo")?;
                 sys::ns::join(made.as_fd(), CloneFlags::NEWNET).op("setns")
             }
+            InitStep::LabelKeys(label) => confinement::label_keys(self.fd(Slot::PROC)?, label),
             InitStep::JoinKeyring { name } => identity::join_keyring(name),
             InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
             InitStep::LoopbackUp => sys::net::loopback_up().op("ioctl SIOCSIFFLAGS lo"),
@@ -141,9 +153,21 @@ impl Init<'_> {
                 sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
-            InitStep::MaskPath { path, shared } => self.mask(path, *shared),
+            InitStep::MaskPath { path, shared, context } => {
+                self.mask(path, *shared, context.as_deref())
+            }
             InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
             InitStep::LimitResources(limits) => identity::limit_resources(limits),
+            InitStep::SetScheduler(attributes) => {
+                sys::sched::set_attributes(attributes).op("sched_setattr")
+            }
+            InitStep::SetIoPriority(priority) => {
+                sys::sched::set_io_priority(*priority).op("ioprio_set")
+            }
+            InitStep::SetPersonality(domain) => sys::personality::set(*domain).op("personality"),
+            InitStep::SetMemoryPolicy { mode, nodes } => {
+                sys::mempolicy::set(*mode, nodes.words()).op("set_mempolicy")
+            }
             InitStep::SetUmask(mask) => {
                 rustix::process::umask(Mode::from_raw_mode(*mask));
                 Ok(())
@@ -158,6 +182,12 @@ impl Init<'_> {
             InitStep::NoNewPrivileges => {
                 rustix::thread::set_no_new_privs(true).op("prctl PR_SET_NO_NEW_PRIVS")
             }
+            InitStep::ApplyProfile(order) => {
+                confinement::apply_profile(self.fd(Slot::PROC)?, order)
+            }
+            InitStep::LabelProcess(label) => {
+                confinement::label_process(self.fd(Slot::PROC)?, label)
+            }
             InitStep::FindProgram { candidates, .. } => {
                 self.program = program::find(candidates)?;
                 Ok(())
@@ -170,8 +200,10 @@ impl Init<'_> {
             InitStep::LoadSeccomp { .. } => {
                 let filter =
                     self.plan.filter.as_ref().ok_or(Failure::new("seccomp", Errno::INVAL))?;
-                sys::seccomp::load(&filter.filter, filter.flags).op("seccomp")
+                self.listener = sys::seccomp::load(&filter.filter, filter.flags).op("seccomp")?;
+                Ok(())
             }
+            InitStep::HandOverListener => self.hand_over_listener(),
             InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
         }
     }
@@ -194,6 +226,15 @@ impl Init<'_> {
     fn expect(&self, word: Word) -> Result<(), Failure> {
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
         channel::expect(channel, word).op("channel")
+    }
+
+    /// Each call here is under the filter. Our own copy has to go before anything else is asked about: a
+    /// filter whose agent is gone answers ENOSYS only once nobody has the listener any more.
+    fn hand_over_listener(&mut self) -> Result<(), Failure> {
+        let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::announce_listener(channel, listener.as_raw_fd()).op("channel")?;
+        self.expect(Word::ListenerSent)
     }
 
     /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts.

@@ -12,6 +12,7 @@ use rustix::mount::{
 };
 use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
 
+use super::confinement;
 use super::copy_up::copy_up;
 use super::root::{Root, is_directory};
 use crate::failure::{Failure, Op};
@@ -66,6 +67,9 @@ pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs) -> Result<(), Failure> {
         mount_setattr(tree.as_fd(), false, &attr).op("mount_setattr")?;
     }
     let place = root.target(&step.target, true)?;
+    if let Some(label) = &step.label {
+        confinement::label_mount(&tree, label)?;
+    }
     if step.inherit_mode {
         let mode = rustix::fs::fstat(&place).op("fstat")?.st_mode & 0o7777;
         let mode = Mode::from_raw_mode(mode);

@@ -9,8 +9,8 @@ use core::ffi::CStr;
 use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag, fsmount, fsopen,
-    open_tree,
+    FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr};
 
@@ -31,12 +31,17 @@ fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
 
 impl Init<'_> {
     /// Covers a path so that it reads as nothing; one that is not there needs no cover.
-    pub(super) fn mask(&mut self, path: &CStr, shared: bool) -> Result<(), Failure> {
+    pub(super) fn mask(
+        &mut self,
+        path: &CStr,
+        shared: bool,
+        context: Option<&CStr>,
+    ) -> Result<(), Failure> {
         let Some(place) = self.root()?.find(path)? else { return Ok(()) };
         if is_directory(&place)? {
             let cover = match &self.directory_mask {
                 Some(first) if shared => clone_mount(first, false)?,
-                _ => empty_directory()?,
+                _ => empty_directory(context)?,
             };
             attach(&cover, place)?;
             self.directory_mask.get_or_insert(cover);
@@ -55,12 +60,15 @@ impl Init<'_> {
     }
 }
 
-fn empty_directory() -> Result<OwnedFd, Failure> {
-    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
-    fsconfig_set_flag(&context, c"ro").op("fsconfig")?;
-    fsconfig_create(&context).op("fsconfig create")?;
+fn empty_directory(context: Option<&CStr>) -> Result<OwnedFd, Failure> {
+    let tmpfs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
+    fsconfig_set_flag(&tmpfs, c"ro").op("fsconfig")?;
+    if let Some(label) = context {
+        fsconfig_set_string(&tmpfs, c"context", label).op("fsconfig context")?;
+    }
+    fsconfig_create(&tmpfs).op("fsconfig create")?;
     let attributes = MountAttrFlags::from_bits_retain(attr::RDONLY as u32);
-    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
+    fsmount(tmpfs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
 }
 
 /// Makes a path read-only by binding it over itself; one that is not there needs nothing.

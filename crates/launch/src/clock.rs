@@ -1,0 +1,99 @@
+//! Time namespaces: where the clocks since boot have an offset (time_namespaces(7), Linux 5.6).
+
+use alloc::format;
+use alloc::string::ToString;
+use core::str::from_utf8;
+
+use plan::step::{Slot, TimeNamespace};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use sys::clone::CloneFlags;
+use sys::{Context, Error};
+
+use crate::slots::Slots;
+
+/// The host actor while it is where its children shall be born.
+pub(crate) struct Elsewhere {
+    own: OwnedFd,
+}
+
+impl Elsewhere {
+    /// Goes there. A new namespace gets its offsets before anybody is in it, as the kernel wants it.
+    pub(crate) fn enter(time: &TimeNamespace, slots: &Slots) -> Result<Self, Error> {
+        let proc = proc(slots)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let own = openat(proc, c"self/ns/time", flags, Mode::empty())
+            .context("open", "/proc/self/ns/time (time namespaces aren't enabled in the kernel)")?;
+        let elsewhere = Self { own };
+        let entered = match time {
+            TimeNamespace::New(offsets) => make(offsets, proc),
+            TimeNamespace::Joined(slot) => join(*slot, slots),
+        };
+        match entered {
+            Ok(()) => Ok(elsewhere),
+            Err(error) => elsewhere.leave().and(Err(error)),
+        }
+    }
+
+    /// Comes back.
+    pub(crate) fn leave(self) -> Result<(), Error> {
+        sys::ns::join(self.own.as_fd(), CloneFlags::NEWTIME).context("setns", "own time namespace")
+    }
+}
+
+fn make(offsets: &str, proc: BorrowedFd<'_>) -> Result<(), Error> {
+    sys::ns::unshare(CloneFlags::NEWTIME).context("unshare", "time namespace")?;
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    sys::fs::write_at(proc, c"self/timens_offsets", offsets.as_bytes()).context(
+        "write",
+        format!("/proc/self/timens_offsets ({})", offsets.trim_end().replace('\n', ", ")),
+    )
+}
+
+fn join(slot: Slot, slots: &Slots) -> Result<(), Error> {
+    let target = slots.get(slot).ok_or(Errno::BADF);
+    let joined = target.and_then(|target| match slot {
+        Slot::CONTAINER => sys::ns::join_process(target, CloneFlags::NEWTIME),
+        _ => sys::ns::join(target, CloneFlags::NEWTIME),
+    });
+    joined.context("setns", "time namespace")
+}
+
+/// Nanoseconds by which a process's monotonic clock is ahead of this one's, for its trace.
+pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
+    let offset = |of: &str| {
+        let path = format!("{of}/timens_offsets");
+        let text = sys::fs::read_at(proc(slots)?, path.as_str()).context("read", &path)?;
+        Ok(monotonic(from_utf8(&text).unwrap_or_default()).unwrap_or(0))
+    };
+    Ok(offset(&pid.as_raw_nonzero().to_string())?.wrapping_sub(offset("self")?))
+}
+
+/// The offset of a line such as "monotonic  -86400  0".
+fn monotonic(text: &str) -> Option<i64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut numbers = line.split_whitespace().map(|number| number.parse::<i64>().ok());
+    numbers.next()??.checked_mul(1_000_000_000)?.checked_add(numbers.next()??)
+}
+
+fn proc(slots: &Slots) -> Result<BorrowedFd<'_>, Error> {
+    slots.get(Slot::PROC).ok_or(Errno::BADF).context("open", "/proc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_read() {
+        let text = "monotonic           7         5\nboottime            0         0\n";
+        assert_eq!(monotonic(text), Some(7_000_000_005));
+        assert_eq!(monotonic("monotonic  -2  500000000\n"), Some(-1_500_000_000));
+        assert_eq!(monotonic("boottime 1 1\n"), None);
+        assert_eq!(monotonic("monotonic 99999999999999999 0"), None);
+    }
+}

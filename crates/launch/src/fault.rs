@@ -1,0 +1,78 @@
+//! Fault points, for tests: in builds with the feature `faults`, one step of a command can be made to fail,
+//! or its process to die there. In all others nothing of this is left.
+
+/// Whose steps are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The plan's host list.
+    Host = 1,
+    /// Its init list.
+    Init = 2,
+    /// What a command does besides: its steps in a trace.
+    Command = 3,
+}
+
+#[cfg(not(feature = "faults"))]
+mod point {
+    use rustix::io::Errno;
+
+    /// Does nothing.
+    #[inline(always)]
+    pub fn strike(_: super::Place, _: usize) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "faults")]
+mod point {
+    use super::Place;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use rustix::io::Errno;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// Place and step of the fault, and whether it kills; 0 for none.
+    static ARMED: AtomicU32 = AtomicU32::new(0);
+    const KILL: u32 = 1 << 31;
+
+    /// Reads `PLACE:STEP:KIND`: `host`, `init` or `command`; a number from 0; `fail` (with EIO) or `kill`.
+    /// False for anything else.
+    pub fn arm(text: &str) -> bool {
+        let mut words = text.split(':');
+        let place = match words.next() {
+            Some("host") => Place::Host,
+            Some("init") => Place::Init,
+            Some("command") => Place::Command,
+            _ => return false,
+        };
+        let step = words.next().and_then(|word| word.parse::<u16>().ok());
+        let kind = match words.next() {
+            Some("fail") => 0,
+            Some("kill") => KILL,
+            _ => return false,
+        };
+        let Some(step) = step else { return false };
+        ARMED.store(kind | (place as u32) << 16 | u32::from(step), Ordering::Relaxed);
+        true
+    }
+
+    /// Fails, or does not return, if the fault is here.
+    ///
+    /// # Errors
+    /// EIO.
+    pub fn strike(place: Place, step: usize) -> Result<(), Errno> {
+        let armed = ARMED.load(Ordering::Relaxed);
+        if armed & !KILL != (place as u32) << 16 | (step as u32 & 0xffff) {
+            return Ok(());
+        }
+        if armed & KILL == 0 {
+            return Err(Errno::IO);
+        }
+        let _ = kill_process(getpid(), Signal::KILL);
+        // The first process of a PID namespace cannot be killed from inside. It ends as suddenly so.
+        sys::start::exit(137)
+    }
+}
+
+#[cfg(feature = "faults")]
+pub use point::arm;
+pub use point::strike;

@@ -1,0 +1,156 @@
+//! Where the steps of rarely used properties stand, and that nobody else pays for them.
+
+use dayfly_plan::step::{HostStep, InitStep, Memory};
+use dayfly_plan::{ExecRequest, Execution, Kernel, Plan, Request, Techniques};
+use spec::{Process, Spec};
+use sys::clone::CloneFlags;
+
+/// A plan for a container with these properties of `process` and `linux`.
+fn plan(process: &str, linux: &str) -> Plan {
+    let text = format!(
+        r#"{{"ociVersion": "1.3.0", "root": {{"path": "rootfs"}},
+            "process": {{"cwd": "/", "args": ["true"] {process}}},
+            "mounts": [{{"destination": "/tmp", "type": "tmpfs", "options": ["size=1m"]}},
+                {{"destination": "/proc", "type": "proc"}}],
+            "linux": {{"maskedPaths": ["/proc/acpi"], "namespaces": [{{"type": "mount"}},
+                {{"type": "pid"}}, {{"type": "network"}} {linux}}}}}"#
+    );
+    let spec = Spec::parse(&text).unwrap();
+    spec::validate(&spec).unwrap();
+    let request = Request {
+        id: "test",
+        bundle: "/bundle",
+        wait_for_start: true,
+        attended: false,
+        no_pivot: false,
+        no_new_keyring: false,
+        preserve_fds: 0,
+        console: None,
+        extra_env: Vec::new(),
+        cgroup: None,
+        filter: None,
+        template: true,
+        kernel: Kernel {
+            version: (6, 18),
+            seccomp: seccomp::Support::default(),
+            techniques: Techniques::all(),
+        },
+    };
+    dayfly_plan::compile(&spec, &request).unwrap()
+}
+
+fn exec(process: &str, namespaces: CloneFlags) -> Plan {
+    let text = format!(r#"{{"cwd": "/", "args": ["true"] {process}}}"#);
+    let request = ExecRequest {
+        id: "test",
+        namespaces,
+        cgroup: None,
+        execution: Execution::default(),
+        filter: None,
+        preserve_fds: 0,
+        console: None,
+        keyring: true,
+        techniques: Techniques::all(),
+    };
+    dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap()
+}
+
+/// The names of the steps, the host's before init's.
+fn names(plan: &Plan) -> Vec<String> {
+    let (host, init) = dayfly_plan::labels(plan);
+    let name = |label: trace::Label<'_>| format!("{} {}", label.name, label.object).trim().into();
+    host.into_iter().chain(init).map(name).collect()
+}
+
+/// Asserts that the plan has these steps, in this order.
+#[track_caller]
+fn in_order(plan: &Plan, wanted: &[&str]) {
+    let names = names(plan);
+    let mut rest = names.iter();
+    for name in wanted {
+        assert!(rest.any(|found| found == name), "{name:?} is not in place: {names:#?}");
+    }
+}
+
+#[test]
+fn the_scheduler_comes_before_the_user() {
+    let plan = plan(
+        r#", "scheduler": {"policy": "SCHED_FIFO", "priority": 9},
+            "ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}"#,
+        r#"], "personality": {"domain": "LINUX32"},
+            "memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0-1", "flags": ["MPOL_F_STATIC_NODES"]}"#,
+    );
+    in_order(
+        &plan,
+        &[
+            "set scheduler SCHED_FIFO",
+            "set io priority IOPRIO_CLASS_BE 6",
+            "set personality LINUX32",
+            "set memory policy MPOL_BIND 0-1",
+            "change user 0:0",
+            "await start",
+        ],
+    );
+    assert!(plan.init.iter().any(|step| {
+        matches!(step, InitStep::SetMemoryPolicy { mode, .. } if *mode == 2 | 1 << 15)
+    }));
+}
+
+#[test]
+fn affinity_is_around_the_way_into_the_cgroup() {
+    let affinity = r#", "execCPUAffinity": {"initial": "0", "final": "1,3"}"#;
+    let own = names(&plan(affinity, "]"));
+    assert!(!own.iter().any(|name| name.contains("cpus")), "{own:#?}");
+    let exec = exec(affinity, CloneFlags::empty());
+    in_order(&exec, &["run on cpus 0", "clone", "join cgroups", "run on cpus 1,3", "exec true"]);
+}
+
+#[test]
+fn a_time_namespace_takes_memory_of_its_own() {
+    let plan = plan("", r#", {"type": "time"}], "timeOffsets": {"boottime": {"secs": 7}}"#);
+    in_order(&plan, &["clone pid net time"]);
+    assert!(!plan.host.iter().any(|step| matches!(step, HostStep::MakeNetwork)));
+    assert!(plan.host.iter().any(|step| {
+        matches!(step, HostStep::Clone { memory: Memory::Copied, time: Some(_), .. })
+    }));
+    let joined = self::plan("", r#", {"type": "time", "path": "/t"}]"#);
+    in_order(&joined, &["open namespace time /t", "clone pid net time"]);
+    let exec = exec("", CloneFlags::NEWTIME | CloneFlags::NEWUTS);
+    in_order(&exec, &["clone time", "join namespaces uts"]);
+}
+
+#[test]
+fn labels_are_asked_for_first_and_set_last() {
+    let process = r#", "apparmorProfile": "tight", "selinuxLabel": "a:b:c:s0""#;
+    let plan = plan(process, r#"], "mountLabel": "u:r:t:s0:c1,c2""#);
+    in_order(
+        &plan,
+        &[
+            "require module AppArmor",
+            "require module SELinux",
+            "label keys a:b:c:s0",
+            "join keyring _ses.test",
+            "label keys",
+            "mount tmpfs on /tmp (size=1m,context=u:r:t:s0:c1,c2)",
+            "mount proc on /proc",
+            "change user 0:0",
+            "apply apparmor profile tight",
+            "label process a:b:c:s0",
+            "find program true",
+        ],
+    );
+    let masked = plan.init.iter().any(|step| {
+        matches!(step, InitStep::MaskPath { context: Some(label), .. } if label.to_bytes() == b"u:r:t:s0:c1,c2")
+    });
+    assert!(masked);
+    in_order(
+        &exec(process, CloneFlags::empty()),
+        &["require module AppArmor", "label keys a:b:c:s0", "apply apparmor profile tight"],
+    );
+}
+
+#[test]
+fn unconfined_asks_for_nothing() {
+    let names = names(&plan(r#", "apparmorProfile": "unconfined""#, "]"));
+    assert!(!names.iter().any(|name| name.contains("module") || name.contains("apparmor")));
+}

@@ -1,0 +1,63 @@
+//! The words of `linux.memoryPolicy` as the numbers of set_mempolicy(2).
+use crate::invalid::Invalid;
+use crate::linux::MemoryPolicy;
+use crate::number_set::NumberSet;
+use crate::scheduling::value;
+
+/// Modes; what `features` reports.
+pub const MODES: [(&str, u32); 7] = [
+    ("MPOL_DEFAULT", 0),
+    ("MPOL_PREFERRED", 1),
+    ("MPOL_BIND", 2),
+    ("MPOL_INTERLEAVE", 3),
+    ("MPOL_LOCAL", 4),
+    ("MPOL_PREFERRED_MANY", 5),
+    ("MPOL_WEIGHTED_INTERLEAVE", 6),
+];
+
+/// Flags; what `features` reports.
+pub const FLAGS: [(&str, u32); 3] = [
+    ("MPOL_F_STATIC_NODES", 1 << 15),
+    ("MPOL_F_RELATIVE_NODES", 1 << 14),
+    ("MPOL_F_NUMA_BALANCING", 1 << 13),
+];
+
+/// Where the mode is in a number that has flags as well.
+pub const MODE_BITS: u32 = 0xfff;
+
+impl MemoryPolicy<'_> {
+    /// Mode and flags in one number.
+    ///
+    /// # Errors
+    /// An unknown mode or flag.
+    pub fn number(&self) -> Result<u32, Invalid> {
+        let unknown = || Invalid::MemoryMode(self.mode.as_str().into());
+        let mode = value(&MODES, &self.mode).ok_or_else(unknown)?;
+        self.flags.iter().try_fold(mode, |number, flag| {
+            let unknown = || Invalid::MemoryFlag(flag.as_str().into());
+            Ok(number | value(&FLAGS, flag).ok_or_else(unknown)?)
+        })
+    }
+
+    /// The nodes it is about.
+    ///
+    /// # Errors
+    /// A text that is no list of nodes.
+    pub fn node_set(&self) -> Result<NumberSet, Invalid> {
+        let invalid = |error| Invalid::MemoryNodes(self.nodes.as_str().into(), error);
+        NumberSet::parse(&self.nodes).map_err(invalid)
+    }
+
+    /// By runc's rules.
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        self.number()?;
+        let nodes = self.node_set()?.count();
+        match self.mode.as_str() {
+            "MPOL_DEFAULT" | "MPOL_LOCAL" if nodes > 0 => Err(Invalid::MemoryNodesGiven(nodes)),
+            // Without nodes the kernel takes it for MPOL_LOCAL.
+            "MPOL_DEFAULT" | "MPOL_LOCAL" | "MPOL_PREFERRED" => Ok(()),
+            _ if nodes == 0 => Err(Invalid::MemoryNodesMissing),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A seccomp agent: receives listeners on a socket, and decides about system calls.
+
+use crate::console::FdSocket;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::Value;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use sys::unotify::{self, Answer, Notification};
+
+/// An agent that answers every call alike, until the processes under its filters are gone.
+pub struct Agent {
+    socket: String,
+    messages: Receiver<Value>,
+}
+
+impl Agent {
+    /// An agent whose socket is in `dir`.
+    ///
+    /// # Panics
+    /// When the socket can't be bound.
+    #[must_use]
+    pub fn new(
+        dir: &Path,
+        answer: impl Fn(&Notification) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(dir, move |listener| decide(&listener, &answer))
+    }
+
+    /// An agent that dies as soon as it has a listener.
+    ///
+    /// # Panics
+    /// When the socket can't be bound.
+    #[must_use]
+    pub fn short_lived(dir: &Path) -> Self {
+        Self::start(dir, drop)
+    }
+
+    fn start(dir: &Path, serve: impl Fn(OwnedFd) + Send + Sync + 'static) -> Self {
+        let socket = FdSocket::new(dir, "agent.sock");
+        let path = socket.arg();
+        let (sender, messages) = channel();
+        let serve = std::sync::Arc::new(serve);
+        // Ends with the run: what it waits for may come at any time.
+        thread::spawn(move || {
+            loop {
+                let (listener, text) = socket.receive();
+                let message = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                let serve = serve.clone();
+                thread::spawn(move || serve(listener));
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { socket: path, messages }
+    }
+
+    /// What a profile names it by.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.socket
+    }
+
+    /// The next container process state that came.
+    ///
+    /// # Panics
+    /// When none comes in time.
+    #[track_caller]
+    #[must_use]
+    pub fn message(&self) -> Value {
+        self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
+    }
+
+    /// Whether another one has come.
+    #[must_use]
+    pub fn has_message(&self) -> bool {
+        self.messages.try_recv().is_ok()
+    }
+}
+
+fn decide(listener: &OwnedFd, answer: &impl Fn(&Notification) -> Answer) {
+    loop {
+        let mut fds = [PollFd::new(listener, PollFlags::IN)];
+        if poll(&mut fds, None).is_err() {
+            continue;
+        }
+        if !fds[0].revents().contains(PollFlags::IN) {
+            return;
+        }
+        // The caller may be killed at any time; nobody waits for an answer then.
+        if let Ok(call) = unotify::receive(listener) {
+            let _ = unotify::answer(listener, call.id, answer(&call));
+        }
+    }
+}
