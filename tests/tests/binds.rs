@@ -100,12 +100,12 @@ fn bind_flags(bed: &Bed) {
 }
 
 /// A directory that holds a mount of its own at `sub`, torn down at the end.
-struct Nested {
-    dir: PathBuf,
+pub struct Nested {
+    pub dir: PathBuf,
 }
 
 impl Nested {
-    fn new(bed: &Bed, name: &str) -> Self {
+    pub fn new(bed: &Bed, name: &str) -> Self {
         let dir = host_dir(bed, name);
         let sub = dir.join("sub");
         fs::create_dir(&sub).expect("make");

@@ -13,12 +13,15 @@ mod devices;
 mod exec;
 mod faults;
 mod hooks;
+mod idmap;
+mod intel_rdt;
 mod lifecycle;
 mod listener;
 mod logs;
 mod masks;
 mod mounts;
 mod namespaces;
+mod net_devices;
 mod notify;
 mod output;
 mod parallel;
@@ -44,11 +47,14 @@ const SUBJECTS: &[Subject] = &[
     ("exec", exec::CASES),
     ("terminal", terminal::CASES),
     ("binds", binds::CASES),
+    ("idmap", idmap::CASES),
     ("mounts", mounts::CASES),
     ("masks", masks::CASES),
     ("devices", devices::CASES),
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
+    ("net_devices", net_devices::CASES),
+    ("intel_rdt", intel_rdt::CASES),
     ("process", process::CASES),
     ("attributes", attributes::CASES),
     ("clocks", clocks::CASES),

@@ -116,6 +116,27 @@ pub enum Error {
         /// How many processes are left in it.
         processes: usize,
     },
+    /// `linux.intelRdt`, and resctrl is not mounted.
+    NoResctrl,
+    /// A limit of `linux.intelRdt` that the hardware, or the kernel's command line, does without.
+    NoRdt {
+        /// The member of `linux.intelRdt`.
+        setting: &'static str,
+        /// Intel's name for it.
+        feature: &'static str,
+    },
+    /// The class of `linux.intelRdt.closID` is not there, and no limits are given to make it with.
+    NoClass {
+        /// Where it should be.
+        directory: String,
+    },
+    /// The class of `linux.intelRdt.closID` is there with other limits.
+    OtherSchemata {
+        /// What the configuration wants.
+        line: String,
+        /// The class.
+        directory: String,
+    },
     /// A file of the kernel does not read as documented.
     Unreadable {
         /// The file.
@@ -222,6 +243,22 @@ impl fmt::Display for Error {
                 "unable to remove {directory}: {processes} process(es) would not go; \
                  they may be in uninterruptible sleep"
             ),
+            Self::NoResctrl => f.write_str(
+                "intelRdt is specified in config, but Intel RDT is not enabled: \
+                 no resctrl file system is mounted (mount -t resctrl resctrl /sys/fs/resctrl)",
+            ),
+            Self::NoRdt { setting, feature } => write!(
+                f,
+                "intelRdt.{setting} is specified in config, but Intel RDT/{feature} is not enabled"
+            ),
+            Self::NoClass { directory } => write!(
+                f,
+                "clos dir {directory} not accessible (must be pre-created when schemata, \
+                 l3CacheSchema and memBwSchema are empty)"
+            ),
+            Self::OtherSchemata { line, directory } => {
+                write!(f, "intelRdt: {directory} exists and has other schemata than {line:?}")
+            }
             Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
         }
     }

@@ -21,6 +21,7 @@ mod oom;
 mod parse;
 mod processes;
 mod remove;
+pub mod resctrl;
 pub mod stats;
 pub mod systemd;
 mod tree;

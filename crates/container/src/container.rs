@@ -263,6 +263,11 @@ impl Container {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
         }
+        if let Some(group) = &self.record.resctrl {
+            self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {
+                Ok::<_, Error>(group.remove()?)
+            })?;
+        }
         self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
             store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
         })?;
@@ -316,6 +321,28 @@ impl Container {
             return Err(Error::NotRunning);
         }
         Ok(self.cgroup()?.set(resources)?)
+    }
+
+    /// Changes cache (`L3:…`) and memory bandwidth (`MB:…`) limits of `linux.intelRdt`.
+    ///
+    /// # Errors
+    /// In runc's words if the host, or the container, has no such limits; what the kernel refuses.
+    pub fn update_rdt(&self, cache: Option<&str>, bandwidth: Option<&str>) -> Result<(), Error> {
+        let is_missing = |resource| !cgroup::resctrl::is_enabled(resource);
+        if cache.is_some() && is_missing("L3") {
+            return Err(Error::text("Intel RDT/CAT: l3 cache schema is not enabled"));
+        }
+        if bandwidth.is_some() && is_missing("MB") {
+            return Err(Error::text("Intel RDT/MBA: memory bandwidth schema is not enabled"));
+        }
+        let lines: Vec<&str> = cache.into_iter().chain(bandwidth).collect();
+        match &self.record.resctrl {
+            _ if lines.is_empty() => Ok(()),
+            Some(group) => Ok(group.update(&lines)?),
+            None => {
+                Err(Error::text("updating a non-existent Intel RDT configuration is not supported"))
+            }
+        }
     }
 
     /// All processes, as this PID namespace numbers them.

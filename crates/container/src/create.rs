@@ -261,6 +261,8 @@ fn request<'a>(
         }
         CgroupDriver::Disabled => None,
     };
+    let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
+    let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
     let listen_fds = listen_fds(options.env);
     let mut extra_env = Vec::new();
     if listen_fds > 0 {
@@ -278,6 +280,7 @@ fn request<'a>(
         console,
         extra_env,
         cgroup,
+        resctrl,
         filter: None,
         template: false,
         kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
@@ -513,6 +516,7 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect(),
         cgroup: request.cgroup.clone(),
+        resctrl: request.resctrl.clone(),
         namespaces: bits(false).bits(),
         own_namespaces: bits(true).bits(),
         process: serde_json::to_string(&spec.process).unwrap_or_default(),

@@ -112,6 +112,7 @@ impl Container {
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,
                 execution: self.record.execution.clone(),
+                resctrl: self.record.resctrl.clone(),
                 filter: self.filter()?,
                 agent: self.agent(),
                 preserve_fds: options.preserve_fds,

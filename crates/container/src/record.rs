@@ -35,6 +35,7 @@ pub(crate) struct Record {
     pub owner: u32,
     pub annotations: Vec<(String, String)>,
     pub cgroup: Option<cgroup::Location>,
+    pub resctrl: Option<cgroup::resctrl::Group>,
     /// The namespaces that differ from the host's, as clone flags.
     pub namespaces: u64,
     /// Those of them that are its own.

@@ -7,11 +7,11 @@ use core::ffi::CStr;
 
 use cgroup::Cgroup;
 use plan::step::{
-    Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NumberSet, SecurityModule, Slot,
-    TimeNamespace,
+    Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, NumberSet,
+    SecurityModule, Slot, TimeNamespace,
 };
-use plan::{CgroupPlan, Plan};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use plan::{CgroupPlan, Plan, ResctrlPlan};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat, statfs};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -21,7 +21,7 @@ use rustix::process::{
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
-use sys::mount::{MountAttr, mount_setattr};
+use sys::mount::{MountAttr, attr, mount_setattr};
 use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
@@ -31,7 +31,7 @@ use crate::fault::{self, Place};
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, init, relay};
+use crate::{Error, birth, hooks, init, net_devices, relay, user_namespace};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -89,7 +89,13 @@ impl Host<'_> {
                 .context("prctl", "PR_SET_DUMPABLE")?,
             HostStep::OpenProc => self.slots.set(Slot::PROC, open_proc()?),
             HostStep::RequireModule(module) => require(*module)?,
-            HostStep::CloneTree(tree) => self.slots.set(tree.slot, clone_tree(tree)?),
+            HostStep::MakeUserNamespace { slot, maps } => {
+                let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+                self.slots.set(*slot, user_namespace::make(proc, maps)?);
+            }
+            HostStep::CloneTree(tree) => {
+                self.slots.set(tree.slot, clone_tree(tree, self.slots)?);
+            }
             HostStep::CloneDevice { slot, path, file_type, major, minor } => {
                 self.slots.set(*slot, clone_device(path, *file_type, (*major, *minor))?);
             }
@@ -111,11 +117,15 @@ impl Host<'_> {
             }
             HostStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             HostStep::MakeNetwork => self.make_network()?,
+            HostStep::MoveNetDevices { namespace, devices } => {
+                self.move_net_devices(*namespace, devices)?;
+            }
             HostStep::MapIds(maps) => self.map_ids(maps)?,
             HostStep::LimitResources(limits) => self.limit_resources(limits)?,
             HostStep::Admit => self.say(Word::Admitted)?,
             HostStep::AdjustOomScore(score) => self.adjust_oom_score(*score)?,
             HostStep::RestoreOomScore => self.restore_oom_score()?,
+            HostStep::EnterResctrl => self.enter_resctrl()?,
             HostStep::RecordBirth => {
                 let child = self.child.as_ref().ok_or_else(no_child)?;
                 (self.on_birth)(child)?;
@@ -146,6 +156,16 @@ impl Host<'_> {
             }
             Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
         };
+        Ok(())
+    }
+
+    fn enter_resctrl(&self) -> Result<(), Error> {
+        let pid = self.child.as_ref().ok_or_else(no_child)?.pid;
+        match &self.plan.resctrl {
+            None => {}
+            Some(ResctrlPlan::Create { group, schemata }) => group.enter(schemata, pid)?,
+            Some(ResctrlPlan::Join { group }) => group.join(pid)?,
+        }
         Ok(())
     }
 
@@ -301,6 +321,27 @@ impl Host<'_> {
         // Best effort: a lower score than init's may be forbidden, and the container runs by now.
         let _ = sys::fs::write_at(proc, "self/oom_score_adj", &own);
         Ok(())
+    }
+
+    fn move_net_devices(
+        &self,
+        namespace: Option<Slot>,
+        devices: &[NetDevice],
+    ) -> Result<(), Error> {
+        let own;
+        let namespace = match namespace {
+            Some(slot) => self.slots.get(slot).ok_or_else(no_child)?,
+            None => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+                let path = format!("{}/ns/net", child.pid.as_raw_nonzero());
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                own = openat(proc, path.as_str(), flags, Mode::empty())
+                    .context("open", format!("/proc/{path}"))?;
+                own.as_fd()
+            }
+        };
+        Ok(net_devices::move_all(devices, namespace)?)
     }
 
     fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {
@@ -488,7 +529,7 @@ fn open_proc() -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
 }
 
-fn clone_tree(tree: &CloneTree) -> Result<OwnedFd, sys::Error> {
+fn clone_tree(tree: &CloneTree, slots: &Slots) -> Result<OwnedFd, sys::Error> {
     let object = || tree.source.to_string_lossy();
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     if tree.recursive {
@@ -515,7 +556,36 @@ fn clone_tree(tree: &CloneTree) -> Result<OwnedFd, sys::Error> {
             mount_setattr(fd.as_fd(), recursive, &attr).context("mount_setattr", object())?;
         }
     }
+    if let Some(id_map) = &tree.id_map {
+        let user_namespace = slots.get(id_map.user_namespace).ok_or_else(no_child)?;
+        map_ids_of(&fd, user_namespace, id_map.recursive, &object())?;
+    }
     Ok(fd)
+}
+
+/// Maps the ids of a detached tree by those of a user namespace.
+fn map_ids_of(
+    tree: &OwnedFd,
+    user_namespace: BorrowedFd<'_>,
+    recursive: bool,
+    source: &str,
+) -> Result<(), sys::Error> {
+    let attr = MountAttr {
+        set: attr::IDMAP,
+        userns_fd: user_namespace.as_raw_fd() as u64,
+        ..MountAttr::default()
+    };
+    let hint = |errno| match errno {
+        Errno::INVAL => " (maybe the filesystem used doesn't support idmap mounts on this kernel?)",
+        Errno::PERM => {
+            " (is its filesystem owned by another user namespace, or id-mapped already?)"
+        }
+        _ => "",
+    };
+    mount_setattr(tree.as_fd(), recursive, &attr).map_err(|errno| {
+        let object = format!("{source}{}", hint(errno));
+        sys::Error::new("failed to set MOUNT_ATTR_IDMAP on", object, errno)
+    })
 }
 
 /// A device node of the host as a detached mount, verified after it was taken.

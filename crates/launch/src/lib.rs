@@ -19,16 +19,18 @@ mod hooks;
 mod host;
 mod init;
 mod launched;
+mod net_devices;
 mod network;
 mod relay;
 mod seal;
 mod slots;
 mod starter;
+mod user_namespace;
 
 use core::ffi::CStr;
 
-use plan::Plan;
 use plan::step::Slot;
+use plan::{Plan, ResctrlPlan};
 use rustix::fd::{AsFd, OwnedFd};
 use trace::Tracer;
 
@@ -117,6 +119,9 @@ pub fn launch<'a>(
             }
             drop(holder);
             drop(cgroup);
+            if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {
+                let _ = group.remove();
+            }
             let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
             Err(result.err().unwrap_or(Error::Host(missing)))
         }

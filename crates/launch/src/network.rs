@@ -23,7 +23,7 @@ use crate::channel;
 
 /// __WALL of waitid(2): the maker's end is announced by no signal, which would only wake a command that
 /// waits for its container.
-const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
+pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 /// What the maker sends along with the namespace.
 const MADE: u8 = b'n';
 

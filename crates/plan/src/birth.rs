@@ -50,6 +50,8 @@ impl Birth {
             parallel_network: techniques.contains(Techniques::PARALLEL_NETWORK)
                 && plain
                 && host_time
+                // Devices are moved there before init goes on.
+                && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             memory: match host_time {
                 true => memory(spec, linux, namespaces, techniques),

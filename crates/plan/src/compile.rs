@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use cgroup::resctrl::{Group, Schemata};
 use spec::resources::Resources;
 use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
@@ -21,7 +22,7 @@ use crate::process::{self, Around};
 use crate::state::StateText;
 use crate::step::{HostStep, InitStep, Memory, Slot};
 use crate::technique::Techniques;
-use crate::{CgroupPlan, Error, Kernel, Plan, devices, mounts};
+use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
 
 /// Who receives the master of a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +56,8 @@ pub struct Request<'a> {
     pub extra_env: Vec<String>,
     /// The container's place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
+    /// The container's group of the resctrl file system.
+    pub resctrl: Option<Group>,
     /// The program of the configuration's seccomp profile, where the caller has it.
     pub filter: Option<seccomp::Program>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
@@ -131,6 +134,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     ];
     let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
     process::compile_oom_score(&mut builder, process);
+    let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
+    if resctrl.is_some() {
+        builder.host(HostStep::EnterResctrl);
+    }
     builder.host(HostStep::RecordBirth);
     if has_runtime_hooks {
         builder.init(InitStep::AwaitHooks);
@@ -190,6 +197,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .map(|location| cgroup(location, spec, linux))
             .transpose()?,
         execution,
+        resctrl: resctrl
+            .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
         filter,
     })
 }
@@ -397,6 +406,8 @@ pub struct ExecRequest<'a> {
     pub cgroup: Option<cgroup::Location>,
     /// What every process of the container has.
     pub execution: Execution,
+    /// Its group of the resctrl file system.
+    pub resctrl: Option<Group>,
     /// The container's filter.
     pub filter: Option<seccomp::Program>,
     /// The agent of a filter that has a listener.
@@ -436,6 +447,9 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         });
     }
     process::compile_oom_score(&mut builder, process);
+    if request.resctrl.is_some() {
+        builder.host(HostStep::EnterResctrl);
+    }
     builder.host(HostStep::RecordBirth);
     let around = Around {
         preserve_fds: request.preserve_fds,
@@ -462,6 +476,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         state: StateText::from_head(state),
         cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
         execution: request.execution,
+        resctrl: request.resctrl.map(|group| ResctrlPlan::Join { group }),
         filter: request.filter,
     })
 }

@@ -65,8 +65,18 @@ impl HostStep {
                     SecurityModule::SeLinux => "SELinux",
                 },
             ),
+            Self::MakeUserNamespace { maps, .. } => label(
+                Phase::Mounts,
+                "make user namespace",
+                maps.uid_map.trim_end().replace('\n', ", "),
+            ),
             Self::CloneTree(tree) => {
-                let words = attr_words(&tree.attr);
+                let mut words = attr_words(&tree.attr);
+                if let Some(id_map) = &tree.id_map {
+                    let separator = if words.is_empty() { "" } else { "," };
+                    words.push_str(separator);
+                    words.push_str(if id_map.recursive { "ridmap" } else { "idmap" });
+                }
                 let source = text(&tree.source);
                 let object = match words.is_empty() {
                     true => source,
@@ -95,6 +105,10 @@ impl HostStep {
             }
             Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
+            Self::MoveNetDevices { devices, .. } => {
+                let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
+                label(Phase::Platform, "move network devices", names.join(", "))
+            }
             Self::MapIds(maps) => {
                 label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))
             }
@@ -106,6 +120,7 @@ impl HostStep {
                 label(Phase::Security, "adjust oom score", score.to_string())
             }
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
+            Self::EnterResctrl => label(Phase::Cgroups, "enter resctrl group", ""),
             Self::RecordBirth => label(Phase::Configuration, "record", ""),
             Self::RunHooks => label(Phase::Bootstrap, "run hooks", "prestart, createRuntime"),
             Self::SendListener(agent) => Label {

@@ -15,6 +15,7 @@ mod confinement;
 mod devices;
 mod error;
 mod hooks;
+mod idmap;
 mod kernel;
 mod label;
 mod listener;
@@ -63,8 +64,27 @@ pub struct Plan {
     pub execution: Execution,
     /// The cgroup; `None` where the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
+    /// The group of the resctrl file system, if the configuration has one.
+    pub resctrl: Option<ResctrlPlan>,
     /// The seccomp program, to be loaded, and for the record.
     pub filter: Option<seccomp::Program>,
+}
+
+/// What happens to the container's resctrl group (`linux.intelRdt`).
+#[derive(Debug)]
+pub enum ResctrlPlan {
+    /// Made, unless it is there, for a new container.
+    Create {
+        /// Where.
+        group: cgroup::resctrl::Group,
+        /// Its limits.
+        schemata: cgroup::resctrl::Schemata,
+    },
+    /// Joined by an additional process.
+    Join {
+        /// Where.
+        group: cgroup::resctrl::Group,
+    },
 }
 
 /// What happens to the container's cgroup.

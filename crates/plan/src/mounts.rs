@@ -12,7 +12,7 @@ use sys::mount::{MountAttr, attr, propagation};
 use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
-use crate::{Error, confinement, devices};
+use crate::{Error, confinement, devices, idmap};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
 const LONGEST_PARAMETER: usize = 255;
@@ -45,6 +45,7 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
         recursive: true,
         attr: MountAttr { propagation: kind, ..MountAttr::default() },
         recursive_attr: MountAttr::default(),
+        id_map: None,
     }));
     if context.birth.from_template {
         builder.init(InitStep::AttachRoot { path: c"/".into() });
@@ -204,6 +205,7 @@ fn compile_bind(
         )));
     }
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
+    let id_map = idmap::compile(builder, context, mount, options)?;
     let slot = builder.slot();
     builder.host(HostStep::CloneTree(CloneTree {
         slot,
@@ -221,6 +223,7 @@ fn compile_bind(
             clear: options.recursive_attr.clear,
             ..MountAttr::default()
         },
+        id_map,
     }));
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });
@@ -330,6 +333,7 @@ fn bind_cgroup(
             userns_fd: 0,
         },
         recursive_attr: MountAttr::default(),
+        id_map: None,
     }));
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });

@@ -1,16 +1,16 @@
 //! Which namespaces are new, which are joined, and in what order.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
-use spec::{IdMapping, Linux, Process};
+use spec::{IdMapping, Linux, Process, Str};
 use sys::clone::CloneFlags;
 
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, flag};
 use crate::path::c_string;
-use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, Slot, TimeNamespace};
+use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, Slot, TimeNamespace};
 use crate::technique::Techniques;
 use crate::{Error, ExecRequest, process};
 
@@ -66,6 +66,16 @@ pub fn compile(
         builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
     }
     limit_resources(builder, namespaces.user(), limits);
+    if !linux.net_devices.is_empty() {
+        let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
+        let namespace = network.map(|(slot, _)| *slot);
+        builder.host(HostStep::MoveNetDevices { namespace, devices: net_devices(linux) });
+    }
+    // Id mappings, limits and devices come from outside.
+    if namespaces.user() || !linux.net_devices.is_empty() {
+        builder.host(HostStep::Admit);
+        builder.init(InitStep::AwaitAdmission);
+    }
     builder.init(InitStep::JoinCgroups);
     for (slot, kind) in joins {
         builder.init(InitStep::JoinNamespace { slot, kind });
@@ -86,16 +96,14 @@ pub fn compile(
 }
 
 /// Adds the resource limits. In a user namespace root may not raise them, so the host actor sets them
-/// and init waits for it (as it must for id mappings); elsewhere init does it itself. Either way it
-/// happens before init changes its user, after which neither may.
+/// and init has to wait for it; elsewhere init does it itself. Either way it happens before init changes
+/// its user, after which neither may.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
         if some {
             builder.host(HostStep::LimitResources(limits));
         }
-        builder.host(HostStep::Admit);
-        builder.init(InitStep::AwaitAdmission);
     } else if some {
         builder.init(InitStep::LimitResources(limits));
     }
@@ -103,7 +111,7 @@ fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limi
 
 /// The text of uid_map and gid_map. A user namespace without mappings gets the
 /// caller's own ids, all of them (DESIGN §12, lenience): what devpts, tmpfs and images name exists.
-fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
+pub fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     let text = |mappings: &[IdMapping]| {
         let mut text = String::new();
         for map in mappings {
@@ -112,6 +120,14 @@ fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
         if text.is_empty() { String::from("0 0 4294967295\n") } else { text }
     };
     IdMaps { uid_map: text(uids), gid_map: text(gids) }
+}
+
+fn net_devices(linux: &Linux<'_>) -> Vec<NetDevice> {
+    let device = |(name, device): (&Str<'_>, &spec::NetDevice<'_>)| NetDevice {
+        name: name.to_string(),
+        inside: device.name.as_ref().unwrap_or(name).to_string(),
+    };
+    linux.net_devices.iter().map(device).collect()
 }
 
 /// The text of timens_offsets.
@@ -150,6 +166,10 @@ pub fn join_all(
         into_cgroup: request.techniques.contains(Techniques::CLONE_INTO_CGROUP),
     });
     limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), process::limits(process)?);
+    if kinds.contains(CloneFlags::NEWUSER) {
+        builder.host(HostStep::Admit);
+        builder.init(InitStep::AwaitAdmission);
+    }
     builder.init(InitStep::JoinCgroups);
     if let Some(cpus) = settled {
         builder.init(InitStep::RunOn(Box::new(cpus)));

@@ -52,6 +52,13 @@ pub enum HostStep {
     OpenProc,
     /// Fails where the kernel has not this security module at work.
     RequireModule(SecurityModule),
+    /// Makes a user namespace for nothing but its mappings.
+    MakeUserNamespace {
+        /// Where it goes.
+        slot: Slot,
+        /// Its mappings.
+        maps: IdMaps,
+    },
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
     /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
@@ -112,6 +119,13 @@ pub enum HostStep {
     /// Has a process make init's network namespace, with `lo` up, and hand it over; it may have been
     /// started before.
     MakeNetwork,
+    /// Moves network devices of the host to init's network namespace.
+    MoveNetDevices {
+        /// The namespace, where it is not init's own.
+        namespace: Option<Slot>,
+        /// Which.
+        devices: Vec<NetDevice>,
+    },
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
     /// Sets resource limits of init from outside, where init lives in a user namespace whose root may
@@ -124,6 +138,8 @@ pub enum HostStep {
     /// Takes the own score back, if it went along with that of an init in the same memory; once init
     /// has left that.
     RestoreOomScore,
+    /// Puts init into its group of the resctrl file system.
+    EnterResctrl,
     /// Writes down the new process, before anything can run.
     RecordBirth,
     /// Runs prestart and createRuntime hooks when init says its namespaces are there.
@@ -193,15 +209,35 @@ pub struct CloneTree {
     pub attr: MountAttr,
     /// For all mounts of the tree (`rro` and its kin).
     pub recursive_attr: MountAttr,
+    /// Whose mappings the ids of its files go through.
+    pub id_map: Option<TreeIdMap>,
+}
+
+/// How the ids of a tree are mapped.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeIdMap {
+    /// A user namespace.
+    pub user_namespace: Slot,
+    /// For all mounts of the tree (`ridmap`).
+    pub recursive: bool,
 }
 
 /// The contents of uid_map, gid_map and setgroups (user_namespaces(7)).
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct IdMaps {
     /// Lines "inside outside size".
     pub uid_map: String,
     /// Lines "inside outside size".
     pub gid_map: String,
+}
+
+/// A network device to be moved.
+#[derive(Debug)]
+pub struct NetDevice {
+    /// Its name on the host.
+    pub name: String,
+    /// Its name in the container; with `%d` in it, the first number that is free.
+    pub inside: String,
 }
 
 /// One resource limit; `None` is unlimited.

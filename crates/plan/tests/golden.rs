@@ -4,6 +4,7 @@
 //! review.
 
 use dayfly_plan::{Console, Kernel, Plan, Request, Techniques, compile, labels};
+use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -27,13 +28,16 @@ fn legacy_host() -> cgroup::Host {
 }
 
 fn compile_for(name: &str, host: &cgroup::Host, wait_for_start: bool) -> Plan {
-    let location = cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap();
-    compile_at(name, location, wait_for_start)
+    compile_text(&read(name), host, wait_for_start)
 }
 
-fn compile_at(name: &str, location: cgroup::Location, wait_for_start: bool) -> Plan {
-    let text = read(name);
-    let spec = spec::Spec::parse(&text).unwrap();
+fn compile_text(text: &[u8], host: &cgroup::Host, wait_for_start: bool) -> Plan {
+    let location = cgroup::Location::resolve(host, Some("/golden"), "golden").unwrap();
+    compile_at(text, location, wait_for_start)
+}
+
+fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> Plan {
+    let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let request = Request {
@@ -47,6 +51,7 @@ fn compile_at(name: &str, location: cgroup::Location, wait_for_start: bool) -> P
         console: terminal.then_some(Console::Given),
         extra_env: Vec::new(),
         cgroup: Some(location),
+        resctrl: None,
         filter: None,
         template: true,
         kernel: Kernel {
@@ -99,7 +104,7 @@ fn podman_in_a_scope() {
         let unit =
             cgroup::systemd::Unit::parse(Some("machine.slice:libpod:golden"), "golden", None);
         let location = cgroup::Location::of_unit(&host, unit.unwrap());
-        let plan = compile_at("podman", location, true);
+        let plan = compile_at(&read("podman"), location, true);
         let text = print(&plan);
         let (before, after) = text.split_once("host cgroups        release scope\n").unwrap();
         assert!(before.lines().last().unwrap().starts_with("host bootstrap      clone"));
@@ -121,6 +126,52 @@ fn a_user_namespace_binds_its_devices() {
 #[test]
 fn run_does_not_wait_for_start() {
     check("runc-spec-run-v2", &compile_for("runc-spec", &unified_host(), false));
+}
+
+#[test]
+fn equal_mappings_share_a_user_namespace() {
+    let map = |host| json!([{ "containerID": 0, "hostID": host, "size": 10 }]);
+    let mount = |host: u32, options: &[&str]| {
+        json!({
+            "destination": "/a", "source": "/b", "options": options,
+            "uidMappings": map(host), "gidMappings": map(host),
+        })
+    };
+    let plan = patched(|config| {
+        let mounts = config["mounts"].as_array_mut().unwrap();
+        mounts.extend([
+            mount(5, &["bind", "ro"]),
+            mount(6, &["rbind", "ridmap"]),
+            mount(5, &["bind"]),
+        ]);
+    });
+    let steps = print(&plan);
+    assert_eq!(steps.matches("make user namespace 0 5 10\n").count(), 1, "{steps}");
+    assert_eq!(steps.matches("make user namespace 0 6 10\n").count(), 1, "{steps}");
+    for tree in ["/b (ro,idmap)\n", "/b (ridmap)\n", "/b (idmap)\n"] {
+        assert_eq!(steps.matches(tree).count(), 1, "{steps}");
+    }
+}
+
+/// Devices are moved before init goes on, to a namespace that it was born in.
+#[test]
+fn net_devices_are_there_before_init_goes_on() {
+    let plan = patched(|config| {
+        config["linux"]["netDevices"] = json!({ "eth1": {}, "eth0": { "name": "web0" } });
+    });
+    let steps = print(&plan);
+    let place = |step: &str| steps.find(step).unwrap_or_else(|| panic!("no {step}:\n{steps}"));
+    assert!(place(" clone ") < place("move network devices eth0, eth1\n"));
+    assert!(place("move network devices") < place(" admit\n"));
+    assert!(place("await admission") < place("write sysctl"));
+    assert!(!steps.contains("make network\n") && !steps.contains("join network\n"), "{steps}");
+}
+
+/// A plan for Podman's configuration with a change.
+fn patched(change: impl FnOnce(&mut serde_json::Value)) -> Plan {
+    let mut config = serde_json::from_slice(&read("podman")).unwrap();
+    change(&mut config);
+    compile_text(config.to_string().as_bytes(), &unified_host(), true)
 }
 
 /// The common case is one clone, whatever the engine, and the filter is loaded right before exec.

@@ -62,6 +62,10 @@ pub enum Invalid {
     BindWithoutSource(String),
     /// A bind mount, by its destination, with filesystem options.
     BindWithData(String),
+    /// An idmapped mount, by its destination, that is no bind mount.
+    IdMapWithoutBind(String),
+    /// An idmapped mount, by its destination, without mappings for users or groups.
+    IdMapWithoutMappings(String),
     /// A hook, by its property, whose path is relative.
     HookPath(&'static str, String),
     /// A hook, by its property, whose timeout is 0 or less.
@@ -104,6 +108,14 @@ pub enum Invalid {
     NoDevicePath,
     /// A device, by its path, with a number below 0.
     DeviceNumber(String),
+    /// `linux.netDevices` without a network namespace to move them to.
+    NetDeviceWithoutNamespace,
+    /// A name of `linux.netDevices` that can be none.
+    NetDeviceName(String),
+    /// `linux.intelRdt.closID` is no name of a directory.
+    ClosId(String),
+    /// A line of `linux.intelRdt`, by its property, that is none or not of its kind.
+    Schema(&'static str, String),
     /// A sysctl name that is no path below /proc/sys.
     SysctlName(String),
     /// A parameter of the ipc namespace, and the container has none.
@@ -182,6 +194,15 @@ impl fmt::Display for Invalid {
                 "invalid mount {mount}: \
                  bind mounts cannot have any filesystem-specific options applied"
             ),
+            Self::IdMapWithoutBind(mount) => write!(
+                f,
+                "invalid mount {mount}: id-mapped mounts are only supported for bind-mounts"
+            ),
+            Self::IdMapWithoutMappings(mount) => write!(
+                f,
+                "invalid mount {mount}: \
+                 id-mapped mounts must have both uid and gid mappings specified"
+            ),
             Self::HookPath(list, path) => {
                 write!(f, "hooks.{list}: path {path:?} is not an absolute path")
             }
@@ -200,7 +221,7 @@ impl fmt::Display for Invalid {
             ),
             Self::MappingSize(property) => write!(
                 f,
-                "linux.{property}: the size of a mapping must be at least 1 \
+                "{property}: the size of a mapping must be at least 1 \
                  and its ids must not exceed 4294967295"
             ),
             Self::OffsetsWithoutTimeNamespace => f.write_str(
@@ -242,6 +263,16 @@ impl fmt::Display for Invalid {
             Self::DeviceNumber(path) => {
                 write!(f, "device {path}: major and minor must be 0 to 4294967295")
             }
+            Self::NetDeviceWithoutNamespace => {
+                f.write_str("unable to move network devices without a NET namespace")
+            }
+            Self::NetDeviceName(name) => write!(f, "invalid network device name {name:?}"),
+            Self::ClosId(clos) => write!(f, "invalid intelRdt.ClosID {clos:?}"),
+            Self::Schema(property, line) => write!(
+                f,
+                "invalid intelRdt.{property} {line:?}: \
+                 one line is expected, and of memBwSchema that it begins with \"MB:\""
+            ),
             Self::SysctlName(name) => write!(f, "sysctl {name:?} is not a valid name"),
             Self::SysctlHostIpc(name) => {
                 write!(f, "sysctl {name:?} is not allowed in the hosts ipc namespace")

@@ -214,5 +214,13 @@ impl<'a> Linux<'a> {
         for namespace in &mut self.namespaces {
             drop_if_empty(&mut namespace.path);
         }
+        for device in self.net_devices.values_mut() {
+            drop_if_empty(&mut device.name);
+        }
+        if let Some(rdt) = &mut self.intel_rdt {
+            drop_if_empty(&mut rdt.clos_id);
+            drop_if_empty(&mut rdt.l3_cache_schema);
+            drop_if_empty(&mut rdt.mem_bw_schema);
+        }
     }
 }

@@ -125,6 +125,13 @@ pub struct Bind {
     pub recursive: bool,
 }
 
+/// Ids of the mount's files are mapped, user_namespaces(7) and mount_setattr(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdMap {
+    /// Those of everything mounted below the source, too (`ridmap`).
+    pub recursive: bool,
+}
+
 /// The options of one mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountOptions<'a> {
@@ -145,7 +152,7 @@ pub struct MountOptions<'a> {
     /// Copy what the new tmpfs covers into it.
     pub tmpcopyup: bool,
     /// Map the ids of the mount.
-    pub id_map: bool,
+    pub id_map: Option<IdMap>,
     /// Words for the filesystem, `key` or `key=value`, in order.
     pub data: Vec<&'a str>,
 }
@@ -212,7 +219,7 @@ impl<'a> MountOptions<'a> {
             Effect::BindTree => self.bind = Some(Bind { recursive: true }),
             Effect::Remount => self.remount = true,
             Effect::TmpCopyUp => self.tmpcopyup = true,
-            Effect::IdMap => self.id_map = true,
+            Effect::IdMap(id_map) => self.id_map = Some(id_map),
         }
     }
 
@@ -253,7 +260,7 @@ enum Effect {
     BindTree,
     Remount,
     TmpCopyUp,
-    IdMap,
+    IdMap(IdMap),
 }
 
 const fn propagation(kind: u64) -> Effect {
@@ -279,7 +286,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("diratime", Effect::Clear(MOUNT_ATTR_NODIRATIME)),
     ("dirsync", Effect::SetSuper(SB_DIRSYNC)),
     ("exec", Effect::Clear(MOUNT_ATTR_NOEXEC)),
-    ("idmap", Effect::IdMap),
+    ("idmap", Effect::IdMap(IdMap { recursive: false })),
     ("iversion", Effect::SetSuper(SB_I_VERSION)),
     ("lazytime", Effect::SetSuper(SB_LAZYTIME)),
     ("loud", Effect::ClearSuper(SB_SILENT)),
@@ -304,7 +311,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("relatime", Effect::SetAtime(MOUNT_ATTR_RELATIME)),
     ("remount", Effect::Remount),
     ("rexec", Effect::ClearTree(MOUNT_ATTR_NOEXEC)),
-    ("ridmap", Effect::IdMap),
+    ("ridmap", Effect::IdMap(IdMap { recursive: true })),
     ("rnoatime", Effect::SetTreeAtime(MOUNT_ATTR_NOATIME)),
     ("rnodev", Effect::SetTree(MOUNT_ATTR_NODEV)),
     ("rnodiratime", Effect::SetTree(MOUNT_ATTR_NODIRATIME)),
@@ -423,7 +430,10 @@ mod tests {
     fn extensions() {
         let options = words("tmpcopyup,remount,defaults,idmap");
         let parsed = parse(&options);
-        assert!(parsed.tmpcopyup && parsed.remount && parsed.id_map && parsed.data.is_empty());
+        assert!(parsed.tmpcopyup && parsed.remount && parsed.data.is_empty());
+        assert_eq!(parsed.id_map, Some(IdMap { recursive: false }));
+        assert_eq!(parse(&words("idmap,ridmap")).id_map, Some(IdMap { recursive: true }));
+        assert_eq!(parse(&words("rbind")).id_map, None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use crate::config::{Mount, Spec};
 use crate::invalid::Invalid;
 use crate::kinds::{DeviceKind, NamespaceKind};
-use crate::linux::{Device, IdMapping, Linux};
+use crate::linux::{Device, IdMapping, IntelRdt, Linux};
 use crate::mount_options::{MountOptions, Propagation};
 use crate::process::{Process, Rlimit};
 use crate::text::Str;
@@ -31,7 +31,7 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     }
     validate_names(spec)?;
     for mount in &spec.mounts {
-        validate_mount(mount)?;
+        validate_mount(mount, spec.linux.as_ref())?;
     }
     validate_hooks(spec)?;
     if let Some(linux) = &spec.linux {
@@ -125,11 +125,12 @@ fn validate_names(spec: &Spec<'_>) -> Result<(), Invalid> {
 }
 
 /// A relative destination is fine: it is taken from `/`, as in runc.
-fn validate_mount(mount: &Mount<'_>) -> Result<(), Invalid> {
+fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), Invalid> {
     if mount.destination.is_empty() {
         return Err(Invalid::NoDestination);
     }
     let options = MountOptions::parse(&mount.options);
+    validate_id_map(mount, &options, linux)?;
     if options.bind.is_none() {
         return Ok(());
     }
@@ -141,6 +142,30 @@ fn validate_mount(mount: &Mount<'_>) -> Result<(), Invalid> {
         return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
     }
     Ok(())
+}
+
+/// A mount with ids of its own: mapped by its own mappings, or by the container's user namespace.
+fn validate_id_map(
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    linux: Option<&Linux<'_>>,
+) -> Result<(), Invalid> {
+    let destination = || mount.destination.as_str().into();
+    let uids = !mount.uid_mappings.is_empty();
+    let gids = !mount.gid_mappings.is_empty();
+    if options.id_map.is_none() && !uids && !gids {
+        return Ok(());
+    }
+    if options.bind.is_none() && mount.kind != "bind" {
+        return Err(Invalid::IdMapWithoutBind(destination()));
+    }
+    let inherits = !uids && !gids;
+    let user = linux.is_some_and(|linux| linux.namespace(NamespaceKind::User).is_some());
+    if uids != gids || inherits && !user {
+        return Err(Invalid::IdMapWithoutMappings(destination()));
+    }
+    validate_mappings("mounts.uidMappings", &mount.uid_mappings)?;
+    validate_mappings("mounts.gidMappings", &mount.gid_mappings)
 }
 
 fn validate_hooks(spec: &Spec<'_>) -> Result<(), Invalid> {
@@ -176,6 +201,8 @@ fn validate_linux(linux: &Linux<'_>) -> Result<(), Invalid> {
     if let Some(policy) = &linux.memory_policy {
         policy.validate()?;
     }
+    validate_net_devices(linux)?;
+    linux.intel_rdt.as_ref().map_or(Ok(()), validate_intel_rdt)?;
     sysctl::validate(linux)
 }
 
@@ -191,8 +218,8 @@ fn validate_namespaces(linux: &Linux<'_>) -> Result<(), Invalid> {
             return Err(Invalid::NamespacePath(kind, path.as_str().into()));
         }
     }
-    validate_mappings("uidMappings", &linux.uid_mappings)?;
-    validate_mappings("gidMappings", &linux.gid_mappings)?;
+    validate_mappings("linux.uidMappings", &linux.uid_mappings)?;
+    validate_mappings("linux.gidMappings", &linux.gid_mappings)?;
     validate_offsets(linux)?;
     let mappings = !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty();
     if mappings && linux.namespace(NamespaceKind::User).is_none() {
@@ -230,6 +257,44 @@ fn validate_mappings(property: &'static str, mappings: &[IdMapping]) -> Result<(
             && fits(mapping.host_id, mapping.size)
     };
     if mappings.iter().all(good) { Ok(()) } else { Err(Invalid::MappingSize(property)) }
+}
+
+fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
+    if linux.net_devices.is_empty() {
+        return Ok(());
+    }
+    if linux.namespace(NamespaceKind::Network).is_none() {
+        return Err(Invalid::NetDeviceWithoutNamespace);
+    }
+    let renamed = linux.net_devices.values().filter_map(|device| device.name.as_ref());
+    match linux.net_devices.keys().chain(renamed).find(|name| !is_net_device(name)) {
+        Some(name) => Err(Invalid::NetDeviceName(name.as_str().into())),
+        None => Ok(()),
+    }
+}
+
+/// Whether the kernel would take it for a device's name: up to 15 bytes without a few of them.
+fn is_net_device(name: &str) -> bool {
+    let is_good = |byte: u8| !b"/:".contains(&byte) && !byte.is_ascii_whitespace() && byte != 0;
+    (1..16).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(is_good)
+}
+
+fn validate_intel_rdt(rdt: &IntelRdt<'_>) -> Result<(), Invalid> {
+    if let Some(clos) = rdt.clos_id.as_deref()
+        && (matches!(clos, "." | "..") || clos.len() > 1 && clos.contains('/'))
+    {
+        return Err(Invalid::ClosId(clos.into()));
+    }
+    let lines = rdt.schemata.iter().map(|line| ("schemata", line));
+    let cache = rdt.l3_cache_schema.iter().map(|line| ("l3CacheSchema", line));
+    let memory = rdt.mem_bw_schema.iter().map(|line| ("memBwSchema", line));
+    let is_bad = |(name, line): &(&'static str, &Str<'_>)| {
+        line.contains('\n') || *name == "memBwSchema" && !line.starts_with("MB:")
+    };
+    match lines.chain(cache).chain(memory).find(is_bad) {
+        Some((name, line)) => Err(Invalid::Schema(name, line.as_str().into())),
+        None => Ok(()),
+    }
 }
 
 fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {

@@ -269,6 +269,74 @@ fn mounts() {
 }
 
 #[test]
+fn idmapped_mounts() {
+    let map = |size: u64| format!(r#"[{{"containerID": 0, "hostID": 1000, "size": {size}}}]"#);
+    let both = |size| format!(r#""uidMappings": {}, "gidMappings": {0}"#, map(size));
+    let mount = |kind: &str, options: &str, more: &str| {
+        format!(
+            r#"{{"mounts": [{{"destination": "/a", "source": "/b", "type": "{kind}",
+                "options": [{options}], {more}}}]}}"#
+        )
+    };
+    let none = r#""uidMappings": []"#;
+    accepted(&mount("", r#""rbind", "ridmap""#, &both(1)));
+    accepted(&mount("bind", "", &both(1)));
+    let no_bind = "invalid mount /a: id-mapped mounts are only supported for bind-mounts";
+    refused(&mount("tmpfs", r#""idmap""#, &both(1)), no_bind);
+    refused(&mount("tmpfs", "", &both(1)), no_bind);
+    let missing =
+        "invalid mount /a: id-mapped mounts must have both uid and gid mappings specified";
+    refused(&mount("", r#""bind", "idmap""#, none), missing);
+    refused(&mount("", r#""bind""#, &format!(r#""uidMappings": {}"#, map(1))), missing);
+    refused(&mount("", r#""bind""#, &format!(r#""gidMappings": {}"#, map(1))), missing);
+    // The container's own mappings are used.
+    let user = r#"{"linux": {"namespaces": [{"type": "user"}]}, "#;
+    let own = mount("", r#""bind", "idmap""#, none).replacen('{', user, 1);
+    accepted(&own);
+    let size = "mounts.uidMappings: the size of a mapping must be at least 1 \
+                and its ids must not exceed 4294967295";
+    refused(&mount("", r#""bind""#, &both(0)), size);
+}
+
+#[test]
+fn net_devices() {
+    let devices = |devices: &str| format!(r#"{{"linux": {{"netDevices": {devices}}}}}"#);
+    accepted(&devices(r#"{"eth0": {}, "eth1": {"name": "web%d"}, "eth2": {"name": ""}}"#));
+    for name in ["", ".", "..", "a/b", "a:b", "a b", "sixteen-bytes-it"] {
+        let message = format!("invalid network device name {name:?}");
+        refused(&devices(&format!(r#"{{"{name}": {{}}}}"#)), &message);
+        if !name.is_empty() {
+            refused(&devices(&format!(r#"{{"eth0": {{"name": "{name}"}}}}"#)), &message);
+        }
+    }
+    refused(
+        r#"{"linux": {"namespaces": [], "netDevices": {"eth0": {}}}}"#,
+        "unable to move network devices without a NET namespace",
+    );
+}
+
+#[test]
+fn intel_rdt() {
+    let rdt = |rdt: &str| format!(r#"{{"linux": {{"intelRdt": {rdt}}}}}"#);
+    accepted(&rdt("{}"));
+    accepted(&rdt(r#"{"closID": "", "l3CacheSchema": "", "memBwSchema": ""}"#));
+    accepted(&rdt(r#"{"closID": "/", "memBwSchema": "MB:0=10", "schemata": ["L2:0=f"]}"#));
+    for clos in [".", "..", "a/b", "/a", "../a"] {
+        let message = format!("invalid intelRdt.ClosID {clos:?}");
+        refused(&rdt(&format!(r#"{{"closID": "{clos}"}}"#)), &message);
+    }
+    let message = |property: &str, line: &str| {
+        format!(
+            "invalid intelRdt.{property} {line:?}: \
+             one line is expected, and of memBwSchema that it begins with \"MB:\""
+        )
+    };
+    refused(&rdt(r#"{"schemata": ["L3:0=f\nMB:0=10"]}"#), &message("schemata", "L3:0=f\nMB:0=10"));
+    refused(&rdt(r#"{"l3CacheSchema": "L3:0=f\n"}"#), &message("l3CacheSchema", "L3:0=f\n"));
+    refused(&rdt(r#"{"memBwSchema": "L3:0=f"}"#), &message("memBwSchema", "L3:0=f"));
+}
+
+#[test]
 fn hooks() {
     let hook = |hook: &str| format!(r#"{{"hooks": {{"poststop": [{hook}]}}}}"#);
     accepted(&hook(r#"{"path": "/bin/true", "timeout": 1}"#));
@@ -310,17 +378,7 @@ fn devices_and_propagation() {
 
 #[test]
 fn not_done_yet() {
-    for (patch, property) in [
-        (r#"{"vm": {}}"#, "vm"),
-        (r#"{"windows": {}}"#, "windows"),
-        (
-            r#"{"mounts": [{"destination": "/a", "uidMappings": [{"containerID": 0, "hostID": 1, "size": 1}]}]}"#,
-            "mounts.uidMappings",
-        ),
-        (r#"{"mounts": [{"destination": "/a", "options": ["ridmap"]}]}"#, "mount option ridmap"),
-        (r#"{"linux": {"netDevices": {"eth0": {}}}}"#, "linux.netDevices"),
-        (r#"{"linux": {"intelRdt": {}}}"#, "linux.intelRdt"),
-    ] {
+    for (patch, property) in [(r#"{"vm": {}}"#, "vm"), (r#"{"windows": {}}"#, "windows")] {
         refused(patch, &format!("{property} is not supported yet by dayfly"));
     }
 }

@@ -27,6 +27,7 @@ pub mod nsfs;
 pub mod personality;
 pub mod ptrace;
 pub mod raw;
+pub mod rtnetlink;
 pub mod rusage;
 pub mod sched;
 pub mod seccomp;

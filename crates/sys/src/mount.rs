@@ -17,6 +17,8 @@ pub mod attr {
     pub const NODEV: u64 = 0x4;
     /// No execution.
     pub const NOEXEC: u64 = 0x8;
+    /// Ids mapped by a user namespace; only of a mount that is attached nowhere yet.
+    pub const IDMAP: u64 = 0x10_0000;
     /// The field of access time modes.
     pub const ATIME: u64 = 0x70;
 }

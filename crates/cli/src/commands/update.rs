@@ -25,13 +25,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         Some(file) => read(file)?,
         None => from_options(values)?,
     };
-    // runc, too, says so of a host whose resctrl filesystem it does not use.
-    if values.is_set(&L3_CACHE_SCHEMA) {
-        return Err(Failure::new("Intel RDT/CAT: l3 cache schema is not enabled"));
-    }
-    if values.is_set(&MEM_BW_SCHEMA) {
-        return Err(Failure::new("Intel RDT/MBA: memory bandwidth schema is not enabled"));
-    }
+    let schema = |option| values.text(option).filter(|schema| !schema.is_empty());
+    container.update_rdt(schema(&L3_CACHE_SCHEMA), schema(&MEM_BW_SCHEMA))?;
     Ok(container.update(&resources)?)
 }
 

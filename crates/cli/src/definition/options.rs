@@ -230,7 +230,7 @@ pub static PIDS_LIMIT: Opt =
     Opt::new("pids-limit", Kind::Integer, "N", "number of processes and threads; -1 is no limit");
 /// resctrl schemata, cache.
 pub static L3_CACHE_SCHEMA: Opt =
-    Opt::text("l3-cache-schema", "SCHEMA", "Intel RDT cache schema; not supported yet");
+    Opt::text("l3-cache-schema", "SCHEMA", "Intel RDT cache schema, as L3:0=ff");
 /// resctrl schemata, memory bandwidth.
 pub static MEM_BW_SCHEMA: Opt =
-    Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema; not supported yet");
+    Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema, as MB:0=50");

@@ -100,14 +100,11 @@ pub fn features() -> Features {
     let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();
     let enabled = || Enabled { enabled: true };
-    let disabled = || Enabled { enabled: false };
     Features {
         oci_version_min: "1.0.0",
         oci_version_max: spec::VERSION,
         hooks: spec::Hooks::default().lists().map(|(name, _)| name),
-        mount_options: mount_options::known()
-            .filter(|word| !matches!(*word, "idmap" | "ridmap"))
-            .collect(),
+        mount_options: mount_options::known().collect(),
         linux: Linux {
             namespaces,
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
@@ -115,13 +112,13 @@ pub fn features() -> Features {
             seccomp: seccomp(),
             apparmor: enabled(),
             selinux: enabled(),
-            intel_rdt: IntelRdt { enabled: false, schemata: false, monitoring: false },
+            intel_rdt: IntelRdt { enabled: true, schemata: true, monitoring: true },
             memory_policy: MemoryPolicy {
                 modes: names(&memory_policy::MODES),
                 flags: names(&memory_policy::FLAGS),
             },
-            mount_extensions: MountExtensions { idmap: disabled() },
-            net_devices: disabled(),
+            mount_extensions: MountExtensions { idmap: enabled() },
+            net_devices: enabled(),
         },
         annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
         potentially_unsafe_config_annotations: [],
@@ -210,12 +207,10 @@ mod tests {
             has(&linux["seccomp"]["supportedFlags"], flag),
             sys::seccomp::flags_known(32 | sys::seccomp::NEW_LISTENER)
         );
-        assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], false);
+        assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
         assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));
         let options = value["mountOptions"].as_array().unwrap();
-        assert!(
-            options.iter().any(|word| word == "rro") && !options.iter().any(|word| word == "idmap")
-        );
+        assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
     }
 }

@@ -1,0 +1,103 @@
+//! Network devices of the host that become the container's (`linux.netDevices`).
+//!
+//! Nothing is moved before all are found and their names known to be free, for a move that the kernel
+//! refuses may have been made all the same: it renames after it has moved. Permanent addresses of global
+//! scope, which a move loses, are given again; the device is up in the end. When the namespace ends, the
+//! kernel gives physical devices back to the host and removes virtual ones.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use plan::step::NetDevice;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use sys::Context;
+use sys::rtnetlink::{Address, Socket};
+
+/// What fails, for errors.
+const MOVE: &str = "move netDevice";
+/// Numbers that are tried for a `%d`.
+const NUMBERS: u32 = 1 << 15;
+
+/// A device that is there.
+struct Found<'a> {
+    device: &'a NetDevice,
+    index: u32,
+    addresses: Vec<Address>,
+}
+
+/// Moves the devices to a network namespace.
+///
+/// # Errors
+/// ENODEV for a device that is not there, EEXIST for a name that is taken inside; those of rtnetlink(7).
+pub(crate) fn move_all(devices: &[NetDevice], namespace: BorrowedFd<'_>) -> Result<(), sys::Error> {
+    let host = Socket::open().context(MOVE, "(rtnetlink socket)")?;
+    let inside = Socket::open_in(namespace).context(MOVE, "(rtnetlink socket inside)")?;
+    let find = |device| Found::new(device, &host, &inside);
+    let found: Result<Vec<_>, _> = devices.iter().map(find).collect();
+    found?.iter().try_for_each(|found| found.move_to(namespace, &host, &inside))
+}
+
+impl<'a> Found<'a> {
+    fn new(device: &'a NetDevice, host: &Socket, inside: &Socket) -> Result<Self, sys::Error> {
+        let name = &device.name;
+        let missing = format!("{name}: link not found for interface {name} on runtime namespace");
+        let index = host.index(name).context(MOVE, missing)?;
+        let addresses =
+            host.addresses(index).context(MOVE, format!("{name}: fail to get ip addresses"))?;
+        let found = Self { device, index, addresses };
+        found.new_name(inside)?;
+        Ok(found)
+    }
+
+    /// Its name inside.
+    fn new_name(&self, inside: &Socket) -> Result<Cow<'a, str>, sys::Error> {
+        free_name(&self.device.inside, inside).context(MOVE, self.object("name not available"))
+    }
+
+    fn move_to(
+        &self,
+        namespace: BorrowedFd<'_>,
+        host: &Socket,
+        inside: &Socket,
+    ) -> Result<(), sys::Error> {
+        let new_name = self.new_name(inside)?;
+        host.move_to(self.index, namespace, &new_name)
+            .context(MOVE, self.object("fail to move network device"))?;
+        // The namespace may have given it another index.
+        let index = inside.index(&new_name).context(MOVE, self.object("link not found"))?;
+        for address in self.addresses.iter().filter(|address| address.is_permanent_and_global()) {
+            let failure = self.object("fail to set up address");
+            inside.add_address(index, address).context(MOVE, failure)?;
+        }
+        inside.set_up(index).context(MOVE, self.object("fail to set up interface"))
+    }
+
+    /// What an error is about.
+    fn object(&self, what: &str) -> String {
+        let NetDevice { name, inside } = self.device;
+        format!("{name} to {inside} in the container: {what}")
+    }
+}
+
+/// The name itself, or with the first number for `%d` that no device inside has. (Left to the kernel,
+/// nobody would know which one it took.)
+fn free_name<'a>(wanted: &'a str, inside: &Socket) -> Result<Cow<'a, str>, Errno> {
+    let is_free = |name: &str| match inside.index(name) {
+        Ok(_) => Ok(false),
+        Err(Errno::NODEV) => Ok(true),
+        Err(errno) => Err(errno),
+    };
+    if !wanted.contains("%d") {
+        return if is_free(wanted)? { Ok(wanted.into()) } else { Err(Errno::EXIST) };
+    }
+    for number in 0..NUMBERS {
+        let name = wanted.replacen("%d", &format!("{number}"), 1);
+        if is_free(&name)? {
+            return Ok(name.into());
+        }
+    }
+    Err(Errno::NFILE)
+}

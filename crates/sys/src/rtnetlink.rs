@@ -1,0 +1,291 @@
+//! Network devices and their addresses (rtnetlink(7)): as much as moving a device to another network
+//! namespace takes.
+
+use alloc_crate::vec;
+use alloc_crate::vec::Vec;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+
+use crate::clone::CloneFlags;
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_DUMP: u16 = 0x300;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_BROADCAST: u16 = 4;
+const IFA_F_PERMANENT: u8 = 0x80;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const IFF_UP: u32 = 1;
+/// Bytes of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// Bytes of `struct ifinfomsg`.
+const LINK: usize = 16;
+/// Bytes of `struct ifaddrmsg`.
+const ADDRESS: usize = 8;
+/// The most the kernel puts into one answer.
+const LONGEST: usize = 32 << 10;
+
+/// A socket that speaks of one network namespace: the one it was made in.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+/// An address of a device, without the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The message that describes it: family, prefix length, flags, scope, index.
+    header: [u8; ADDRESS],
+    /// Those of its attributes that do not depend on the device.
+    attributes: Vec<u8>,
+}
+
+impl Address {
+    /// Whether somebody configured it, for traffic beyond the host: neither dynamic nor of a smaller
+    /// scope than global.
+    pub fn is_permanent_and_global(&self) -> bool {
+        let [_, _, flags, scope, ..] = self.header;
+        flags & IFA_F_PERMANENT != 0 && scope == RT_SCOPE_UNIVERSE
+    }
+}
+
+impl Socket {
+    /// For the current network namespace.
+    ///
+    /// # Errors
+    /// Those of socket(2).
+    pub fn open() -> Result<Self, Errno> {
+        open().map(Self)
+    }
+
+    /// For another network namespace, from where a child process fetches it.
+    ///
+    /// # Errors
+    /// Those of setns(2) and socket(2).
+    pub fn open_in(namespace: BorrowedFd<'_>) -> Result<Self, Errno> {
+        crate::errand::fetch(|| {
+            crate::ns::join(namespace, CloneFlags::NEWNET)?;
+            open()
+        })
+        .map(Self)
+    }
+
+    /// The index of the device of this name.
+    ///
+    /// # Errors
+    /// ENODEV if there is none; ERANGE or EINVAL for what can be no name.
+    pub fn index(&self, name: &str) -> Result<u32, Errno> {
+        let mut body = link(0, 0);
+        attribute(&mut body, IFLA_IFNAME, &terminated(name));
+        let mut index = None;
+        self.ask(RTM_GETLINK, 0, &body, |message| {
+            index = message.get(4..8).and_then(|bytes| bytes.first_chunk()).copied();
+        })?;
+        index.map(u32::from_ne_bytes).ok_or(Errno::NODEV)
+    }
+
+    /// The addresses of a device, in the kernel's order.
+    ///
+    /// # Errors
+    /// Those of rtnetlink(7).
+    pub fn addresses(&self, index: u32) -> Result<Vec<Address>, Errno> {
+        let mut found = Vec::new();
+        self.ask(RTM_GETADDR, NLM_F_DUMP, &[0; ADDRESS], |message| {
+            let Some((header, rest)) = message.split_first_chunk::<ADDRESS>() else { return };
+            let [.., a, b, c, d] = *header;
+            if u32::from_ne_bytes([a, b, c, d]) != index {
+                return;
+            }
+            let mut attributes = Vec::new();
+            for (kind, value) in Attributes(rest) {
+                if matches!(kind, IFA_ADDRESS | IFA_LOCAL | IFA_BROADCAST) {
+                    attribute(&mut attributes, kind, value);
+                }
+            }
+            found.push(Address { header: *header, attributes });
+        })?;
+        Ok(found)
+    }
+
+    /// Moves a device to another network namespace under a name. It loses its addresses and is down.
+    ///
+    /// # Errors
+    /// EEXIST if the name is taken there, in which case it may have been moved; EINVAL for devices that belong to their namespace (`lo`).
+    pub fn move_to(&self, index: u32, namespace: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+        let mut body = link(index, 0);
+        attribute(&mut body, IFLA_IFNAME, &terminated(name));
+        attribute(&mut body, IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+        self.ask(RTM_NEWLINK, 0, &body, |_| {})
+    }
+
+    /// Gives a device an address that another one had.
+    ///
+    /// # Errors
+    /// EEXIST if it has it.
+    pub fn add_address(&self, index: u32, address: &Address) -> Result<(), Errno> {
+        let [family, prefix, ..] = address.header;
+        let mut body = vec![family, prefix, 0, RT_SCOPE_UNIVERSE];
+        body.extend(index.to_ne_bytes());
+        body.extend(&address.attributes);
+        self.ask(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body, |_| {})
+    }
+
+    /// Brings a device up.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn set_up(&self, index: u32) -> Result<(), Errno> {
+        self.ask(RTM_NEWLINK, 0, &link(index, IFF_UP), |_| {})
+    }
+
+    /// Sends a request and passes the bodies of what comes in answer on.
+    fn ask(
+        &self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), Errno> {
+        send(&self.0, &request(kind, flags, body), SendFlags::empty())?;
+        let mut buffer = vec![0; LONGEST];
+        loop {
+            let length = match recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
+                Err(Errno::INTR) => continue,
+                result => result?.0,
+            };
+            let mut rest = buffer.get(..length).unwrap_or_default();
+            while let Some((kind, message)) = next_message(&mut rest) {
+                match kind {
+                    NLMSG_ERROR | NLMSG_DONE => return outcome(message),
+                    _ => each(message),
+                }
+            }
+        }
+    }
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    // NETLINK_ROUTE is protocol 0.
+    socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = HEADER + body.len();
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend((length as u32).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(body);
+    bytes
+}
+
+/// `struct ifinfomsg`: a device, and flags to set.
+fn link(index: u32, flags: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    bytes.extend([0; 4]);
+    bytes.extend(index.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    // Which flags are meant.
+    bytes.extend(flags.to_ne_bytes());
+    debug_assert_eq!(bytes.len(), LINK);
+    bytes
+}
+
+/// Appends an attribute, and what aligns the next.
+fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+fn terminated(name: &str) -> Vec<u8> {
+    name.bytes().chain([0]).collect()
+}
+
+/// Takes the next message off: its type and its body.
+fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
+    let body = bytes.get(HEADER..length)?;
+    *bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((kind, body))
+}
+
+/// What an acknowledgement, or the end of a list, says.
+fn outcome(message: &[u8]) -> Result<(), Errno> {
+    match message.first_chunk().map(|errno| i32::from_ne_bytes(*errno)) {
+        Some(0) | None => Ok(()),
+        Some(errno @ -4095..0) => Err(Errno::from_raw_os_error(-errno)),
+        Some(_) => Err(Errno::PROTO),
+    }
+}
+
+/// Attributes: type and value.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = usize::from(u16::from_ne_bytes(*self.0.first_chunk()?));
+        let kind = u16::from_ne_bytes(*self.0.get(2..)?.first_chunk()?);
+        let value = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_taken_apart() {
+        let mut body = link(7, IFF_UP);
+        attribute(&mut body, IFLA_IFNAME, &terminated("eth0"));
+        let two = [request(RTM_NEWLINK, 0, &body), request(NLMSG_DONE, 0, &[0; 4])].concat();
+        let mut rest = &two[..];
+        let (kind, message) = next_message(&mut rest).unwrap();
+        assert_eq!((kind, message.get(4)), (RTM_NEWLINK, Some(&7)));
+        let attributes: Vec<_> = Attributes(&message[LINK..]).collect();
+        assert_eq!(attributes, [(IFLA_IFNAME, &b"eth0\0"[..])]);
+        assert_eq!(next_message(&mut rest), Some((NLMSG_DONE, &[0; 4][..])));
+        assert_eq!(next_message(&mut rest), None);
+        for cut in 0..two.len() {
+            let mut rest = &two[..cut];
+            while next_message(&mut rest).is_some() {}
+        }
+    }
+
+    #[test]
+    fn outcomes_are_errnos() {
+        assert_eq!(outcome(&[0; 20]), Ok(()));
+        assert_eq!(outcome(&(-19i32).to_ne_bytes()), Err(Errno::NODEV));
+        assert_eq!(outcome(&i32::MIN.to_ne_bytes()), Err(Errno::PROTO));
+    }
+
+    #[test]
+    fn loopback_is_found_with_its_address() {
+        let socket = Socket::open().unwrap();
+        let lo = socket.index("lo").unwrap();
+        assert_eq!(socket.index("no-such-device"), Err(Errno::NODEV));
+        // Of the host's scope, so that it stays where it is.
+        let addresses = socket.addresses(lo).unwrap();
+        assert!(addresses.iter().all(|address| !address.is_permanent_and_global()));
+        assert_eq!(socket.addresses(u32::MAX), Ok(Vec::new()));
+    }
+}
