@@ -93,39 +93,58 @@ pub fn race(
     operation: Operation,
     rounds: Rounds,
 ) -> Result<Vec<Series>, Error> {
-    let mut progress = Progress::new();
-    let all = rounds.warm_up + rounds.timed;
     let title = format!("{}, pause {:?}", operation.steps()[0], rounds.pause);
-    let mut samples = vec![Vec::new(); entrants.len()];
     let racers = entrants.to_vec();
     let mut sleepers = Vec::new();
     for (racer, entrant) in racers.iter().zip(&mut *entrants) {
         sleepers.push(sleeper(stand, racer, entrant, operation)?);
     }
-    for round in 0..all {
-        progress.tell(&title, round, all);
-        for place in 0..racers.len() {
-            let at = (round + place) % racers.len();
-            if entrants[at].failure.is_some() {
-                continue;
-            }
-            interrupt::check()?;
-            sleep(rounds.pause);
-            match go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)? {
-                Ok(go) if round >= rounds.warm_up => samples[at].push(go.samples),
-                Ok(_) => {}
-                Err(fault) => {
-                    interrupt::check()?;
-                    entrants[at].failure = Some(fault.to_string());
-                }
-            }
-        }
-    }
+    let samples = in_turns(entrants, rounds, &title, |at| {
+        let done = go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)?;
+        Ok(done.map(|go| go.samples).map_err(|fault| fault.to_string()))
+    })?;
     drop(sleepers);
     let finished = entrants.iter().zip(samples).filter(|(entrant, _)| entrant.failure.is_none());
     Ok(finished
         .flat_map(|(entrant, goes)| series(entrant, operation, rounds.pause, &goes))
         .collect())
+}
+
+/// Calls `go` for each entrant, by its place, once a round, the order turning by one from round to round.
+/// Returns what each gave in the rounds that count. One that fails is out, from here on and with what it
+/// had.
+///
+/// # Errors
+/// Those of `go`; an interrupt.
+pub fn in_turns<T>(
+    entrants: &mut [Entrant],
+    rounds: Rounds,
+    title: &str,
+    mut go: impl FnMut(usize) -> Result<Result<T, String>, Error>,
+) -> Result<Vec<Vec<T>>, Error> {
+    let mut progress = Progress::new();
+    let all = rounds.warm_up + rounds.timed;
+    let mut given: Vec<Vec<T>> = entrants.iter().map(|_| Vec::new()).collect();
+    for round in 0..all {
+        progress.tell(title, round, all);
+        for place in 0..entrants.len() {
+            let at = (round + place) % entrants.len();
+            if entrants[at].failure.is_some() {
+                continue;
+            }
+            interrupt::check()?;
+            sleep(rounds.pause);
+            match go(at)? {
+                Ok(one) if round >= rounds.warm_up => given[at].push(one),
+                Ok(_) => {}
+                Err(reason) => {
+                    interrupt::check()?;
+                    entrants[at].failure = Some(reason);
+                }
+            }
+        }
+    }
+    Ok(given)
 }
 
 /// Turns goes into a series for each step.

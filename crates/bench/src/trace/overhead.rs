@@ -1,20 +1,18 @@
 //! `trace-overhead`: what it costs dayfly to trace itself, in pairs of starts with and without.
 
+use crate::Error;
 use crate::bootstrap::{self, Estimate, Pairing};
 use crate::options::TraceOverhead;
-use crate::progress::Progress;
-use crate::race::{Operation, Rounds, race};
+use crate::race::{Operation, Rounds, in_turns, race};
 use crate::report::{self, Table};
 use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::spaced;
 use crate::stand::{Entrant, Stand};
 use crate::statistics::Summary;
-use crate::{Error, interrupt};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
-use std::thread::sleep;
 use std::time::Duration;
 
 /// What tracing may add to a start.
@@ -93,29 +91,11 @@ fn until_begun(
     rounds: Rounds,
 ) -> Result<Vec<(String, Vec<f64>)>, Error> {
     let racers = entrants.to_vec();
-    let mut times = vec![Vec::new(); racers.len()];
-    let mut progress = Progress::new();
-    let all = rounds.warm_up + rounds.timed;
-    for round in 0..all {
-        progress.tell(&format!("until the program runs, pause {:?}", rounds.pause), round, all);
-        for place in 0..racers.len() {
-            let at = (round + place) % racers.len();
-            if entrants[at].failure.is_some() {
-                continue;
-            }
-            interrupt::check()?;
-            sleep(rounds.pause);
-            let arrival = spaced::at_once(stand, &racers[at])?;
-            interrupt::check()?;
-            match arrival {
-                Ok(latency) if round >= rounds.warm_up => {
-                    times[at].push(latency.as_secs_f64() * 1e6);
-                }
-                Ok(_) => {}
-                Err(reason) => entrants[at].failure = Some(reason),
-            }
-        }
-    }
+    let title = format!("until the program runs, pause {:?}", rounds.pause);
+    let times = in_turns(entrants, rounds, &title, |at| {
+        let arrival = spaced::at_once(stand, &racers[at])?;
+        Ok(arrival.map(|latency| latency.as_secs_f64() * 1e6))
+    })?;
     let named = racers.into_iter().zip(times).map(|(racer, times)| (racer.name, times));
     Ok(named.collect())
 }
