@@ -119,7 +119,8 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     if let 8..=32 = len {
-        let word = u64::from_ne_bytes([byte; 8]);
+        // An array of eight would be filled by this very function where nothing is optimised.
+        let word = u64::from(byte) * 0x0101_0101_0101_0101;
         // SAFETY: all within `len` bytes; the parts overlap.
         unsafe {
             store(dst, 0, word);
