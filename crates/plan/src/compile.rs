@@ -84,7 +84,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         spec.process.as_ref().ok_or_else(|| Error::config("process property must not be empty"))?;
     let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
     let empty = Linux::default();
-    let linux = spec.linux.as_ref().unwrap_or(&empty);
+    let linux = spec.linux.as_deref().unwrap_or(&empty);
     let namespaces = Namespaces::of(linux);
     let context = Context {
         bundle: request.bundle,
@@ -108,7 +108,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     };
     let mut builder = Builder::new();
     open_sources(&mut builder, request.console)?;
-    confinement::require(&mut builder, process, spec.linux.as_ref());
+    confinement::require(&mut builder, process, spec.linux.as_deref());
     if context.birth.parallel_network {
         builder.host(HostStep::MakeNetwork);
     }
@@ -237,7 +237,7 @@ fn cgroup(
     spec: &Spec<'_>,
     linux: &Linux<'_>,
 ) -> Result<CgroupPlan, Error> {
-    let (location, resources) = (location.clone(), Box::new(resources(linux)));
+    let (location, resources) = (location.clone(), resources(linux));
     if location.unit.is_none() {
         return Ok(CgroupPlan::Create { location, resources });
     }
@@ -248,7 +248,7 @@ fn cgroup(
 }
 
 /// The limits, with the device rules that every container gets after its own.
-fn resources(linux: &Linux<'_>) -> Resources {
+fn resources(linux: &Linux<'_>) -> Box<Resources> {
     let mut resources = linux.resources.clone().unwrap_or_default();
     let replaced = |path: &str| linux.devices.iter().any(|device| clean(&device.path) == path);
     resources.devices.extend(cgroup::devices::default_rules(replaced));

@@ -5,7 +5,7 @@ use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use rustix::process::Resource;
+use rustix::process::{Gid, Resource};
 use spec::Process;
 use sys::exec::StringArray;
 
@@ -64,7 +64,8 @@ pub fn compile_identity(
     builder.init(InitStep::ChangeUser {
         uid: user.uid,
         gid: user.gid,
-        groups: (!skip_groups).then(|| user.additional_gids.clone()),
+        groups: (!skip_groups)
+            .then(|| user.additional_gids.iter().copied().map(Gid::from_raw).collect()),
     });
     builder.init(InitStep::VerifyDirectory);
     let keep_admin = around.seccomp && !process.no_new_privileges;

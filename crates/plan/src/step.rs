@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
-use rustix::process::Resource;
+use rustix::process::{Gid, Resource};
 use sys::clone::CloneFlags;
 use sys::exec::StringArray;
 use sys::mount::MountAttr;
@@ -415,7 +415,7 @@ pub enum InitStep {
         /// Group.
         gid: u32,
         /// Supplementary groups; `None` where setgroups(2) is denied.
-        groups: Option<Vec<u32>>,
+        groups: Option<Vec<Gid>>,
     },
     /// Proves that the working directory lies inside the root (CVE-2024-21626).
     VerifyDirectory,

@@ -1,6 +1,7 @@
 //! The top of config.json: root, mounts, hooks and the platform sections.
 //!
 //! Source: runtime-spec 1.3, config.md.
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -31,7 +32,7 @@ object! {
         /// Free-form metadata, sorted by key.
         pub annotations: BTreeMap<Str<'a>, Str<'a>>,
         /// The Linux part.
-        pub linux: Option<Linux<'a>>,
+        pub linux: Option<Box<Linux<'a>>>,
         /// Virtual-machine section, not read: only its presence matters.
         pub vm: Option<&'a RawValue>,
         /// Solaris section, not read: only its presence matters.

@@ -1,6 +1,7 @@
 //! The `linux` object.
 //!
 //! Source: runtime-spec 1.3, config-linux.md.
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -26,7 +27,7 @@ object! {
         pub sysctl: BTreeMap<Str<'a>, Str<'a>>,
         /// cgroup limits.
         #[serde(serialize_with = "write_resources")]
-        pub resources: Option<Resources>,
+        pub resources: Option<Box<Resources>>,
         /// Where in the cgroup tree; its form depends on the cgroup manager.
         pub cgroups_path: Option<Str<'a>>,
         /// Namespaces to make or to join.
@@ -171,7 +172,7 @@ object! {
 /// Writes limits without what is absent. Their own types write everything,
 /// because the container record keeps them in a form without names.
 fn write_resources<S: Serializer>(
-    resources: &Option<Resources>,
+    resources: &Option<Box<Resources>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(resources).map_err(S::Error::custom)?;

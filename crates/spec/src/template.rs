@@ -2,6 +2,7 @@
 //!
 //! It asks for what `runc spec` asks for: a shell on a terminal in `rootfs`, in
 //! its own namespaces, with three capabilities.
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,13 +29,13 @@ pub fn template(cgroup_v2: bool) -> Spec<'static> {
         root: Some(Root { path: Str::new("rootfs"), readonly: true }),
         hostname: Some(Str::new("dayfly")),
         mounts: mounts(),
-        linux: Some(Linux {
-            resources: Some(no_devices()),
+        linux: Some(Box::new(Linux {
+            resources: Some(Box::new(no_devices())),
             namespaces: kinds.into_iter().map(|kind| Namespace { kind, path: None }).collect(),
             masked_paths: MASKED_PATHS.map(Str::new).into(),
             readonly_paths: READONLY_PATHS.map(Str::new).into(),
             ..Linux::default()
-        }),
+        })),
         ..Spec::default()
     }
 }

@@ -31,7 +31,7 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     }
     validate_names(spec)?;
     for mount in &spec.mounts {
-        validate_mount(mount, spec.linux.as_ref())?;
+        validate_mount(mount, spec.linux.as_deref())?;
     }
     validate_hooks(spec)?;
     if let Some(linux) = &spec.linux {

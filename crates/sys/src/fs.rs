@@ -1,5 +1,7 @@
 //! Small files, whole: reading and writing by directory descriptor.
 
+use core::mem::MaybeUninit;
+
 use alloc_crate::string::String;
 use alloc_crate::vec::Vec;
 use rustix::fd::{AsFd, OwnedFd};
@@ -75,13 +77,14 @@ pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// ERANGE for a path over 4096 bytes.
 pub fn working_directory_is_reachable() -> Result<bool, Errno> {
-    let mut buffer = [0u8; 4096];
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     // SAFETY: the buffer is writable for the length given.
     let result = unsafe {
         crate::raw::call(crate::raw::nr::GETCWD, [buffer.as_mut_ptr().addr(), buffer.len()])
     };
     match result {
-        Ok(_) => Ok(buffer.first() == Some(&b'/')),
+        // SAFETY: the kernel has written a name, at least its end.
+        Ok(_) => Ok(unsafe { buffer[0].assume_init() } == b'/'),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }

@@ -115,20 +115,13 @@ impl Init<'_> {
         &mut self,
         uid: u32,
         gid: u32,
-        groups: Option<&[u32]>,
+        groups: Option<&[Gid]>,
     ) -> Result<(), Failure> {
         own_standard_streams(uid);
         let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
         set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
         if let Some(groups) = groups {
-            // NGROUPS_MAX is 65536; what engines give fits the stack by far.
-            let mut list = [Gid::ROOT; 1024];
-            let room = list.get_mut(..groups.len());
-            let room = room.ok_or(Failure::new("setgroups", Errno::INVAL))?;
-            for (to, from) in room.iter_mut().zip(groups) {
-                *to = Gid::from_raw(*from);
-            }
-            set_thread_groups(room).op("setgroups")?;
+            set_thread_groups(groups).op("setgroups")?;
         }
         set_thread_res_gid(group, group, group).op("setresgid")?;
         set_thread_res_uid(user, user, user).op("setresuid")?;

@@ -5,6 +5,7 @@
 //! made one by one below descriptors (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
 
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 
 use plan::step::Target;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -92,7 +93,7 @@ impl<'a> Root<'a> {
     /// looked up from the root, the longest first, so that links on the way mean what they mean inside;
     /// only what is missing is made, below the descriptor of its parent.
     fn make_missing(&self, path: &CStr) -> Result<OwnedFd, Failure> {
-        let mut buffer = [0u8; LONGEST];
+        let mut buffer = [MaybeUninit::uninit(); LONGEST];
         let bytes = path.to_bytes();
         let mut there = bytes.len();
         let mut directory = loop {
@@ -125,7 +126,7 @@ impl<'a> Root<'a> {
     fn make_file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         let bytes = path.to_bytes();
         let cut = bytes.iter().rposition(|&byte| byte == b'/');
-        let mut buffer = [0u8; LONGEST];
+        let mut buffer = [MaybeUninit::uninit(); LONGEST];
         let parent = self.make_directories(c_prefix(&mut buffer, bytes, 0, cut.unwrap_or(0))?)?;
         let start = cut.map_or(0, |cut| cut + 1);
         let name = c_prefix(&mut buffer, bytes, start, bytes.len())?;
@@ -144,7 +145,7 @@ fn ends_of_names(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
 
 /// `path[start..end]` as a C string in `buffer`.
 fn c_prefix<'b>(
-    buffer: &'b mut [u8; LONGEST],
+    buffer: &'b mut [MaybeUninit<u8>; LONGEST],
     path: &[u8],
     start: usize,
     end: usize,
@@ -153,8 +154,10 @@ fn c_prefix<'b>(
     let too_long = Failure::new("path", Errno::NAMETOOLONG);
     let Some(room) = buffer.get_mut(..part.len() + 1) else { return Err(too_long) };
     let (text, nul) = room.split_at_mut(part.len());
-    text.copy_from_slice(part);
-    nul.fill(0);
+    text.write_copy_of_slice(part);
+    nul.write_copy_of_slice(&[0]);
+    // SAFETY: both parts of it have just been written.
+    let room = unsafe { room.assume_init_ref() };
     CStr::from_bytes_with_nul(room).map_err(|_| Failure::new("path", Errno::INVAL))
 }
 
