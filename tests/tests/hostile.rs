@@ -31,7 +31,7 @@
 //! Where layers are named, the attack fails while one of them is there.
 //!
 //! There are runtimes that fall for some of it as they are: run against runc 1.1.5, `dev_leads_outside`,
-//! `parent_is_exchanged` and `exec_as_a_number_and_more` (4294967296 is root) succeed.
+//! `parent_is_exchanged` and `exec_as_a_number_and_more` (4294967296 is root, in 1.5.1 as well) succeed.
 //!
 //! What the attacks are after is the case's own: files of its directory, the host name of its container's UTS
 //! namespace, a virtual device.
@@ -75,16 +75,17 @@ fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
 }
 
 /// The cases of attacks: each on the runtime under test, then on the build without the defence. An attack
-/// that is `paused` needs that build in both cases, since ordinary ones cannot be stopped halfway.
+/// that is `paused` needs that build in both cases, since ordinary ones cannot be stopped halfway; one that
+/// succeeds on runc 1.5.1 is `unlike_runc`.
 macro_rules! attacks {
-    ($($attack:ident without $names:literal $($paused:ident)?,)*) => {
+    ($($attack:ident without $names:literal $($property:ident)?,)*) => {
         &[$(
             {
                 let case = dayfly_tests::runner::Case::new(
                     stringify!($attack),
                     |bed| crate::hostile::holds(bed, $attack),
                 );
-                $(let case = crate::hostile::$paused(case);)?
+                $(let case = crate::hostile::$property(case);)?
                 case
             },
             dayfly_tests::runner::Case::new(
@@ -99,4 +100,8 @@ use attacks;
 
 const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
     case.undefended("")
+}
+
+const fn unlike_runc(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
+    case.unlike_runc()
 }
