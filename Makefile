@@ -30,6 +30,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings
 	$(CARGO) clippy -p dayfly-cli --features otlp --all-targets -- -D warnings
+	$(CARGO) clippy -p dayfly-cli --features faults,undefended --all-targets -- -D warnings
 	$(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
 
 # Man pages and shell completions, generated from the command definitions.

@@ -22,6 +22,7 @@ pub struct Bed {
     pub dir: PathBuf,
     shared: PathBuf,
     runtime: PathBuf,
+    environment: Vec<(&'static str, &'static str)>,
     calls: AtomicUsize,
     ids: Mutex<Vec<String>>,
 }
@@ -41,9 +42,25 @@ impl Bed {
             dir,
             shared: shared.to_owned(),
             runtime: runtime.to_owned(),
+            environment: Vec::new(),
             calls: AtomicUsize::new(0),
             ids: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The bed with a variable in the environment of every call.
+    #[must_use]
+    pub fn with_variable(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    /// Whether the runtime does without some defence, so that an attack on it should succeed.
+    #[must_use]
+    pub fn is_undefended(&self) -> bool {
+        self.environment
+            .iter()
+            .any(|(name, names)| *name == "DAYFLY_UNDEFENDED" && !names.is_empty())
     }
 
     /// The state root given as `--root`.
@@ -82,21 +99,25 @@ impl Bed {
             "json".into(),
         ];
         all.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
-        Call::new(&self.runtime, &stem, &log, &all)
+        self.in_environment(Call::new(&self.runtime, &stem, &log, &all))
     }
 
     /// A call with exactly these arguments.
     pub fn call_bare<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
-        Call::new(&self.runtime, &stem, &log, &all)
+        self.in_environment(Call::new(&self.runtime, &stem, &log, &all))
     }
 
     /// A call of another program, under the same deadline.
     pub fn program<A: AsRef<OsStr>>(&self, program: &str, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
-        Call::new(Path::new(program), &stem, &log, &all)
+        self.in_environment(Call::new(Path::new(program), &stem, &log, &all))
+    }
+
+    fn in_environment(&self, call: Call) -> Call {
+        self.environment.iter().fold(call, |call, (name, value)| call.env(name, value))
     }
 
     fn call_files(&self) -> (PathBuf, PathBuf) {

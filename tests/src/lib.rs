@@ -4,6 +4,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `DAYFLY` | the runtime under test | `target/release/dayfly` of the workspace |
+//! | `DAYFLY_UNDEFENDED_BUILD` | a runtime whose defences can be switched off, for `hostile` | none |
 //! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
 //! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
 //! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |
@@ -24,5 +25,6 @@ pub mod profile;
 pub mod rootfs;
 pub mod runner;
 pub mod runtime;
+pub mod victim;
 pub mod view;
 pub mod wait;

@@ -26,6 +26,7 @@ pub struct Case {
     alone: bool,
     unlike_runc: bool,
     when: fn() -> bool,
+    undefended: Option<&'static str>,
 }
 
 impl Case {
@@ -40,6 +41,7 @@ impl Case {
             alone: false,
             unlike_runc: false,
             when: || true,
+            undefended: None,
         }
     }
 
@@ -69,6 +71,14 @@ impl Case {
     #[must_use]
     pub const fn unlike_runc(mut self) -> Self {
         self.unlike_runc = true;
+        self
+    }
+
+    /// Runs by the build that `DAYFLY_UNDEFENDED_BUILD` names, with these defences switched off (names
+    /// with commas between them, or none); skipped where there is no such build.
+    #[must_use]
+    pub const fn undefended(mut self, names: &'static str) -> Self {
+        self.undefended = Some(names);
         self
     }
 
@@ -192,6 +202,9 @@ fn lacking(runtime: &Path) -> Option<String> {
     None
 }
 
+const NO_UNDEFENDED_BUILD: &str = "DAYFLY_UNDEFENDED_BUILD names no build whose defences can be switched off \
+                                   (tests/README.md)";
+
 type Tally = (usize, Vec<(String, String)>, usize);
 
 fn run_all(cases: &[(String, Case)], view: View, runtime: &Path, shared: &Path) -> Tally {
@@ -240,7 +253,15 @@ fn run_one(case: &Case, view: View, runtime: &Path, shared: &Path) -> Verdict {
     if let Some(Err(reason)) = case.need.map(|need| need()) {
         return Verdict::Skipped(reason);
     }
-    let bed = Bed::new(view, runtime, shared);
+    let bed = match case.undefended {
+        None => Bed::new(view, runtime, shared),
+        Some(names) => match std::env::var_os("DAYFLY_UNDEFENDED_BUILD") {
+            Some(build) => {
+                Bed::new(view, Path::new(&build), shared).with_variable("DAYFLY_UNDEFENDED", names)
+            }
+            None => return Verdict::Skipped(NO_UNDEFENDED_BUILD.to_owned()),
+        },
+    };
     let result = panic::catch_unwind(AssertUnwindSafe(|| (case.body)(&bed)));
     let mut message = match result {
         Ok(()) => String::new(),

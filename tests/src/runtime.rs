@@ -110,6 +110,12 @@ impl Running {
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
+    /// Whether it only waits for [`Running::wait`].
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
+    }
+
     /// What it has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {

@@ -13,6 +13,7 @@ mod devices;
 mod exec;
 mod faults;
 mod hooks;
+mod hostile;
 mod idmap;
 mod intel_rdt;
 mod lifecycle;
@@ -77,6 +78,11 @@ const SUBJECTS: &[Subject] = &[
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("hostile", hostile::links::CASES),
+    ("hostile", hostile::races::CASES),
+    ("hostile", hostile::procfs::CASES),
+    ("hostile", hostile::descriptors::CASES),
+    ("hostile", hostile::command_line::CASES),
     ("systemd", systemd::CASES),
     ("weight", weight::CASES),
 ];

@@ -45,13 +45,15 @@ fn ip(words: &str) -> Result<String, String> {
 }
 
 /// Two devices that are connected: one for the container, one of the host. Gone when dropped.
-struct Pair {
-    device: String,
+pub struct Pair {
+    /// For the container.
+    pub device: String,
     peer: String,
 }
 
 impl Pair {
-    fn new() -> Result<Self, String> {
+    /// A new pair.
+    pub fn new() -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("df{}-{number}", std::process::id());
@@ -62,6 +64,13 @@ impl Pair {
 
     fn is_on_the_host(&self) -> bool {
         ip(&format!("link show {}", self.device)).is_ok()
+    }
+
+    /// What `ip` says of the device, whatever its name is now, if it is on the host.
+    pub fn link_of_peer(&self) -> String {
+        let links = ip("-o link show").expect("ip");
+        let mark = format!("@{}:", self.peer);
+        links.lines().find(|line| line.contains(&mark)).unwrap_or_default().to_owned()
     }
 
     fn ip(&self, words: &str) {

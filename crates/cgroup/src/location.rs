@@ -10,6 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use sys::Context;
+use sys::defence::{Defence, is_off};
 
 use crate::host::Hierarchy;
 use crate::systemd::Unit;
@@ -173,7 +174,7 @@ fn clean(path: &str) -> Result<String, Error> {
             "" | "." => {}
             // runc cleans it away; no caller needs it, and a path that says one thing and means
             // another has been a way out of a delegated subtree before.
-            ".." => return Err(bad("\"..\" is not allowed")),
+            ".." if !is_off(Defence::CgroupPath) => return Err(bad("\"..\" is not allowed")),
             _ if part.contains(['\0', '\n']) => {
                 return Err(bad("control characters are not allowed"));
             }

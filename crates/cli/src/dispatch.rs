@@ -53,6 +53,8 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     {
         return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is no fault point")));
     }
+    #[cfg(feature = "undefended")]
+    lower_defences(args)?;
 
     let Some((&name, rest)) = globals.arguments.split_first() else { return print(&ProgramHelp) };
     if matches!(name, "help" | "h") {
@@ -83,6 +85,20 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let written = trace.write(arguments.first().copied().unwrap_or_default());
     let status = result?;
     written.map(|()| status).map_err(Failure::from)
+}
+
+/// What the environment says about defences, in test builds.
+#[cfg(feature = "undefended")]
+fn lower_defences(args: sys::Args) -> Result<(), Failure> {
+    if let Some(names) = args.env("DAYFLY_UNDEFENDED")
+        && !sys::defence::switch_off(names)
+    {
+        return Err(Failure::new(format_args!("DAYFLY_UNDEFENDED: {names:?} is no defence")));
+    }
+    if let Some(step) = args.env("DAYFLY_PAUSE") {
+        sys::defence::pause_before(step);
+    }
+    Ok(())
 }
 
 /// Whether the arguments or the environment may ask for a trace: so that the clock is read, before

@@ -12,6 +12,7 @@ use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::defence::{Defence, is_off};
 use trace::{PROGRAM, Phase};
 
 use crate::console::{Console, Terminal};
@@ -267,6 +268,7 @@ fn amend<'a>(mut process: Process<'a>, options: &ExecOptions<'a>) -> Result<Proc
 fn number(what: &str, text: &str) -> Result<u32, Error> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
+    let number = number.or_else(|| is_off(Defence::StrictIntegers).then_some(0));
     number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
 }
 
@@ -275,7 +277,9 @@ fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) -> Result<(), 
     if spec::capability::number(name).is_none() {
         return Err(Error::Text(format!("unknown capability {name:?}")));
     }
-    for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
+    let inheritable = is_off(Defence::Inheritable).then_some(&mut sets.inheritable);
+    let sets = [&mut sets.bounding, &mut sets.effective, &mut sets.permitted];
+    for set in sets.into_iter().chain(inheritable) {
         if !set.iter().any(|known| known == name) {
             set.push(Str::new(name));
         }

@@ -8,6 +8,7 @@ use cgroup::resctrl::{Group, Schemata};
 use spec::resources::Resources;
 use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr};
 
 use crate::attributes::Execution;
@@ -144,11 +145,17 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.host(HostStep::RunHooks);
     }
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
+    if is_off(Defence::AfterPivot) {
+        compile_terminal(&mut builder, process, &context);
+        compile_protection(&mut builder, &context, |_| true)?;
+    }
     if !context.birth.from_template {
         builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
     }
     mounts::compile_root_propagation(&mut builder, &context)?;
-    compile_terminal(&mut builder, process, &context);
+    if !is_off(Defence::AfterPivot) {
+        compile_terminal(&mut builder, process, &context);
+    }
     // What does not show the network first, so that nobody has to wait for it.
     compile_protection(&mut builder, &context, |path| !context.shows_network(path))?;
     builder.init.append(&mut waiting.for_network);

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use spec::Mount;
 use spec::mount_options::{AttrChange, MountOptions, Propagation};
 use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
 
 use crate::builder::{Builder, Context};
@@ -102,7 +103,7 @@ pub fn compile_mount(
     if destination.starts_with("/proc/") && mount.kind != "proc" {
         check_inside_proc(&destination)?;
     }
-    if destination == "/proc" && mount.kind != "proc" {
+    if destination == "/proc" && mount.kind != "proc" && !is_off(Defence::ProcCovers) {
         return Err(Error::config(format!("mount {destination}: only procfs may be mounted here")));
     }
     if mount.kind == "cgroup" || mount.kind == "cgroup2" {
@@ -199,7 +200,7 @@ fn compile_bind(
     if destination.starts_with("/proc/") {
         check_inside_proc(destination)?;
     }
-    if destination == "/proc" && source != "/proc" {
+    if destination == "/proc" && source != "/proc" && !is_off(Defence::ProcCovers) {
         return Err(Error::config(format!(
             "bind mount {destination}: only the host's /proc may be bound here, not {source}"
         )));
@@ -236,7 +237,7 @@ fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
 }
 
 fn check_inside_proc(destination: &str) -> Result<(), Error> {
-    if ALLOWED_IN_PROC.contains(&destination) {
+    if ALLOWED_IN_PROC.contains(&destination) || is_off(Defence::ProcCovers) {
         return Ok(());
     }
     Err(Error::config(format!("{destination:?} cannot be mounted because it is inside /proc")))
@@ -322,12 +323,13 @@ fn bind_cgroup(
     destination: &str,
 ) -> Result<(), Error> {
     let slot = builder.slot();
+    let writable = if is_off(Defence::CgroupReadOnly) { attr::RDONLY } else { 0 };
     builder.host(HostStep::CloneTree(CloneTree {
         slot,
         source: c_string(source)?,
         recursive: true,
         attr: MountAttr {
-            set: change.set,
+            set: change.set & !writable,
             clear: change.clear,
             propagation: propagation::SLAVE,
             userns_fd: 0,

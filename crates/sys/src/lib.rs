@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod bpf_info;
 pub mod bpf_pin;
 pub mod clone;
+pub mod defence;
 pub mod errand;
 pub mod errno;
 mod error;

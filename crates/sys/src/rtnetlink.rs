@@ -10,6 +10,7 @@ use rustix::net::{
 };
 
 use crate::clone::CloneFlags;
+use crate::defence::{Defence, is_off};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -88,7 +89,7 @@ impl Socket {
     /// ENODEV if there is none; ERANGE or EINVAL for what can be no name.
     pub fn index(&self, name: &str) -> Result<u32, Errno> {
         let mut body = link(0, 0);
-        attribute(&mut body, IFLA_IFNAME, &terminated(name));
+        attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
         let mut index = None;
         self.ask(RTM_GETLINK, 0, &body, |message| {
             index = message.get(4..8).and_then(|bytes| bytes.first_chunk()).copied();
@@ -111,7 +112,8 @@ impl Socket {
             let mut attributes = Vec::new();
             for (kind, value) in Attributes(rest) {
                 if matches!(kind, IFA_ADDRESS | IFA_LOCAL | IFA_BROADCAST) {
-                    attribute(&mut attributes, kind, value);
+                    // No longer than it was in the kernel's own message.
+                    let _ = attribute(&mut attributes, kind, value);
                 }
             }
             found.push(Address { header: *header, attributes });
@@ -125,8 +127,8 @@ impl Socket {
     /// EEXIST if the name is taken there, in which case it may have been moved; EINVAL for devices that belong to their namespace (`lo`).
     pub fn move_to(&self, index: u32, namespace: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         let mut body = link(index, 0);
-        attribute(&mut body, IFLA_IFNAME, &terminated(name));
-        attribute(&mut body, IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+        attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
+        attribute(&mut body, IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes())?;
         self.ask(RTM_NEWLINK, 0, &body, |_| {})
     }
 
@@ -204,23 +206,31 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// Appends an attribute, and what aligns the next.
-fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+/// Appends an attribute, and what aligns the next. EMSGSIZE for a value that is too long: with a length
+/// that wraps, the rest of the value would be read as further attributes (CVE-2021-43784).
+fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), Errno> {
+    let length = match u16::try_from(value.len() + 4) {
+        Ok(length) => length,
+        Err(_) if is_off(Defence::Lengths) => (value.len() + 4) as u16,
+        Err(_) => return Err(Errno::MSGSIZE),
+    };
+    bytes.extend(length.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
+    Ok(())
 }
 
 fn terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
 }
 
-/// Takes the next message off: its type and its body.
+/// Takes the next message off: its type and its body, or as much of that as came. (An error repeats the
+/// request, which may be longer than what is received at once.)
 fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
-    let body = bytes.get(HEADER..length)?;
+    let body = bytes.get(HEADER..length.min(bytes.len()))?;
     *bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     Some((kind, body))
 }
@@ -256,7 +266,7 @@ mod tests {
     #[test]
     fn messages_are_taken_apart() {
         let mut body = link(7, IFF_UP);
-        attribute(&mut body, IFLA_IFNAME, &terminated("eth0"));
+        attribute(&mut body, IFLA_IFNAME, &terminated("eth0")).unwrap();
         let two = [request(RTM_NEWLINK, 0, &body), request(NLMSG_DONE, 0, &[0; 4])].concat();
         let mut rest = &two[..];
         let (kind, message) = next_message(&mut rest).unwrap();
@@ -269,6 +279,15 @@ mod tests {
             let mut rest = &two[..cut];
             while next_message(&mut rest).is_some() {}
         }
+    }
+
+    #[test]
+    fn lengths_do_not_wrap() {
+        let mut body = Vec::new();
+        assert_eq!(attribute(&mut body, IFLA_IFNAME, &[0; 0x1_0008]), Err(Errno::MSGSIZE));
+        assert_eq!(attribute(&mut body, IFLA_IFNAME, &[0; 0xfffc]), Err(Errno::MSGSIZE));
+        assert!(body.is_empty());
+        assert_eq!(attribute(&mut body, IFLA_IFNAME, &[0; 0xfffb]), Ok(()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use sys::defence::{Defence, is_off};
 
 use super::mounts::attach;
 use super::root::Root;
@@ -40,7 +41,14 @@ pub(crate) fn open(
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH;
-        attach(open_tree(&peer, c"", flags).op("open_tree")?, place)?;
+        if is_off(Defence::PtyPeer) {
+            let name =
+                rustix::pty::ptsname(&master, alloc::vec::Vec::new()).op("ioctl TIOCGPTN")?;
+            let named = root.open(&name, OFlags::PATH)?;
+            attach(open_tree(&named, c"", flags).op("open_tree")?, place)?;
+        } else {
+            attach(open_tree(&peer, c"", flags).op("open_tree")?, place)?;
+        }
     }
     rustix::process::ioctl_tiocsctty(&peer).op("ioctl TIOCSCTTY")?;
     rustix::stdio::dup2_stdin(&peer)

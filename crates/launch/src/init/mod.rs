@@ -22,10 +22,11 @@ mod root;
 use plan::Plan;
 use plan::step::{InitStep, Slot};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
 
 use crate::birth::Birth;
 use crate::channel::{self, Message, Word};
@@ -77,6 +78,7 @@ pub(crate) fn run(birth: &'static Birth, channel: OwnedFd) -> ! {
         listener: None,
     };
     for (number, step) in plan.init.iter().enumerate() {
+        sys::defence::pause(|| step.label().name);
         let begun = recorder.as_ref().map(|recorder| recorder.begin(number));
         let result = match fault::strike(Place::Init, number) {
             Ok(()) => init.step(step),
@@ -177,6 +179,7 @@ impl Init<'_> {
             InitStep::ChangeUser { uid, gid, groups } => {
                 self.change_user(*uid, *gid, groups.as_deref())
             }
+            InitStep::VerifyDirectory if is_off(Defence::CwdCheck) => Ok(()),
             InitStep::VerifyDirectory => identity::verify_directory(),
             InitStep::SetCapabilities(sets) => identity::set_capabilities(sets),
             InitStep::NoNewPrivileges => {
@@ -192,6 +195,7 @@ impl Init<'_> {
                 self.program = program::find(candidates)?;
                 Ok(())
             }
+            InitStep::CloseFds { .. } if is_off(Defence::CloseRange) => Ok(()),
             InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
             InitStep::AnnounceReady => self.announce(&Message::Ready),
             InitStep::AwaitCommit => self.expect(Word::Commit),
@@ -286,14 +290,14 @@ impl Init<'_> {
     /// Writes below /proc/sys through the procfs that the host actor verified, never through the
     /// container's own (CVE-2025-52881).
     fn write_sysctl(&self, path: &core::ffi::CStr, value: &str) -> Result<(), Failure> {
-        let file = openat2(
-            self.fd(Slot::PROC)?,
-            path,
-            OFlags::WRONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-            ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS,
-        )
-        .op("openat2")?;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = if is_off(Defence::VerifyProc) {
+            let proc = self.root()?.open(c"proc", OFlags::PATH)?;
+            openat(proc, path, flags, Mode::empty()).op("openat")?
+        } else {
+            let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+            openat2(self.fd(Slot::PROC)?, path, flags, Mode::empty(), beneath).op("openat2")?
+        };
         rustix::io::write(file, value.as_bytes()).map(drop).op("write")
     }
 

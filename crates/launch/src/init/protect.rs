@@ -8,10 +8,12 @@ use core::ffi::CStr;
 
 use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
+use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr};
 
 use super::Init;
@@ -49,14 +51,21 @@ impl Init<'_> {
             match &self.file_mask {
                 Some(first) => attach(clone_mount(first, false)?, place)?,
                 None => {
-                    // The host actor took it from the host and verified it (CVE-2025-31133).
-                    let null = self.fd(Slot::NULL)?;
-                    attach(null, place)?;
-                    self.file_mask = Some(rustix::io::fcntl_dupfd_cloexec(null, 3).op("dup")?);
+                    let null = self.null()?;
+                    attach(&null, place)?;
+                    self.file_mask = Some(null);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The host actor took it from the host and verified it (CVE-2025-31133).
+    fn null(&self) -> Result<OwnedFd, Failure> {
+        if is_off(Defence::VerifyDevice) {
+            return clone_mount(self.root()?.open(c"dev/null", OFlags::PATH)?, false);
+        }
+        rustix::io::fcntl_dupfd_cloexec(self.fd(Slot::NULL)?, 3).op("dup")
     }
 }
 

@@ -11,6 +11,7 @@ use plan::step::Target;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat, openat2};
 use rustix::io::Errno;
+use sys::defence::{Defence, is_off};
 
 use crate::failure::{Failure, Op};
 
@@ -45,6 +46,9 @@ impl<'a> Root<'a> {
     fn resolve(&self, path: &CStr, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { c"." } else { path };
         let flags = flags | OFlags::CLOEXEC;
+        if is_off(Defence::ResolveInRoot) && resolve.is_empty() {
+            return openat(self.0, path, flags, Mode::empty());
+        }
         let resolve = resolve | ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         // The kernel answers EAGAIN when a rename races with `..`: a hostile neighbour on a shared
         // volume can do that a few times, not for ever.
@@ -59,7 +63,7 @@ impl<'a> Root<'a> {
 
     /// Opens the place of a mount, made if it is missing: a directory, or a file to bind a file on.
     pub(crate) fn target(&self, target: &Target, of_directory: bool) -> Result<OwnedFd, Failure> {
-        let resolve = match target.no_symlinks {
+        let resolve = match target.no_symlinks && !is_off(Defence::OrdinaryProc) {
             true => ResolveFlags::NO_SYMLINKS,
             false => ResolveFlags::empty(),
         };
@@ -130,7 +134,10 @@ impl<'a> Root<'a> {
         let parent = self.make_directories(c_prefix(&mut buffer, bytes, 0, cut.unwrap_or(0))?)?;
         let start = cut.map_or(0, |cut| cut + 1);
         let name = c_prefix(&mut buffer, bytes, start, bytes.len())?;
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if is_off(Defence::ResolveInRoot) {
+            flags = OFlags::CREATE | OFlags::CLOEXEC;
+        }
         openat(&parent, name, flags, Mode::from_raw_mode(0o755)).op("openat")?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&parent, name, flags, Mode::empty()).op("openat")

@@ -1,0 +1,67 @@
+//! Something of the host that no container may touch.
+
+use crate::bed::Bed;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const SECRET: &str = "precious\n";
+
+/// A directory of the host with one file.
+pub struct Victim {
+    /// Where it is on the host.
+    pub dir: PathBuf,
+}
+
+impl Victim {
+    /// One beside the bundles of `bed`.
+    ///
+    /// # Panics
+    /// When it can't be made, or there is one.
+    #[must_use]
+    pub fn new(bed: &Bed) -> Self {
+        let dir = bed.dir.join("victim");
+        fs::create_dir(&dir).expect("make victim");
+        fs::write(dir.join("file"), SECRET).expect("write");
+        Self { dir }
+    }
+
+    /// A relative path that leads here from anywhere near: as long as need be to climb out of a rootfs.
+    ///
+    /// # Panics
+    /// Never: the directory's path is absolute.
+    #[must_use]
+    pub fn climbing(&self) -> PathBuf {
+        Path::new("../../../../../../../../../..")
+            .join(self.dir.strip_prefix("/").expect("absolute"))
+    }
+
+    /// What was done to it, if anything.
+    ///
+    /// # Panics
+    /// When it is not there any more.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let mut names: Vec<_> = fs::read_dir(&self.dir)
+            .expect("read")
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort_unstable();
+        if names != ["file"] {
+            return Some(format!("the host's directory has {names:?} in it"));
+        }
+        let text = fs::read_to_string(self.dir.join("file")).expect("file");
+        if text != SECRET {
+            return Some(format!("the host's file says {text:?}"));
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        let path = self.dir.to_string_lossy();
+        mounts.lines().find(|line| line.contains(&*path)).map(|line| format!("mounted: {line}"))
+    }
+
+    /// Asserts that nothing was done to it.
+    #[track_caller]
+    pub fn assert_untouched(&self) {
+        assert_eq!(self.damage(), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! Attacks that container runtimes have fallen for. Each is made twice: on the runtime as it is, where it must
+//! fail, and on a build that does without the defence in question (`sys::defence`), where it must succeed:
+//! a test that cannot fail proves nothing.
+//!
+//! | CVE | attack | defences without which it succeeds |
+//! |---|---|---|
+//! | 2019-5736 (runc, crun, youki, lxc) | `runtime_is_overwritten` | `seal` |
+//! | 2019-16884 (runc, crun) | `volume_over_proc` | `proc-covers` and `verify-proc`: two layers |
+//! | 2019-18837 (crun) | `image_link_leads_outside` | `resolve-in-root` |
+//! | 2019-19921, 2023-27561, 2023-28642 (runc) | `linked_proc_is_exchanged` | `ordinary-proc` |
+//! | 2021-30465 (runc) | `mount_target_is_exchanged` | `resolve-in-root` |
+//! | 2021-43784 (runc) | `overlong_netlink_attribute` | `lengths` |
+//! | 2022-29162 (runc), 2022-27650 (crun) | `exec_inherits_capabilities` | `inheritable` |
+//! | 2023-25809 (runc, rootless) | `cgroup_of_the_host_is_writable` | `cgroup-read-only` |
+//! | 2024-21626 (runc, youki) | `cwd_of_the_host` | `cwd-check` and `resolve-in-root`: two layers |
+//! | | `exec_cwd_of_the_host` | `cwd-check` |
+//! | | `inherited_directory` | `close-range` |
+//! | 2024-45310 (runc) | `file_target_dangles`, `parent_is_exchanged` | `resolve-in-root` |
+//! | 2025-24965 (crun with krun) | `krun_config_dangles` | `resolve-in-root` |
+//! | 2025-31133 (runc, youki) | `null_is_a_kernel_file` | `verify-device` |
+//! | 2025-52565 (runc) | `terminal_is_a_kernel_file` | `pty-peer` |
+//! | 2025-52881 (runc, crun, youki) | `sysctl_is_redirected` | `verify-proc` |
+//! | 2025-54867, 2025-62161, 2025-62596 (youki) | `linked_sys`, and the three above | `ordinary-proc` |
+//! | 2026-30892 (crun) | `exec_as_a_number_and_more` | `strict-integers` |
+//! | 2026-41579 (runc), 2026-47766 (crun) | `dev_leads_outside` | `resolve-in-root` |
+//! | 2026-88264 (crun) | `console_leads_outside` | `after-pivot` and `resolve-in-root`: two layers |
+//! | 2026-88265 (crun) | `null_leads_outside` | `after-pivot`, `resolve-in-root` and `verify-device`: three |
+//! | (none yet) | `id_climbs_out` | `id-check` |
+//! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
+//!
+//! Where layers are named, the attack fails while one of them is there.
+//!
+//! There are runtimes that fall for some of it as they are: run against runc 1.1.5, `dev_leads_outside`,
+//! `parent_is_exchanged` and `exec_as_a_number_and_more` (4294967296 is root, in 1.5.1 as well) succeed.
+//!
+//! What the attacks are after is the case's own: files of its directory, the host name of its container's UTS
+//! namespace, a virtual device.
+
+#[path = "hostile/command_line.rs"]
+pub mod command_line;
+#[path = "hostile/descriptors.rs"]
+pub mod descriptors;
+#[path = "hostile/links.rs"]
+pub mod links;
+#[path = "hostile/pause.rs"]
+mod pause;
+#[path = "hostile/procfs.rs"]
+pub mod procfs;
+#[path = "hostile/races.rs"]
+pub mod races;
+
+use dayfly_tests::bed::Bed;
+
+/// What shows that an attack has succeeded.
+type Evidence = Option<String>;
+
+/// Every technique of a fast start, and the way on which init sees the host's mounts at first.
+const WAYS: [&str; 2] = ["", "template-namespace"];
+
+/// The attack fails.
+#[track_caller]
+fn holds(bed: &Bed, attack: fn(&Bed) -> Evidence) {
+    if let Some(evidence) = attack(bed) {
+        panic!("the attack succeeded: {evidence}");
+    }
+}
+
+/// The attack succeeds on a build without the defence.
+#[track_caller]
+fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
+    match attack(bed) {
+        Some(evidence) => println!("     without {name}: {}", evidence.trim_end()),
+        None => panic!("this test can't fail: the attack does not succeed without the defence"),
+    }
+}
+
+/// The cases of attacks: each on the runtime under test, then on the build without the defence. An attack
+/// that is `paused` needs that build in both cases, since ordinary ones cannot be stopped halfway; one that
+/// succeeds on runc 1.5.1 is `unlike_runc`.
+macro_rules! attacks {
+    ($($attack:ident without $names:literal $($property:ident)?,)*) => {
+        &[$(
+            {
+                let case = dayfly_tests::runner::Case::new(
+                    stringify!($attack),
+                    |bed| crate::hostile::holds(bed, $attack),
+                );
+                $(let case = crate::hostile::$property(case);)?
+                case
+            },
+            dayfly_tests::runner::Case::new(
+                concat!(stringify!($attack), " without ", $names),
+                |bed| crate::hostile::falls(bed, $names, $attack),
+            )
+            .undefended($names),
+        )*]
+    };
+}
+use attacks;
+
+const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
+    case.undefended("")
+}
+
+const fn unlike_runc(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
+    case.unlike_runc()
+}

@@ -1,0 +1,77 @@
+//! Words of command lines and configurations that mean more than they should.
+
+use super::{Evidence, attacks};
+use crate::net_devices::Pair;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::cgroups;
+use dayfly_tests::runner::Case;
+use serde_json::json;
+
+pub const CASES: &[Case] = attacks! {
+    exec_inherits_capabilities without "inheritable",
+    exec_as_a_number_and_more without "strict-integers" unlike_runc,
+    id_climbs_out without "id-check",
+    exec_cgroup_climbs_out without "cgroup-path",
+    overlong_netlink_attribute without "lengths",
+};
+
+fn exec_inherits_capabilities(bed: &Bed) -> Evidence {
+    let c = bed.bundle().make().detached();
+    let sets =
+        c.exec_with(&["--cap", "CAP_NET_RAW"], &["grep", "CapInh", "/proc/self/status"]).ok();
+    (sets.stdout != "CapInh:\t0000000000000000\n").then_some(sets.stdout)
+}
+
+fn exec_as_a_number_and_more(bed: &Bed) -> Evidence {
+    let c = bed.bundle().set("/process/user/uid", json!(1000)).make().detached();
+    for user in ["1", "1:1", "1x", "x", "", " 1", "-1", "1:x", "4294967296", "4294967297:1"] {
+        let outcome = c.exec_with(&["--user", user], &["id", "-u"]);
+        if outcome.stdout == "0\n" {
+            return Some(format!("{user:?} is root"));
+        }
+    }
+    None
+}
+
+fn id_climbs_out(bed: &Bed) -> Evidence {
+    let id = bed.id();
+    let outside = format!("../{id}");
+    let bundle = bed.bundle().set("/linux/cgroupsPath", json!(cgroups::path_of(&id)));
+    let c = bundle.make_as(&outside);
+    let _ = c.create();
+    let place = bed.dir.join(&id);
+    let made = place.exists();
+    let _ = c.delete_force();
+    made.then(|| format!("a record was made at {}", place.display()))
+}
+
+fn exec_cgroup_climbs_out(bed: &Bed) -> Evidence {
+    let (c, other) = (bed.bundle().make().detached(), bed.bundle().make().detached());
+    let path = format!("../{}", other.id);
+    let outcome = c.exec_with(&["--cgroup", &path], &["cat", "/proc/self/cgroup"]);
+    let outside = outcome.stdout.contains("/../");
+    outside.then(|| format!("it runs in another container's cgroup: {}", outcome.stdout))
+}
+
+/// The name of a network device is an attribute of a netlink message, whose length has 16 bits: what is
+/// beyond would be read as attributes of its own.
+fn overlong_netlink_attribute(bed: &Bed) -> Evidence {
+    /// What is left of the name when its length has wrapped.
+    const NAME: &str = "hostile8";
+    /// IFLA_IFALIAS, with the flag NLA_F_NET_BYTEORDER so that no byte is NUL: 257 bytes with this header.
+    const HEADER: &str = "\u{1}\u{1}\u{14}@";
+    let Ok(pair) = Pair::new() else { return None };
+    let alias = "injected".repeat(32);
+    let mut name = format!("{NAME}{HEADER}{alias}");
+    // With the NUL that ends it.
+    let filler = 0x1_0000 + NAME.len() - 1 - name.len();
+    name.push_str(&"x".repeat(filler));
+    let c = bed
+        .bundle()
+        .set("/linux/netDevices", json!({ &pair.device: { "name": name } }))
+        .args(&["/bin/true"])
+        .make();
+    let _ = c.run();
+    let link = pair.link_of_peer();
+    link.contains("injected").then(|| format!("an attribute inside the name was heeded: {link}"))
+}

@@ -1,0 +1,123 @@
+//! Attacks on what the runtime reads and writes below /proc and /sys, and on what covers them.
+
+use super::pause::run_paused;
+use super::{Evidence, attacks};
+use crate::security::replace_by_link;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::cgroups;
+use dayfly_tests::runner::Case;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+pub const CASES: &[Case] = attacks! {
+    volume_over_proc without "proc-covers,verify-proc",
+    linked_proc_is_exchanged without "ordinary-proc" paused,
+    linked_proc without "ordinary-proc",
+    linked_sys without "ordinary-proc",
+    sysctl_is_redirected without "verify-proc" paused,
+    cgroup_of_the_host_is_writable without "cgroup-read-only",
+};
+
+/// The runtime's write, of a sysctl here and of a label in the CVE, ends in a file of the volume.
+fn volume_over_proc(bed: &Bed) -> Evidence {
+    let volume = bed.dir.join("volume");
+    let file = volume.join("sys/kernel/domainname");
+    fs::create_dir_all(volume.join("sys/kernel")).expect("make");
+    fs::write(&file, "").expect("write");
+    let c = bed
+        .bundle()
+        .remount(
+            "/proc",
+            json!({
+                "destination": "/proc", "type": "bind", "source": volume, "options": ["bind"],
+            }),
+        )
+        .set("/linux/readonlyPaths", json!([]))
+        .set("/linux/sysctl", json!({ "kernel.domainname": "hit" }))
+        .args(&["/bin/true"])
+        .make();
+    let _ = c.run();
+    let caught = fs::read_to_string(file).expect("read");
+    (!caught.is_empty())
+        .then(|| format!("the volume caught what was meant for the kernel: {caught}"))
+}
+
+/// /proc is a link into a volume. Once proc is mounted at its end, a neighbour on the volume puts something
+/// else there: masks cover that.
+fn linked_proc_is_exchanged(bed: &Bed) -> Evidence {
+    let volume = bed.dir.join("volume");
+    fs::create_dir_all(volume.join("proc")).expect("make");
+    let bundle = bed.bundle();
+    replace_by_link(&bundle, "proc", Path::new("mnt/proc"));
+    let volume_mount = json!({
+        "destination": "/mnt", "type": "bind", "source": volume, "options": ["bind"],
+    });
+    let mut mounts = bundle.config["mounts"].as_array().expect("mounts").clone();
+    mounts.insert(0, volume_mount);
+    let script = "echo hit >/mnt/real/sys/kernel/domainname; cat /mnt/real/sys/kernel/domainname";
+    let c = bundle.set("/mounts", json!(mounts)).sh(script).make();
+    let outcome = run_paused(&c, "make read-only", || {
+        fs::rename(volume.join("proc"), volume.join("real")).expect("rename");
+        fs::create_dir(volume.join("proc")).expect("make");
+    });
+    outcome.stdout.contains("hit").then(|| format!("no mask covers proc: {}", outcome.stdout))
+}
+
+fn linked_proc(bed: &Bed) -> Evidence {
+    linked(bed, "proc", "keys")
+}
+
+fn linked_sys(bed: &Bed) -> Evidence {
+    linked(bed, "sys", "kernel")
+}
+
+/// The container runs with a file system of the kernel where its image wants it.
+fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
+    for target in ["/tmp", "tmp", "../../tmp"] {
+        let bundle = bed.bundle();
+        replace_by_link(&bundle, name, Path::new(target));
+        let outcome = bundle.sh(&format!("ls -d /tmp/{file}")).make().run();
+        if outcome.code() == 0 {
+            return Some(format!("/{name} is mounted at {}", outcome.stdout));
+        }
+    }
+    None
+}
+
+/// By the time a sysctl is written, somebody who can write to the rootfs has put another tree at /proc: a
+/// link in it redirects the write to another file of the kernel.
+fn sysctl_is_redirected(bed: &Bed) -> Evidence {
+    let bundle = bed.bundle();
+    let rootfs = bundle.rootfs();
+    let c = bundle
+        .set("/linux/readonlyPaths", json!([]))
+        .set("/linux/sysctl", json!({ "kernel.domainname": "hit" }))
+        .args(&["/bin/hostname"])
+        .make();
+    let outcome = run_paused(&c, "write sysctl", || {
+        fs::rename(rootfs.join("proc"), rootfs.join("real")).expect("rename");
+        fs::create_dir_all(rootfs.join("proc/sys/kernel")).expect("make");
+        let link = rootfs.join("proc/sys/kernel/domainname");
+        symlink("/real/sys/kernel/hostname", link).expect("link");
+    });
+    let hit = outcome.stdout.contains("hit");
+    hit.then(|| format!("the domain name is written to the host name: {}", outcome.stdout))
+}
+
+/// Without a cgroup namespace, what is mounted is the host's.
+fn cgroup_of_the_host_is_writable(bed: &Bed) -> Evidence {
+    // Its own one, wherever that is seen: nothing is made in anybody else's.
+    let id = bed.id();
+    let dirs = match bed.view.has_v1() {
+        true => "/sys/fs/cgroup/*/".to_owned(),
+        false => format!("/sys/fs/cgroup{}", cgroups::path_of(&id)),
+    };
+    let script = format!(
+        "for d in {dirs}; do mkdir $d/hostile && rmdir $d/hostile && echo made in $d; done \
+         2>/dev/null; true"
+    );
+    let outcome = bed.bundle().without_namespace("cgroup").sh(&script).make_as(&id).run().ok();
+    (!outcome.stdout.is_empty()).then_some(outcome.stdout)
+}
