@@ -21,6 +21,13 @@ test:
 test-all:
 	scripts/test --all
 
+# The specification's own validation programs, for dayfly and its peers in every
+# view: a table and the totals (README.md).
+validate:
+	$(CARGO) build --release -p dayfly-cli
+	-scripts/peers
+	scripts/oci-validation --peers
+
 # A container from an image made here, its trace, a race against crun and runc.
 demo:
 	scripts/demo
@@ -47,4 +54,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build test test-all demo lint man completions docs install clean
+.PHONY: all build test test-all validate demo lint man completions docs install clean

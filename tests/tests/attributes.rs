@@ -31,6 +31,7 @@ pub const CASES: &[Case] = &[
     case!(memory_policy_flags).needs(numa),
     case!(memory_policy_of_missing_nodes).needs(numa),
     case!(memory_policy_refused),
+    case!(deadline_in_a_part_of_the_cpus).on(&[dayfly_tests::view::View::V1]),
 ];
 
 fn two_cpus() -> Result<(), String> {
@@ -297,4 +298,17 @@ fn memory_policy_refused(bed: &Bed) {
     ] {
         refused(bed, "/linux/memoryPolicy", policy, text);
     }
+}
+
+fn deadline_in_a_part_of_the_cpus(bed: &Bed) {
+    let scheduler = json!({
+        "policy": "SCHED_DEADLINE", "runtime": 1_000_000, "deadline": 10_000_000, "period": 10_000_000
+    });
+    let c = bed
+        .bundle()
+        .set("/process/scheduler", scheduler)
+        .set("/linux/resources/cpu", json!({ "cpus": "0" }))
+        .make();
+    c.create().fails("process scheduler can't be used together with AllowedCPUs");
+    assert!(!c.exists());
 }

@@ -24,6 +24,7 @@ pub const CASES: &[Case] = &[
     case!(remount_bind_keeps_locked_flags),
     case!(bind_a_device_node),
     case!(many_mounts),
+    case!(options_of_filesystems_are_passed_over).unlike_runc(),
 ];
 
 /// A directory of the host with one file `inside`.
@@ -248,4 +249,15 @@ fn many_mounts(bed: &Bed) {
     }
     let c = bundle.sh("cat /mnt/*/inside | wc -l").make();
     assert_eq!(c.run().ok().stdout, "60\n");
+}
+
+/// Callers hand the same options to all their mounts, and crun lets them.
+fn options_of_filesystems_are_passed_over(bed: &Bed) {
+    let source = bed.dir.join("source");
+    fs::create_dir_all(&source).expect("make");
+    let options = json!(["bind", "nosuid", "mode=755", "size=1k", "ro"]);
+    let mount = json!({ "destination": "/mnt", "source": source, "options": options });
+    let script = "grep ' /mnt ' /proc/self/mountinfo";
+    let line = bed.bundle().push("/mounts", mount).sh(script).make().run().ok().stdout;
+    assert!(line.contains("ro,nosuid") && !line.contains("size=1k"), "{line}");
 }

@@ -24,6 +24,9 @@ pub const CASES: &[Case] = &[
     case!(delete_paused_by_force),
     case!(kill_paused),
     case!(kill_all),
+    case!(kill_all_signals_init_alone),
+    case!(update_leaves_devices_alone),
+    case!(huge_pages).when(has_huge_pages),
     case!(ps_lists_all_processes),
     case!(events_stats),
     case!(events_of_a_stopped_container),
@@ -162,6 +165,56 @@ fn kill_all(bed: &Bed) {
             .unwrap_or_default()
             .is_empty()
     });
+}
+
+/// As with runc since 1.2; only who shares the host's PID namespace is killed process by process.
+fn kill_all_signals_init_alone(bed: &Bed) {
+    let script = "trap 'echo init >>/signals' USR1; \
+        (trap 'echo child >>/signals' USR1; touch /ready; while :; do sleep 0.1; done) & \
+        while :; do wait; done";
+    let c = bed.bundle().sh(script).make().detached();
+    let file = |name: &str| c.bundle.join("rootfs").join(name);
+    wait::until_true("the traps", || file("ready").exists());
+    c.id_call("kill", &["-a"], &["USR1"]).run().ok();
+    wait::until_true("the signal", || file("signals").exists());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(fs::read_to_string(file("signals")).expect("signals"), "init\n");
+}
+
+/// containerd sends the whole of `linux.resources`, whose rules lack those that every container has.
+fn update_leaves_devices_alone(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let file = bed.dir.join("resources");
+    let rules = json!({ "devices": [{ "allow": false, "access": "rwm" }], "pids": null });
+    fs::write(&file, rules.to_string()).expect("write");
+    c.id_call("update", &["-r", file.to_str().expect("path")], &[]).run().ok();
+    c.sh("echo x >/dev/null && head -c 1 /dev/zero >/dev/null").ok();
+}
+
+fn has_huge_pages() -> bool {
+    let size = std::path::Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").exists();
+    let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    let controller = unified.contains("hugetlb")
+        || std::path::Path::new("/sys/fs/cgroup/hugetlb/cgroup.procs").exists();
+    size && controller
+}
+
+fn huge_pages(bed: &Bed) {
+    let limit = |pages: u64| json!([{ "pageSize": "2MB", "limit": pages << 21 }]);
+    let c = limited(bed, json!({ "hugepageLimits": limit(3) })).make().detached();
+    let files = match bed.view.has_v1() {
+        true => ["hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.rsvd.limit_in_bytes"],
+        false => ["hugetlb.2MB.max", "hugetlb.2MB.rsvd.max"],
+    };
+    let read = || files.map(|file| c.cgroup_read("hugetlb", file));
+    assert_eq!(read(), ["6291456", "6291456"]);
+    assert_eq!(stats(&c)["data"]["hugetlb"]["2MB"], json!({ "failcnt": 0 }));
+    let file = bed.dir.join("resources");
+    fs::write(&file, json!({ "hugepageLimits": limit(1) }).to_string()).expect("write");
+    c.id_call("update", &["--resources", file.to_str().expect("path")], &[]).run().ok();
+    assert_eq!(read(), ["2097152", "2097152"]);
+    let wrong = json!([{ "pageSize": "3MB", "limit": 0 }]);
+    limited(bed, json!({ "hugepageLimits": wrong })).make().create().fails("hugetlb.3MB");
 }
 
 fn ps_lists_all_processes(bed: &Bed) {

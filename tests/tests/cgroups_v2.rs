@@ -23,6 +23,9 @@ pub const CASES: &[Case] = &[
     case!(io_max).on(V2).when(all_controllers),
     case!(unified_map).on(V2).when(all_controllers),
     case!(update).on(V2).when(all_controllers),
+    case!(update_of_memory_keeps_the_sum_with_swap).on(V2).when(all_controllers),
+    case!(update_from_json).on(V2).when(all_controllers),
+    case!(rdma_names_the_device).on(V2).when(all_controllers),
     case!(oom_event).on(V2).when(all_controllers),
     case!(statistics).on(V2).when(all_controllers),
 ];
@@ -167,6 +170,76 @@ fn update(bed: &Bed) {
     assert_eq!(c.cgroup_read("", "pids.max"), "20");
     assert_eq!(c.cgroup_read("", "cpu.max"), "20000 50000");
     assert_eq!(c.cgroup_read("", "cpuset.cpus"), "0");
+}
+
+/// cgroup v2 limits swap alone; a configuration limits memory and swap together, and that stays.
+fn update_of_memory_keeps_the_sum_with_swap(bed: &Bed) {
+    let memory = json!({ "memory": { "limit": 33_554_432, "swap": 67_108_864 } });
+    let c = limited(bed, memory).make().detached();
+    let update = |flags: &[&str]| c.id_call("update", flags, &[]).run();
+    let read = || ["memory.max", "memory.swap.max"].map(|file| c.cgroup_read("", file));
+    update(&["--memory", "50331648"]).ok();
+    assert_eq!(read(), ["50331648", "16777216"]);
+    update(&["--memory", "100m"]).fails("memory+swap limit should be >= memory limit");
+    update(&["--memory", "100m", "--memory-swap", "120m"]).ok();
+    update(&["--memory", "110m"]).ok();
+    assert_eq!(read(), ["115343360", "10485760"]);
+    update(&["--memory", "-1"]).ok();
+    assert_eq!(read(), ["max", "max"]);
+    // Swap that was turned off by its file stays so.
+    let c = limited(bed, json!({ "unified": { "memory.swap.max": "0" } })).make().detached();
+    c.id_call("update", &["--memory", "64m"], &[]).run().ok();
+    assert_eq!(c.cgroup_read("", "memory.swap.max"), "0");
+}
+
+fn update_from_json(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let update = |resources: serde_json::Value| {
+        let file = bed.dir.join("resources");
+        fs::write(&file, resources.to_string()).expect("write");
+        let stdin = fs::File::open(&file).expect("open");
+        c.id_call("update", &["-r", "-"], &[]).stdin(stdin).run()
+    };
+    update(json!({
+        "memory": { "limit": 67_108_864, "reservation": 33_554_432, "kernel": 1, "kernelTCP": 1 },
+        "cpu": { "shares": 512, "quota": 20_000, "period": 50_000, "burst": 10_000,
+                 "cpus": "0", "mems": "0", "realtimePeriod": 1, "realtimeRuntime": 1 },
+        "pids": { "limit": 30 },
+        "unified": { "memory.high": "50331648" },
+        "blockIO": { "weight": 0 },
+    }))
+    .ok();
+    let read = |file: &str| c.cgroup_read("", file);
+    for (file, value) in [
+        ("memory.max", "67108864"),
+        ("memory.low", "33554432"),
+        ("memory.high", "50331648"),
+        ("cpu.max", "20000 50000"),
+        ("cpu.max.burst", "10000"),
+        ("cpu.weight", "59"),
+        ("cpuset.cpus", "0"),
+        ("cpuset.mems", "0"),
+        ("pids.max", "30"),
+    ] {
+        assert_eq!(read(file), value, "{file}");
+    }
+    // Half a bandwidth leaves the other half.
+    update(json!({ "cpu": { "quota": 25_000 } })).ok();
+    assert_eq!(read("cpu.max"), "25000 50000");
+    update(json!({ "cpu": { "period": 60_000 } })).ok();
+    assert_eq!(read("cpu.max"), "25000 60000");
+    update(json!({ "cpu": { "idle": 1 } })).ok();
+    assert_eq!(read("cpu.idle"), "1");
+    let below = json!({ "memory": { "limit": 4096, "checkBeforeUpdate": true } });
+    update(below).fails("rejecting memory limit 4096 <= usage");
+    assert_eq!(update(json!("no object")).code(), 1);
+}
+
+fn rdma_names_the_device(bed: &Bed) {
+    let rdma = json!({ "rdma": { "nosuch0": { "hcaHandles": 3, "hcaObjects": 10_000 } } });
+    let c = limited(bed, rdma).make();
+    c.create().fails("rdma.max");
+    assert!(!c.exists());
 }
 
 fn oom_event(bed: &Bed) {

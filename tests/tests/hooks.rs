@@ -93,7 +93,7 @@ fn state_on_stdin(bed: &Bed) {
     let (bundle, dir) = all_kinds(bed, bed.bundle());
     let c = bundle.set("/annotations", json!({ "org.example": "yes" })).make();
     c.run().ok();
-    let expected = ["creating", "creating", "creating", "created", "running", "stopped"];
+    let expected = ["created", "creating", "creating", "created", "running", "stopped"];
     for (kind, status) in KINDS.iter().zip(expected) {
         let state: Value =
             serde_json::from_str(&read(&dir, &format!("{kind}.json"))).expect("state");

@@ -25,6 +25,8 @@ pub const CASES: &[Case] = &[
     case!(mount_namespace_is_required),
     case!(cgroup_namespace_root),
     case!(joined_mount_survives_the_first),
+    case!(without_a_mount_namespace),
+    case!(without_any_namespace),
 ];
 
 const NAMESPACES: &[(&str, &str)] = &[
@@ -234,4 +236,61 @@ fn joined_mount_survives_the_first(bed: &Bed) {
         .detached();
     first.delete_force().ok();
     second.exec(&["true"]).ok();
+}
+
+/// Removes a namespace from the bundle's own.
+fn without<'a>(bed: &'a Bed, kinds: &[&str]) -> dayfly_tests::container::Container<'a> {
+    let all = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
+    let left: Vec<_> = all
+        .iter()
+        .filter(|kind| !kinds.contains(kind))
+        .map(|kind| json!({ "type": kind }))
+        .collect();
+    let bundle = bed.bundle().set("/linux/namespaces", json!(left));
+    let bundle = bundle.unset("/linux/maskedPaths").unset("/linux/readonlyPaths");
+    let bundle = if kinds.contains(&"uts") { bundle.unset("/hostname") } else { bundle };
+    bundle.set("/linux/sysctl", json!({})).make()
+}
+
+fn kernel_attaches_to_detached() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("release");
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
+}
+
+fn without_a_mount_namespace(bed: &Bed) {
+    let c = without(bed, &["mount"]);
+    let table = || fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let before = table();
+    if !kernel_attaches_to_detached() {
+        c.create().fails("a container without a mount namespace needs Linux 6.15");
+        return;
+    }
+    let c = c.detached();
+    let own = fs::read_link("/proc/self/ns/mnt").expect("ns");
+    assert_eq!(fs::read_link(format!("/proc/{}/ns/mnt", c.pid())).expect("ns"), own);
+    // Its mounts are there, for exec as well, and nobody else sees them.
+    fs::write(c.bundle.join("rootfs/mark"), "inside\n").expect("write");
+    assert_eq!(c.exec(&["cat", "/mark"]).ok().stdout, "inside\n");
+    c.sh("test -e /proc/self/stat && test -c /dev/null && test -d /sys/kernel").ok();
+    assert_eq!(c.sh("pwd; readlink /proc/self/root").ok().stdout, "/\n/\n");
+    assert_eq!(table(), before);
+    c.delete_force().ok();
+    assert_eq!(table(), before);
+}
+
+fn without_any_namespace(bed: &Bed) {
+    if !kernel_attaches_to_detached() {
+        return;
+    }
+    let kinds = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
+    let c = without(bed, &kinds).detached();
+    for kind in ["pid", "net", "ipc", "uts", "mnt", "cgroup"] {
+        let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/{kind}")).expect("ns");
+        assert_eq!(of(&c.pid().to_string()), of("self"), "{kind}");
+    }
+    c.exec(&["true"]).ok();
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    c.delete().ok();
 }

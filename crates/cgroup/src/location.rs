@@ -133,6 +133,18 @@ impl Location {
         self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
     }
 
+    /// Where the process `pid` is now, which on cgroup v2 may be elsewhere than where it was put: with a
+    /// cgroup tree of its own to write to it can move itself, and give the cgroup it was in to none but
+    /// its children. `None` on cgroup v1, and if there is no such process.
+    pub fn of_process(&self, pid: i32) -> Option<Self> {
+        let place = self.unified.as_ref().filter(|_| self.is_unified())?;
+        let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;
+        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let path = clean(path).ok()?;
+        let unified = Some(Place::new(place.mount(), &path));
+        Some(Self { unified, legacy: Vec::new(), unit: None })
+    }
+
     /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers`
     /// (`exec --cgroup CONTROLLER[,CONTROLLER]:PATH`) it moves in those v1 hierarchies only.
     ///

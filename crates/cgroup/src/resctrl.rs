@@ -105,6 +105,29 @@ impl Group {
         })
     }
 
+    /// The mount point, which is the default class.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The class of service.
+    pub(crate) fn class(&self) -> &str {
+        &self.directory
+    }
+
+    /// The monitoring group, if there is one.
+    pub(crate) fn monitor(&self) -> Option<&str> {
+        self.monitor.as_deref()
+    }
+
+    /// A class below `root`, with a monitoring group or without.
+    #[cfg(test)]
+    pub(crate) fn at(root: &str, class: &str, monitor: Option<&str>) -> Self {
+        let directory = format!("{root}/{class}");
+        let monitor = monitor.map(|name| format!("{directory}/mon_groups/{name}"));
+        Self { root: root.to_string(), directory, monitor, own: false }
+    }
+
     /// Makes the group if it is not there, sets its limits and puts a process into it.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! says otherwise.
 
 mod legacy;
+mod rdt;
 mod unified;
 
 use alloc::collections::BTreeMap;
@@ -12,6 +13,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use serde::Serialize;
+
+pub use rdt::{BandwidthInfo, BandwidthUse, CacheInfo, CacheUse, RdtStats};
 
 use crate::{Cgroup, Error};
 
@@ -30,8 +33,8 @@ pub struct Stats {
     pub blkio: BlkioStats,
     /// Huge pages by page size, such as `2MB`.
     pub hugetlb: BTreeMap<String, HugetlbStats>,
-    /// Always empty: RDT groups are not followed.
-    pub intel_rdt: Empty,
+    /// Cache and memory bandwidth, which a cgroup knows nothing of: see [`crate::resctrl::Group::stats`].
+    pub intel_rdt: RdtStats,
     /// Always null, as with runc for containers whose network an engine has made.
     pub network_interfaces: Option<Empty>,
 }

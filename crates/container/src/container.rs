@@ -9,13 +9,13 @@ use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::process::Pid;
-use spec::resources::Resources;
+use spec::resources::{Memory, Resources};
 use sys::Errno;
 use sys::clone::CloneFlags;
 use trace::{PROGRAM, Phase};
 
 use crate::notify::{self, Manager};
-use crate::record::{Header, Record};
+use crate::record::{self, Header, Record};
 use crate::state::{State, Status};
 use crate::store::{self, START, path_in};
 use crate::time::Rfc3339;
@@ -52,6 +52,11 @@ impl Container {
     /// Where its cgroup is, if it has one of its own.
     pub fn cgroup_location(&self) -> Option<&cgroup::Location> {
         self.record.cgroup.as_ref()
+    }
+
+    /// Its group of the resctrl file system, if it has one.
+    pub fn resctrl_group(&self) -> Option<&cgroup::resctrl::Group> {
+        self.record.resctrl.as_ref()
     }
 
     /// Init, if it lives.
@@ -171,28 +176,24 @@ impl Container {
         self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || Ok(launch::start(&path)?))
     }
 
-    /// Sends a signal to init, or to every process of the container.
+    /// Sends a signal to init. SIGKILL for a container without a PID namespace of its own goes to every
+    /// process, since no init takes them along.
     ///
     /// # Errors
     /// [`Error::NotRunning`]; a signal that is none.
-    pub fn kill(&self, signal: i32, all: bool) -> Result<(), Error> {
-        let whom = if all { "all" } else { "init" };
-        self.trace.work(Phase::Shutdown, "signal", whom, || self.send(signal, all))
+    pub fn kill(&self, signal: i32) -> Result<(), Error> {
+        let everyone = signal == SIGKILL && !self.owns(CloneFlags::NEWPID);
+        let whom = if everyone { "all" } else { "init" };
+        self.trace.work(Phase::Shutdown, "signal", whom, || self.send(signal, everyone))
     }
 
-    /// Sends a signal to init, or to every process of the container. SIGKILL for a container without a
-    /// PID namespace of its own goes to every process, since no init takes them along.
-    fn send(&self, signal: i32, all: bool) -> Result<(), Error> {
-        let everyone = all || (signal == SIGKILL && !self.owns(CloneFlags::NEWPID));
+    fn send(&self, signal: i32, everyone: bool) -> Result<(), Error> {
         match &self.record.cgroup {
             Some(location) if everyone => match Cgroup::open(location) {
                 Ok(cgroup) => return Ok(cgroup.kill_all(signal)?),
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error.into()),
             },
-            None if all => {
-                return Err(Error::text("the container has no cgroup to find its processes by"));
-            }
             _ => {}
         }
         let (pid, pidfd) = self.init().ok_or(Error::NotRunning)?;
@@ -320,7 +321,33 @@ impl Container {
         if self.status()? == Status::Stopped {
             return Err(Error::NotRunning);
         }
-        Ok(self.cgroup()?.set(resources)?)
+        // Engines send all resources of a configuration along. Its device rules lack those that every
+        // container has, and what a hook has allowed since.
+        let mut resources = Resources { devices: Vec::new(), ..resources.clone() };
+        let asked = resources.memory.as_mut().and_then(|memory| self.recall_swap(memory));
+        self.cgroup()?.set(&resources)?;
+        match asked {
+            Some(swap) => Ok(record::note_swap(self.directory.as_fd(), swap)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the limit of memory and swap together that was asked for last, where only the one of memory
+    /// changes: on cgroup v2 the limit of swap is what lies between the two. Returns what is to be
+    /// remembered of this update, if it is anything new.
+    fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
+        match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
+            // No limit of memory is none of swap, either.
+            (-1, 0) => Some(0),
+            (0, 0) => None,
+            (_, 0) => {
+                let is_unified =
+                    self.record.cgroup.as_ref().is_some_and(|place| place.is_unified());
+                memory.swap = Some(self.header.swap).filter(|swap| is_unified && *swap != 0);
+                None
+            }
+            (_, swap) => Some(swap),
+        }
     }
 
     /// Changes cache (`L3:…`) and memory bandwidth (`MB:…`) limits of `linux.intelRdt`.

@@ -453,8 +453,10 @@ fn launch_claimed(
     mut given: Given,
 ) -> Result<Recorded, Error> {
     let record = describe(bundle, spec, request, plan);
+    let memory = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
+    let swap = memory.and_then(|memory| memory.swap).unwrap_or(0);
     let mut draft = trace.work(Phase::Configuration, "write record", "", || {
-        record::write(directory.as_fd(), &record, plan.filter.as_ref())
+        record::write(directory.as_fd(), &record, swap, plan.filter.as_ref())
     })?;
     if request.wait_for_start {
         given.start = Some(listen_for_start(directory)?);

@@ -112,6 +112,8 @@ impl Container {
                 id: self.id(),
                 namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
                 cgroup: self.exec_cgroup(&options.cgroup)?,
+                cgroup_is_asked_for: !options.cgroup.is_empty(),
+                init: self.init_number(),
                 execution: self.record.execution.clone(),
                 resctrl: self.record.resctrl.clone(),
                 filter: self.filter()?,
@@ -158,9 +160,13 @@ impl Container {
         Ok(Some(sub_cgroup(location, subs)?))
     }
 
+    fn init_number(&self) -> i32 {
+        self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get())
+    }
+
     fn agent(&self) -> Option<ExecAgent<'_>> {
         let (socket, metadata) = self.record.agent.as_deref()?;
-        let init = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+        let init = self.init_number();
         Some(ExecAgent { socket, metadata, init, state_head: &self.record.state_head })
     }
 

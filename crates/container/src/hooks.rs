@@ -39,7 +39,7 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
     let result = run(container, &hooks, "running", pid);
     if result.is_err() {
-        let _ = container.kill(9, false);
+        let _ = container.kill(9);
     }
     result
 }

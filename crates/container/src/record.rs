@@ -64,6 +64,9 @@ pub(crate) struct Header {
     pub process: Option<(Pid, Identity)>,
     /// Bytes of the body; what follows it is the seccomp program.
     body: u32,
+    /// The limit of memory and swap together that was asked for last, by the configuration or an update;
+    /// 0 if none was.
+    pub swap: i64,
 }
 
 impl Header {
@@ -74,7 +77,8 @@ impl Header {
         };
         let mut bytes = [0; HEADER];
         let fields = MAGIC.into_iter().chain(pid.to_le_bytes()).chain(self.body.to_le_bytes());
-        for (to, from) in bytes.iter_mut().zip(fields.chain(identity.to_le_bytes())) {
+        let fields = fields.chain(identity.to_le_bytes()).chain(self.swap.to_le_bytes());
+        for (to, from) in bytes.iter_mut().zip(fields) {
             *to = from;
         }
         bytes
@@ -84,11 +88,13 @@ impl Header {
         let (magic, rest) = bytes.split_at_checked(8)?;
         let (pid, rest) = rest.split_first_chunk::<4>()?;
         let (body, rest) = rest.split_first_chunk::<4>()?;
-        let (identity, _) = rest.split_first_chunk::<8>()?;
+        let (identity, rest) = rest.split_first_chunk::<8>()?;
+        let (swap, _) = rest.split_first_chunk::<8>()?;
         let pid = Pid::from_raw(i32::from_le_bytes(*pid));
         let identity = Identity(u64::from_le_bytes(*identity));
         let body = u32::from_le_bytes(*body);
-        (magic == MAGIC).then_some(Self { process: pid.map(|pid| (pid, identity)), body })
+        let (process, swap) = (pid.map(|pid| (pid, identity)), i64::from_le_bytes(*swap));
+        (magic == MAGIC).then_some(Self { process, body, swap })
     }
 }
 
@@ -112,12 +118,13 @@ pub(crate) struct Draft {
 pub(crate) fn write(
     directory: BorrowedFd<'_>,
     record: &Record,
+    swap: i64,
     filter: Option<&seccomp::Program>,
 ) -> Result<Draft, sys::Error> {
-    let room = Header { process: None, body: 0 }.bytes().to_vec();
+    let room = [0; HEADER].to_vec();
     let mut bytes = postcard::to_extend(record, room)
         .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
-    let header = Header { process: None, body: (bytes.len() - HEADER) as u32 };
+    let header = Header { process: None, body: (bytes.len() - HEADER) as u32, swap };
     for (to, from) in bytes.iter_mut().zip(header.bytes()) {
         *to = from;
     }
@@ -138,6 +145,15 @@ impl Draft {
         pwrite(&self.file, &self.header.bytes(), 0).context("write", FILE)?;
         Ok(self.header)
     }
+}
+
+/// Changes the limit of memory and swap in the header of a record: its last field.
+pub(crate) fn note_swap(directory: BorrowedFd<'_>, swap: i64) -> Result<(), sys::Error> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = openat(directory, FILE, flags, Mode::empty()).context("open", FILE)?;
+    let bytes = swap.to_le_bytes();
+    pwrite(&file, &bytes, (HEADER - bytes.len()) as u64).context("write", FILE)?;
+    Ok(())
 }
 
 /// Reads a record; `None` if it is not whole, which a `create` that was killed early leaves.
@@ -165,9 +181,9 @@ mod tests {
     #[test]
     fn headers_round_trip_and_foreign_ones_are_refused() {
         let process = Pid::from_raw(77).map(|pid| (pid, Identity(1 << 40)));
-        let header = Header { process, body: 70_000 };
+        let header = Header { process, body: 70_000, swap: -1 };
         assert_eq!(Header::read(&header.bytes()), Some(header));
-        let none = Header { process: None, body: 0 };
+        let none = Header { process: None, body: 0, swap: 1 << 40 };
         assert_eq!(Header::read(&none.bytes()), Some(none));
         let mut other = header.bytes();
         other[7] ^= 1;

@@ -105,6 +105,9 @@ impl Host<'_> {
                     .context("open namespace", path.to_string_lossy())?;
                 self.slots.set(*slot, fd);
             }
+            HostStep::OpenRoot { slot, init } => {
+                self.slots.set(*slot, self.open_root_of(*init)?);
+            }
             HostStep::ConnectConsole { path } => {
                 let socket = sys::fdpass::dial(path.as_c_str());
                 self.slots.set(Slot::CONSOLE, socket.context("connect", path.to_string_lossy())?);
@@ -154,9 +157,36 @@ impl Host<'_> {
                 let holder = self.holder.insert(Holder::start()?).pid();
                 Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
             }
-            Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
+            Some(CgroupPlan::Join { location, .. }) => Some(match Cgroup::open(location) {
+                Err(error) if error.is_gone() => match self.cgroup_of_init() {
+                    Some(cgroup) => cgroup,
+                    None => return Err(error.into()),
+                },
+                result => result?,
+            }),
         };
         Ok(())
+    }
+
+    /// The root of the container's init, in the verified procfs.
+    fn open_root_of(&self, init: i32) -> Result<OwnedFd, Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = format!("{init}/root");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(proc, path.as_str(), flags, Mode::empty())
+            .context("open", format!("/proc/{path}"))?;
+        // The number was init's if init lives still.
+        let container = self.slots.get(Slot::CONTAINER).ok_or_else(no_child)?;
+        sys::signal::send(container, 0).context("kill", "container init")?;
+        Ok(root)
+    }
+
+    /// The cgroup that the container's init has moved to, for an exec that asks for none in particular.
+    fn cgroup_of_init(&self) -> Option<Cgroup> {
+        let Some(CgroupPlan::Join { location, or_that_of: Some(init) }) = &self.plan.cgroup else {
+            return None;
+        };
+        Cgroup::open(&location.of_process(*init)?).ok()
     }
 
     fn enter_resctrl(&self) -> Result<(), Error> {
@@ -229,7 +259,7 @@ impl Host<'_> {
             (true, Memory::Shared) => Some(Recorder::new(steps)),
             (true, Memory::Copied) => Some(Recorder::shared(steps).context("mmap", "trace")?),
         };
-        let birth = Birth {
+        let birth = || Birth {
             plan: self.plan,
             slots: self.slots,
             procs: procs.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -244,8 +274,14 @@ impl Host<'_> {
             Some(time) => Some(Elsewhere::enter(time, self.slots)?),
             None => None,
         };
-        let child = birth::give(birth, at_birth, born_in, memory)
-            .context("clone3", format!("{at_birth:?}"));
+        let mut child = birth::give(birth(), at_birth, born_in, memory);
+        // The cgroup hands controllers down to those below it and so has no processes itself, or is gone.
+        if let (Err(Errno::BUSY | Errno::OPNOTSUPP | Errno::NODEV), Some(_)) = (&child, born_in)
+            && let Some(cgroup) = self.cgroup_of_init()
+        {
+            child = birth::give(birth(), at_birth, cgroup.dir_fd(), memory);
+        }
+        let child = child.context("clone3", format!("{at_birth:?}"));
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
         let child = child?;
         drop(theirs);
@@ -377,7 +413,9 @@ impl Host<'_> {
         let pid = self.child.as_ref().map_or(0, |child| child.pid.as_raw_nonzero().get());
         for kind in &self.plan.runtime_hooks {
             let (bundle, tracer) = (Some(self.bundle), Some(self.tracer));
-            hooks::run_all(kind, &self.plan.state, "creating", pid, bundle, tracer)
+            // prestart is from a time when create was done by then, and callers look for that word.
+            let status = if kind.kind == "prestart" { "created" } else { "creating" };
+            hooks::run_all(kind, &self.plan.state, status, pid, bundle, tracer)
                 .map_err(|failed| Error::Hook(failed.describe(kind)))?;
         }
         self.say(Word::HooksDone)
@@ -450,7 +488,7 @@ fn unexpected(
     death: impl FnOnce() -> Error,
 ) -> Error {
     match message {
-        Message::Failed { step, errno, text } => describe_failure(plan.init.get(step), errno, text),
+        Message::Failed { step, errno, text } => describe_failure(plan, step, errno, text),
         Message::Closed | Message::Died => death(),
         other => {
             let object = format!("{other:?} instead of {expected:?}");
@@ -460,9 +498,9 @@ fn unexpected(
 }
 
 /// Puts a failure of init into words.
-pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: String) -> Error {
+fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> Error {
     let reason = sys::errno::describe(errno);
-    match step {
+    match plan.init.get(step) {
         Some(InitStep::FindProgram { name, searched, .. }) => {
             let text = match (searched, errno) {
                 (true, Errno::NOENT) => {
@@ -480,6 +518,14 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
             Error::Program { text: format!("exec {program}: {reason}"), errno }
         }
         Some(InitStep::RunHooks(_)) => Error::Hook(detail),
+        // SCHED_DEADLINE may not be kept to a part of the CPUs: sched_setattr(2).
+        Some(InitStep::SetScheduler(_)) if errno == Errno::PERM && names_cpus(plan) => {
+            Error::Init {
+                step: "process scheduler can't be used together with AllowedCPUs".into(),
+                detail,
+                errno,
+            }
+        }
         Some(InitStep::LimitResources(_)) if errno == Errno::PERM => Error::Init {
             step: "error setting rlimits".into(),
             detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
@@ -497,6 +543,16 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
         }
         None => Error::Init { step: "unknown step".into(), detail, errno },
     }
+}
+
+/// Whether the container is kept to some CPUs.
+fn names_cpus(plan: &Plan) -> bool {
+    let (Some(CgroupPlan::Create { resources, .. }) | Some(CgroupPlan::Scope { resources, .. })) =
+        &plan.cgroup
+    else {
+        return false;
+    };
+    resources.cpu.as_ref().is_some_and(|cpu| !cpu.cpus.is_empty())
 }
 
 /// Whether the kernel has a security module, by what the module itself shows.

@@ -97,7 +97,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         cgroup: request.cgroup.as_ref(),
     };
     if !context.namespaces.has(CloneFlags::NEWNS) {
-        return Err(Error::config("a container without a mount namespace is not supported"));
+        request.kernel.check_detached()?;
     }
     if process.terminal && request.console.is_none() {
         return Err(Error::config("a terminal needs a console socket"));
@@ -149,7 +149,9 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         compile_terminal(&mut builder, process, &context);
         compile_protection(&mut builder, &context, |_| true)?;
     }
-    if !context.birth.from_template {
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        builder.init(InitStep::EnterRoot);
+    } else if !context.birth.from_template {
         builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
     }
     mounts::compile_root_propagation(&mut builder, &context)?;
@@ -409,8 +411,12 @@ pub struct ExecRequest<'a> {
     pub id: &'a str,
     /// The namespaces of its init that differ from the host's.
     pub namespaces: CloneFlags,
-    /// Its place in the cgroup tree.
+    /// The cgroup to join.
     pub cgroup: Option<cgroup::Location>,
+    /// Whether the cgroup was asked for; if not, and it takes no processes, init's is joined.
+    pub cgroup_is_asked_for: bool,
+    /// Its init.
+    pub init: i32,
     /// What every process of the container has.
     pub execution: Execution,
     /// Its group of the resctrl file system.
@@ -474,6 +480,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
     builder.host(HostStep::AwaitExec);
     process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
     let (host, init, slots) = builder.finish();
+    let or_that_of = (!request.cgroup_is_asked_for).then_some(request.init);
     Ok(Plan {
         id: request.id.to_string(),
         host,
@@ -481,7 +488,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         slots,
         runtime_hooks: Default::default(),
         state: StateText::from_head(state),
-        cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
+        cgroup: request.cgroup.map(|location| CgroupPlan::Join { location, or_that_of }),
         execution: request.execution,
         resctrl: request.resctrl.map(|group| ResctrlPlan::Join { group }),
         filter: request.filter,

@@ -7,6 +7,9 @@ use crate::{Error, Techniques};
 /// The oldest kernel with everything the start path is built on: mount_setattr(2).
 const OLDEST: (u32, u32) = (5, 12);
 
+/// The first that attaches mounts to a tree which is attached nowhere itself.
+const DETACHED: (u32, u32) = (6, 15);
+
 /// What the running kernel can do.
 #[derive(Debug, Clone)]
 pub struct Kernel {
@@ -33,6 +36,21 @@ impl Kernel {
             seccomp: seccomp::Support::default(),
             techniques: Techniques::all(),
         }
+    }
+
+    /// Refuses a container without a mount namespace where its mounts would have to be the host's.
+    ///
+    /// # Errors
+    /// A kernel before Linux 6.15.
+    pub fn check_detached(&self) -> Result<(), Error> {
+        if self.version >= DETACHED {
+            return Ok(());
+        }
+        let (major, minor) = DETACHED;
+        Err(Error::config(format!(
+            "a container without a mount namespace needs Linux {major}.{minor}, for mounts that the \
+             host does not see; add the mount namespace to linux.namespaces"
+        )))
     }
 
     /// Refuses kernels that dayfly was not built for, before anything has been made.

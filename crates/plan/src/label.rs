@@ -87,6 +87,7 @@ impl HostStep {
             Self::CloneDevice { path, major, minor, .. } => {
                 label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
             }
+            Self::OpenRoot { .. } => label(Phase::Platform, "open root", "of init"),
             Self::OpenNamespace { path, kind, .. } => {
                 label(Phase::Platform, "open namespace", format!("{} {}", names(*kind), text(path)))
             }
@@ -175,8 +176,10 @@ impl InitStep {
             Self::RunHooks(hooks) => label(Phase::Bootstrap, "run hooks", hooks.kind),
             Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
             Self::EnterRoot => label(Phase::Mounts, "enter root", ""),
+            Self::EnterRootOf { .. } => label(Phase::Mounts, "enter root", "of init"),
             Self::ChangeRoot => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
+            Self::FreezeTmpfs { path } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
             Self::SetMountAttr { path, attr, .. } => {
                 let object = format!("{} {}", inside(path), attr_words(attr));
                 label(Phase::Mounts, "set mount attributes", object)

@@ -110,5 +110,8 @@ pub enum CgroupPlan {
     Join {
         /// Where.
         location: cgroup::Location,
+        /// The container's init, whose cgroup is joined where this one takes no processes (any more);
+        /// `None` where it is one that was asked for.
+        or_that_of: Option<i32>,
     },
 }

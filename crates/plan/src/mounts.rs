@@ -34,7 +34,9 @@ const ALLOWED_IN_PROC: [&str; 10] = [
 ];
 
 /// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the
-/// container's mount namespace once that is cut off from the host's.
+/// container's mount namespace once that is cut off from the host's. A container in the host's mount
+/// namespace has its mounts on the detached copy itself, where the host does not see them and they go
+/// with its last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let kind = match root_propagation(context)? {
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
@@ -51,7 +53,7 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
     if context.birth.from_template {
         builder.init(InitStep::AttachRoot { path: c"/".into() });
         builder.init(InitStep::EnterRoot);
-    } else {
+    } else if context.namespaces.has(CloneFlags::NEWNS) {
         builder.init(InitStep::DetachPropagation);
         builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
     }
@@ -116,15 +118,19 @@ pub fn compile_mount(
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
         // What is mounted below it, and the device nodes in /dev, still have to be made.
         step.attr.set &= !attr::RDONLY;
-        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        later.push(InitStep::SetMountAttr {
-            path: step.target.path.clone(),
-            recursive: false,
-            attr,
-        });
+        later.push(read_only(context, step.target.path.clone()));
     }
     builder.init(InitStep::MountFs(step));
     Ok(())
+}
+
+/// Makes a tmpfs read-only once everything in it is made.
+fn read_only(context: &Context<'_, '_>, path: CString) -> InitStep {
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return InitStep::FreezeTmpfs { path };
+    }
+    let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    InitStep::SetMountAttr { path, recursive: false, attr }
 }
 
 /// Adds the SELinux label of the container's mounts.
@@ -310,8 +316,7 @@ fn compile_cgroup(
         builder.init(InitStep::MakeLinks { directory: top.clone(), links });
     }
     if own.set & attr::RDONLY != 0 {
-        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        later.push(InitStep::SetMountAttr { path: top, recursive: false, attr });
+        later.push(read_only(context, top));
     }
     Ok(())
 }

@@ -140,7 +140,8 @@ fn offsets(linux: &Linux<'_>) -> String {
 }
 
 /// Joined by exec: every namespace of the container's init in one call. The CPUs to begin on are the
-/// host actor's at the clone, since a process may be born in its cgroup.
+/// host actor's at the clone, since a process may be born in its cgroup; they are those to stay on, too,
+/// where no others are named.
 pub fn join_all(
     builder: &mut Builder,
     request: &ExecRequest<'_>,
@@ -151,9 +152,15 @@ pub fn join_all(
     let kinds = request.namespaces;
     let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
     let joins_time = kinds.contains(CloneFlags::NEWTIME);
+    // In the host's mount namespace the container's root is known by its init alone.
+    let root = (!kinds.contains(CloneFlags::NEWNS)).then(|| builder.slot());
+    if let Some(slot) = root {
+        builder.host(HostStep::OpenRoot { slot, init: request.init });
+    }
     if kinds.contains(CloneFlags::NEWPID) {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
+    let settled = settled.or(initial);
     if let Some(cpus) = initial {
         builder.host(HostStep::RunOn(Box::new(cpus)));
     }
@@ -176,6 +183,9 @@ pub fn join_all(
     }
     if !rest.is_empty() {
         builder.init(InitStep::JoinProcess { slot: Slot::CONTAINER, kinds: rest });
+    }
+    if let Some(slot) = root {
+        builder.init(InitStep::EnterRootOf { slot });
     }
     Ok(())
 }

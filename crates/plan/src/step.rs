@@ -83,6 +83,13 @@ pub enum HostStep {
         /// Its type, verified when it is joined.
         kind: CloneFlags,
     },
+    /// Opens the root of a container that has no mount namespace.
+    OpenRoot {
+        /// Where it goes.
+        slot: Slot,
+        /// The container's init, the one of [`Slot::CONTAINER`].
+        init: i32,
+    },
     /// Connects to the socket that receives the terminal.
     ConnectConsole {
         /// A Unix socket.
@@ -254,7 +261,7 @@ pub struct Limit {
 /// What init does, in order.
 #[derive(Debug)]
 pub enum InitStep {
-    /// Moves into the cgroups of the v1 hierarchies.
+    /// Moves into the cgroups of the v1 hierarchies, and onto every CPU that its cgroup has.
     JoinCgroups,
     /// Runs on these CPUs from now on, as far as the cgroup has them.
     RunOn(Box<NumberSet>),
@@ -339,6 +346,11 @@ pub enum InitStep {
     PivotRoot,
     /// Makes the root filesystem the root where nothing of the host is below it.
     EnterRoot,
+    /// Makes the root of a container that has no mount namespace the own one.
+    EnterRootOf {
+        /// A directory.
+        slot: Slot,
+    },
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`).
     ChangeRoot,
     /// Opens a terminal in the container's devpts, sends its master out, and makes its other end
@@ -350,6 +362,12 @@ pub enum InitStep {
         uid: u32,
         /// Whether to bind it to /dev/console.
         bind: bool,
+    },
+    /// Makes a tmpfs itself read-only: attributes of a mount that is part of no mount namespace, and not
+    /// the root of its tree, can't be changed.
+    FreezeTmpfs {
+        /// In the root.
+        path: CString,
     },
     /// Sets mount attributes at a place in the root.
     SetMountAttr {

@@ -46,6 +46,8 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
         id: "test",
         namespaces,
         cgroup: None,
+        cgroup_is_asked_for: false,
+        init: 1,
         resctrl: None,
         agent: None,
         execution: Execution::default(),

@@ -60,8 +60,6 @@ pub enum Invalid {
     NoDestination,
     /// A bind mount, by its destination, without a source.
     BindWithoutSource(String),
-    /// A bind mount, by its destination, with filesystem options.
-    BindWithData(String),
     /// An idmapped mount, by its destination, that is no bind mount.
     IdMapWithoutBind(String),
     /// An idmapped mount, by its destination, without mappings for users or groups.
@@ -189,11 +187,6 @@ impl fmt::Display for Invalid {
             Self::BindWithoutSource(mount) => {
                 write!(f, "invalid mount {mount}: bind mount without a source")
             }
-            Self::BindWithData(mount) => write!(
-                f,
-                "invalid mount {mount}: \
-                 bind mounts cannot have any filesystem-specific options applied"
-            ),
             Self::IdMapWithoutBind(mount) => write!(
                 f,
                 "invalid mount {mount}: id-mapped mounts are only supported for bind-mounts"

@@ -134,10 +134,8 @@ fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), In
     if options.bind.is_none() {
         return Ok(());
     }
-    // The kernel would ignore the data: a bind mount has no superblock of its own.
-    if !options.data.is_empty() {
-        return Err(Invalid::BindWithData(mount.destination.as_str().into()));
-    }
+    // Options of a file system are passed over, as by the kernel: a bind mount has none of its own, and
+    // callers hand the same options to all their mounts.
     if mount.source.is_none() && !options.remount {
         return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
     }

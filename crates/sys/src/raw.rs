@@ -32,6 +32,8 @@ pub mod nr {
     pub const IOCTL: usize = 16;
     /// getcwd(2)
     pub const GETCWD: usize = 79;
+    /// sched_setaffinity(2)
+    pub const SCHED_SETAFFINITY: usize = 203;
     /// sched_setattr(2)
     pub const SCHED_SETATTR: usize = 314;
     /// ioprio_set(2)
@@ -69,6 +71,8 @@ pub mod nr {
     pub const IOCTL: usize = 29;
     /// getcwd(2)
     pub const GETCWD: usize = 17;
+    /// sched_setaffinity(2)
+    pub const SCHED_SETAFFINITY: usize = 122;
     /// sched_setattr(2)
     pub const SCHED_SETATTR: usize = 274;
     /// ioprio_set(2)

@@ -36,6 +36,19 @@ struct Raw {
     utilization_max: u32,
 }
 
+/// Lets the caller run on every CPU there is or will be, as far as its cgroup has them: cpuset(7) masks
+/// the set anew whenever the cgroup's changes. The kernel takes as much of it as it has CPUs for.
+///
+/// # Errors
+/// Those of sched_setaffinity(2); EINVAL if the cgroup has no CPU that is online.
+pub fn run_on_every_cpu() -> Result<(), Errno> {
+    /// As many as x86 kernels can be built for.
+    static ALL: [u8; 8192 / 8] = [0xff; 8192 / 8];
+    let set = [0, ALL.len(), ALL.as_ptr().addr()];
+    // SAFETY: the set is valid for its length and only read.
+    unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
+}
+
 /// Sets policy and parameters of the caller.
 ///
 /// # Errors

@@ -1,15 +1,16 @@
 //! A container's cgroup that is a scope: made, changed and stopped through systemd.
 
 use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
 use rustix::process::Pid;
-use spec::resources::{Pids, Resources};
+use spec::resources::{Cpu, Pids, Resources};
 
 use super::manager::Manager;
 use super::properties::{self, IDLE_SINCE, Property};
 use super::unit::Unit;
 use crate::devices::Rule;
 use crate::v2::limits;
-use crate::{Cgroup, Error, Location};
+use crate::{Cgroup, Controller, Error, Location, v1};
 
 const SIGKILL: i32 = 9;
 
@@ -78,7 +79,11 @@ impl Cgroup {
             // systemd would not ask, and the container be killed.
             limits::check_usage(directory, memory)?;
         }
-        let resources = properties::rounded(resources).into_owned();
+        let mut resources = resources.clone();
+        if let Some(cpu) = &mut resources.cpu {
+            self.complete_bandwidth(cpu)?;
+        }
+        let resources = properties::rounded(&resources).into_owned();
         let unified = self.only_unified().is_some();
         let mut manager = None;
         let mut idles = false;
@@ -92,6 +97,36 @@ impl Cgroup {
             manager.set(unit, &list)?;
         }
         Ok(resources)
+    }
+
+    /// Adds the present quota to a period and the present period to a quota: systemd's property is made
+    /// of both.
+    fn complete_bandwidth(&self, cpu: &mut Cpu) -> Result<(), Error> {
+        let quota = cpu.quota.filter(|quota| *quota != 0);
+        let period = cpu.period.filter(|period| *period != 0);
+        if quota.is_some() == period.is_some() {
+            return Ok(());
+        }
+        let text = match self.only_unified() {
+            Some(directory) => directory.read("cpu.max"),
+            None => match v1::find(&self.legacy, Controller::Cpu) {
+                Some(directory) => directory
+                    .read("cpu.cfs_quota_us")
+                    .and_then(|quota| Ok(quota + " " + &directory.read("cpu.cfs_period_us")?)),
+                None => return Ok(()),
+            },
+        };
+        let text = match text {
+            Err(error) if error.errno == Errno::NOENT => return Ok(()),
+            result => result?,
+        };
+        let mut present = text.split_whitespace().map(str::parse::<i64>);
+        // `max` and -1 are no quota.
+        let (present_quota, present_period) = (present.next(), present.next());
+        cpu.quota = quota.or(present_quota.and_then(Result::ok));
+        let present_period = present_period.and_then(|number| u64::try_from(number.ok()?).ok());
+        cpu.period = period.or(present_period);
+        Ok(())
     }
 }
 

@@ -1,10 +1,11 @@
 //! `events`: a container's statistics, and its want of memory.
 
+use alloc::string::String;
 use core::time::Duration;
 
 use cgroup::stats::Stats;
 use cgroup::{Cgroup, OomEvent, OomWatch};
-use container::Status;
+use container::{Container, Status};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::print;
@@ -30,14 +31,14 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         .ok_or_else(|| Failure::new("the container has no cgroup of its own"))?;
     let cgroup = Cgroup::open(location)?;
     if invocation.values.flag(&STATS) {
-        return print(&stats(id, &cgroup)?);
+        return print(&stats(&container, &cgroup)?);
     }
     let mut watch = cgroup.watch_oom()?;
     loop {
         if follow(id, &mut watch, interval)? {
             return Ok(());
         }
-        match stats(id, &cgroup) {
+        match stats(&container, &cgroup) {
             Ok(line) => print(&line)?,
             // The container may end between the watch and the reading.
             Err(_) if matches!(watch.read()?, OomEvent::End) => return Ok(()),
@@ -46,8 +47,12 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-fn stats(id: &str, cgroup: &Cgroup) -> Result<alloc::string::String, Failure> {
-    Event::Stats { id, data: &cgroup.stats()? }.line()
+fn stats(container: &Container, cgroup: &Cgroup) -> Result<String, Failure> {
+    let mut data = cgroup.stats()?;
+    if let Some(group) = container.resctrl_group() {
+        data.intel_rdt = group.stats()?;
+    }
+    Event::Stats { id: container.id(), data: &data }.line()
 }
 
 /// Tells of want of memory for the time of `interval`. True if the container has ended.

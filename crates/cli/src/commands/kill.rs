@@ -15,7 +15,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             .ok_or_else(|| Failure::new(format_args!("unknown signal {text:?}")))?,
     };
     let all = invocation.values.flag(&ALL);
-    match container.kill(signal, all) {
+    match container.kill(signal) {
         // Callers pass --all to clear up after an init that has gone.
         Err(Error::NotRunning) if all => Ok(()),
         result => Ok(result?),

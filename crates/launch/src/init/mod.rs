@@ -146,6 +146,7 @@ impl Init<'_> {
             InitStep::RunHooks(hooks) => self.run_hooks(hooks),
             InitStep::PivotRoot => mounts::pivot_root(self.fd(Slot::ROOT)?),
             InitStep::EnterRoot => mounts::enter_root(self.fd(Slot::ROOT)?),
+            InitStep::EnterRootOf { slot } => mounts::enter_root(self.fd(*slot)?),
             InitStep::ChangeRoot => mounts::change_root(self.fd(Slot::ROOT)?),
             InitStep::OpenConsole { size, uid, bind } => {
                 console::open(&self.root()?, self.fd(Slot::CONSOLE)?, *size, *uid, *bind)
@@ -154,6 +155,7 @@ impl Init<'_> {
                 let place = self.root()?.open(path, OFlags::PATH)?;
                 sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
+            InitStep::FreezeTmpfs { path } => mounts::freeze_tmpfs(&self.root()?, path),
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
             InitStep::MaskPath { path, shared, context } => {
                 self.mask(path, *shared, context.as_deref())
@@ -241,13 +243,16 @@ impl Init<'_> {
         self.expect(Word::ListenerSent)
     }
 
-    /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts.
+    /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts. The CPUs that
+    /// whoever called dayfly was tied to are no business of the container's; as with runc, it is no error
+    /// if they stay.
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: open in this process, which is still to execute its program.
             let procs = unsafe { BorrowedFd::borrow_raw(procs) };
             rustix::io::write(procs, b"0").map(drop).op("write cgroup.procs")?;
         }
+        let _ = sys::sched::run_on_every_cpu();
         Ok(())
     }
 

@@ -4,11 +4,12 @@ use core::ffi::CStr;
 
 use plan::step::{MountFs, Target};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, CWD, Mode, chmodat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, chmodat};
+use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
-    move_mount, unmount,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string,
+    fsmount, fsopen, fspick, mount, mount_change, move_mount, unmount,
 };
 use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
 
@@ -44,6 +45,19 @@ pub(crate) fn attach_tree(
 ) -> Result<(), Failure> {
     let place = root.target(target, is_directory(tree)?)?;
     attach(tree, place)
+}
+
+/// Makes a tmpfs read-only by its superblock; that of anything else may be the host's.
+pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    let place = root.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    if rustix::fs::fstatfs(&place).op("fstatfs")?.f_type as i64 != TMPFS_MAGIC {
+        return Err(Failure::new("freeze tmpfs", Errno::XDEV));
+    }
+    let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+    let context = fspick(&place, c"", flags).op("fspick")?;
+    fsconfig_set_flag(context.as_fd(), c"ro").op("fsconfig ro")?;
+    fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure")
 }
 
 /// Makes a filesystem and attaches it.
@@ -134,6 +148,8 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
 
 /// chroot(2) into the tree that covers the root of a namespace made from the template. Whatever gets out
 /// of it, by chroot tricks or `umount /`, finds the template's one file system: empty and read-only.
+/// Without a mount namespace the tree covers nothing: it is attached nowhere, its mounts live as long as
+/// somebody has it as root, and who may use chroot(2) in there gets out, as the configuration wants it.
 pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::chroot(c".").op("chroot")
