@@ -465,7 +465,7 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
     match step {
         Some(InitStep::FindProgram { name, searched, .. }) => {
             let text = match (searched, errno) {
-                (true, Errno::NOENT) => {
+                (true, Errno::NOENT | Errno::NOTDIR) => {
                     format!("exec: {name:?}: executable file not found in $PATH")
                 }
                 (false, Errno::NOENT | Errno::NOTDIR) => {
