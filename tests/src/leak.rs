@@ -128,3 +128,12 @@ impl Host {
 
 /// Where device programs are pinned: one for each list of rules, whatever containers have it.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
+
+/// What the process has open besides standard input, output and error, by what it is.
+#[must_use]
+pub fn descriptors(pid: i32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let open = entries.filter(|entry| !["0", "1", "2"].iter().any(|std| entry.file_name() == *std));
+    open.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
+        .collect()
+}

@@ -27,5 +27,6 @@ pub mod rootfs;
 pub mod runner;
 pub mod runtime;
 pub mod seed;
+pub mod steps;
 pub mod view;
 pub mod wait;

@@ -155,14 +155,7 @@ pub(crate) fn write(
     record: &Record,
     filter: Option<&seccomp::Program>,
 ) -> Result<Draft, sys::Error> {
-    let room = [0; HEADER].to_vec();
-    let mut bytes = postcard::to_extend(record, room)
-        .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
-    let body = (bytes.len() - HEADER) as u32;
-    let header = Header { process: None, body, seal: record.seal() };
-    for (to, from) in bytes.iter_mut().zip(header.bytes()) {
-        *to = from;
-    }
+    let (header, mut bytes) = draft(record)?;
     if let Some(filter) = filter {
         bytes.extend_from_slice(&filter.to_bytes());
     }
@@ -171,6 +164,34 @@ pub(crate) fn write(
     let file = file.context("create", FILE)?;
     sys::stdio::write_all(&file, &bytes).context("write", FILE)?;
     Ok(Draft { file, header })
+}
+
+/// Header and body of a record without a process.
+fn draft(record: &Record) -> Result<(Header, Vec<u8>), sys::Error> {
+    let mut bytes = postcard::to_extend(record, [0; HEADER].to_vec())
+        .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
+    let body = (bytes.len() - HEADER) as u32;
+    let header = Header { process: None, body, seal: record.seal() };
+    for (to, from) in bytes.iter_mut().zip(header.bytes()) {
+        *to = from;
+    }
+    Ok((header, bytes))
+}
+
+/// A record's bytes, for a fuzz target.
+#[cfg(feature = "fuzz")]
+pub(crate) fn encode(record: &Record, process: Option<(Pid, Identity)>) -> Vec<u8> {
+    let Ok((header, mut bytes)) = draft(record) else { return Vec::new() };
+    for (to, from) in bytes.iter_mut().zip((Header { process, ..header }).bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// A record whatever its seal says, for a fuzz target.
+#[cfg(feature = "fuzz")]
+pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
+    decode(bytes, Header::read(bytes)?)
 }
 
 impl Draft {
@@ -199,7 +220,7 @@ pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> 
     Ok(parse(&bytes, id))
 }
 
-fn parse(bytes: &[u8], id: &str) -> Found {
+pub(crate) fn parse(bytes: &[u8], id: &str) -> Found {
     let Some(header) = Header::read(bytes) else {
         // The file is there a moment before what is in it.
         return if bytes.is_empty() { Found::Nothing } else { Found::Damaged(None) };
