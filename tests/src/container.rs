@@ -2,6 +2,7 @@
 
 use crate::bed::Bed;
 use crate::cgroups;
+use crate::leak;
 use crate::runtime::{Call, Outcome};
 use crate::wait;
 use serde_json::Value;
@@ -173,6 +174,24 @@ impl<'a> Container<'a> {
             Ok(text) => text.trim().to_owned(),
             Err(error) => panic!("read {}: {error}", path.display()),
         }
+    }
+
+    /// Asserts that nothing of it is there any more after `what`: no record, mount, cgroup or process.
+    ///
+    /// # Panics
+    /// When something stays for longer than [`wait::patience`].
+    #[track_caller]
+    pub fn assert_gone(&self, what: &str) {
+        let ids = [self.id.clone()];
+        let find = || {
+            let mut left = leak::find(self.bed.view, &self.bundle, &ids);
+            let record = self.bed.root().join(&self.id);
+            left.extend(
+                record.exists().then(|| format!("state left behind: {}", record.display())),
+            );
+            left
+        };
+        wait::until_none(&format!("anything left by {what}"), find);
     }
 
     /// Whether the runtime still has a record of it.

@@ -91,3 +91,49 @@ fn remove_tree(dir: &Path) {
     }
     let _ = fs::remove_dir(dir);
 }
+
+/// What of the host a container has no business to change: the mount table, what is in /run, and what dayfly
+/// keeps between starts. Filters come and go there by themselves.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Host {
+    entries: Vec<String>,
+}
+
+impl Host {
+    /// The host as it is now.
+    #[must_use]
+    pub fn look() -> Self {
+        let mut entries: Vec<String> = Vec::new();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        entries.extend(mounts.lines().map(|line| format!("mount {line}")));
+        for directory in ["/run", "/run/dayfly-cache", "/run/dayfly-cache/mounts", PINS, "/dev/shm"]
+        {
+            let listed = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.extend(listed.map(|entry| format!("file {}", entry.path().display())));
+        }
+        entries.sort_unstable();
+        Self { entries }
+    }
+
+    /// What is there now and was not before, and the other way round.
+    #[must_use]
+    pub fn changes(&self) -> Vec<String> {
+        let now = Self::look();
+        let new = now.entries.iter().filter(|entry| !self.entries.contains(entry));
+        let gone = self.entries.iter().filter(|entry| !now.entries.contains(entry));
+        let new = new.map(|entry| format!("new: {entry}"));
+        new.chain(gone.map(|entry| format!("gone: {entry}"))).collect()
+    }
+}
+
+/// Where device programs are pinned: one for each list of rules, whatever containers have it.
+const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
+
+/// What the process has open besides standard input, output and error, by what it is.
+#[must_use]
+pub fn descriptors(pid: i32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let open = entries.filter(|entry| !["0", "1", "2"].iter().any(|std| entry.file_name() == *std));
+    open.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
+        .collect()
+}

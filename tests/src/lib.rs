@@ -8,6 +8,7 @@
 //! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
 //! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
 //! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |
+//! | `DAYFLY_SEED` | a number that repeats what a case does at random | another one each time |
 //! | `DAYFLY_PATIENCE` | seconds until a call or a wait counts as hung | 20 |
 //!
 //! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root
@@ -21,10 +22,13 @@ pub mod cgroups;
 pub mod console;
 pub mod container;
 pub mod leak;
+pub mod mounted;
 pub mod profile;
 pub mod rootfs;
 pub mod runner;
 pub mod runtime;
 pub mod victim;
+pub mod seed;
+pub mod steps;
 pub mod view;
 pub mod wait;

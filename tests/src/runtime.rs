@@ -2,6 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -217,14 +218,39 @@ impl Outcome {
     pub fn fails_as(self, code: i32, text: &str) -> Self {
         assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
         assert!(self.stderr.contains(text), "standard error lacks {text:?}: {self}");
-        let log = read(&self.log);
-        let last = log.lines().rfind(|line| line.contains("\"error\"")).unwrap_or_default();
-        let message = serde_json::from_str::<serde_json::Value>(last)
-            .ok()
-            .and_then(|entry| Some(entry.get("msg")?.as_str()?.to_owned()))
-            .unwrap_or_default();
-        assert!(message.contains(text), "log lacks {text:?}: {log}\n{self}");
+        let logged = self.logged();
+        let last = logged.last().map_or("", String::as_str);
+        assert!(last.contains(text), "log lacks {text:?}: {logged:?}\n{self}");
         self
+    }
+
+    /// [`Outcome::fails_as`], with exactly one message, the same on standard error and in the log.
+    ///
+    /// # Panics
+    /// When there are more, or none.
+    #[track_caller]
+    pub fn fails_once(self, code: i32, text: &str) -> Self {
+        let failed = self.fails_as(code, text);
+        let logged = failed.logged();
+        assert!(logged.len() == 1, "{} messages in the log: {logged:?}\n{failed}", logged.len());
+        let (message, shown) = (logged.concat(), &failed.stderr);
+        assert!(*shown == format!("error: {message}\n"), "not what the log has: {failed}");
+        failed
+    }
+
+    /// The same call with its log elsewhere.
+    #[must_use]
+    pub fn with_log(mut self, log: &Path) -> Self {
+        log.clone_into(&mut self.log);
+        self
+    }
+
+    /// The messages of the errors in the JSON log.
+    fn logged(&self) -> Vec<String> {
+        let log = read(&self.log);
+        let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let errors = entries.filter(|entry| entry["level"] == "error");
+        errors.map(|entry| entry["msg"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// What the container has printed by now, which for `create` and `--detach`

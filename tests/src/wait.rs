@@ -34,3 +34,20 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
     until(what, || check().then_some(()));
 }
+
+/// Polls `find` until it names nothing any more.
+///
+/// # Panics
+/// After [`patience`], with what it still names.
+#[track_caller]
+pub fn until_none(what: &str, mut find: impl FnMut() -> Vec<String>) {
+    let start = Instant::now();
+    loop {
+        let found = find();
+        if found.is_empty() {
+            return;
+        }
+        assert!(start.elapsed() < patience(), "{what}: {found:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// `names` ask `socket`, everything else is allowed.
-fn profile(socket: &str, names: &[&str]) -> Value {
+pub fn profile(socket: &str, names: &[&str]) -> Value {
     json!({
         "defaultAction": "SCMP_ACT_ALLOW",
         "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],

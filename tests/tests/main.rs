@@ -10,6 +10,7 @@ mod clocks;
 mod confinement;
 mod crash;
 mod devices;
+mod errors;
 mod exec;
 mod faults;
 mod hooks;
@@ -68,6 +69,7 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
+    ("errors", errors::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
     ("plan", plan::CASES),

@@ -57,12 +57,16 @@ impl Pair {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("df{}-{number}", std::process::id());
-        let pair = Self { device: format!("{name}a"), peer: format!("{name}b") };
+        Self::named(&format!("{name}a"), &format!("{name}b"))
+    }
+
+    pub fn named(device: &str, peer: &str) -> Result<Self, String> {
+        let pair = Self { device: device.to_owned(), peer: peer.to_owned() };
         ip(&format!("link add {} type veth peer name {}", pair.device, pair.peer))?;
         Ok(pair)
     }
 
-    fn is_on_the_host(&self) -> bool {
+    pub fn is_on_the_host(&self) -> bool {
         ip(&format!("link show {}", self.device)).is_ok()
     }
 

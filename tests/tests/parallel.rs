@@ -3,12 +3,21 @@
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
+use dayfly_tests::leak::{self, Host};
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
+use dayfly_tests::seed::Seed;
+use dayfly_tests::wait;
+use rustix::process::Signal;
+use serde_json::json;
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     case!(hundred_created_then_started).alone(),
     case!(hundred_runs).alone(),
+    case!(two_hundred_with_fifty_killed).alone().unlike_runc(),
     case!(same_id_at_once),
     case!(list_while_others_come_and_go),
     case!(delete_at_once),
@@ -32,8 +41,10 @@ fn crowd(count: usize, work: impl Fn(usize) + Sync) {
                 })
             })
             .collect();
-        let failed = workers.into_iter().filter_map(|worker| worker.join().err()).count();
-        assert_eq!(failed, 0, "workers that failed");
+        let failed: Vec<_> = workers.into_iter().filter_map(|worker| worker.join().err()).collect();
+        let why = |panic: &Box<dyn Any + Send>| panic.downcast_ref::<String>().cloned();
+        let reasons: Vec<String> = failed.iter().filter_map(why).collect();
+        assert!(failed.is_empty(), "{} workers failed:\n{}", failed.len(), reasons.join("\n"));
     });
 }
 
@@ -70,6 +81,113 @@ fn hundred_runs(bed: &Bed) {
     crowd(all.len(), |number| {
         let outcome = all[number].run().exits(i32::try_from(number % 50).expect("code"));
         assert_eq!(outcome.stdout, format!("hello {number}\n"));
+    });
+}
+
+/// What befalls a container of the crowd.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Lives,
+    /// The command that makes it is killed after so many microseconds.
+    MakingKilled(u64),
+    /// The `start` is.
+    StartKilled(u64),
+}
+
+/// Fifty fates of two hundred are bad ones.
+fn fates(seed: &mut Seed) -> Vec<Fate> {
+    let mut fates = vec![Fate::Lives; 200];
+    let mut left = 50;
+    while left > 0 {
+        // A start takes some milliseconds by itself, and several times that in a crowd.
+        let moment = match seed.below(2) {
+            0 => seed.below(5_000),
+            _ => seed.below(40_000),
+        };
+        let at = seed.below(200) as usize;
+        if matches!(fates[at], Fate::Lives) {
+            let starts = at % 4 == 0 && seed.below(3) == 0;
+            fates[at] = if starts { Fate::StartKilled(moment) } else { Fate::MakingKilled(moment) };
+            left -= 1;
+        }
+    }
+    fates
+}
+
+/// The runtime is killed at a moment that nobody chose.
+fn kill_at(call: Call, microseconds: u64) {
+    let running = call.spawn();
+    std::thread::sleep(Duration::from_micros(microseconds));
+    running.signal(Signal::KILL);
+    let _ = running.wait();
+}
+
+/// The crowd of issue 5: whoever is killed, the others do not notice, and nothing of anybody is left.
+fn two_hundred_with_fifty_killed(bed: &Bed) {
+    let mut seed = Seed::new("two_hundred_with_fifty_killed");
+    let profile = |number: usize| {
+        // Every other one of its own, so that the cache is written to as well.
+        let error = if number.is_multiple_of(2) { 1 } else { 1 + number };
+        json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            { "names": ["mkdir"], "action": "SCMP_ACT_ERRNO", "errnoRet": error } ] })
+    };
+    let rules = json!([
+        { "allow": false, "access": "rwm" },
+        { "allow": true, "type": "c", "major": 1, "minor": 3, "access": "rw" },
+    ]);
+    let make = |number: usize| {
+        let bundle = bed.bundle().set("/linux/seccomp", profile(number));
+        let bundle = bundle.set("/linux/resources/devices", rules.clone());
+        // Of those in the background some live on, some end by themselves.
+        let script = match number % 4 {
+            0 | 2 => "echo hello NUMBER; sleep 1000",
+            1 => "echo hello NUMBER; exit $((NUMBER % 50))",
+            _ => "echo hello NUMBER",
+        };
+        bundle.sh(&script.replace("NUMBER", &number.to_string())).make()
+    };
+    // What a host keeps between starts is there from the first one on.
+    make(1).run().exits(1);
+    let all: Vec<Container<'_>> = (0..200).map(make).collect();
+    let host = Host::look();
+    let fates = fates(&mut seed);
+    crowd(all.len(), |number| {
+        let c = &all[number];
+        let hello = format!("hello {number}");
+        match (fates[number], number % 4) {
+            (Fate::Lives, 0) => {
+                let created = c.create().ok();
+                c.start().ok();
+                created.wait_output(&hello);
+                assert_eq!(c.status(), "running");
+            }
+            (Fate::Lives, 1) => {
+                let outcome = c.run().exits(i32::try_from(number % 50).expect("code"));
+                assert_eq!(outcome.stdout, hello + "\n");
+            }
+            (Fate::Lives, _) => drop(c.run_with(&["--detach"]).ok().wait_output(&hello)),
+            (Fate::MakingKilled(after), 0) => kill_at(c.bundle_call("create", &[]), after),
+            (Fate::MakingKilled(after), 1) => kill_at(c.bundle_call("run", &[]), after),
+            (Fate::MakingKilled(after), _) => kill_at(c.bundle_call("run", &["--detach"]), after),
+            (Fate::StartKilled(after), _) => {
+                c.create().ok();
+                kill_at(c.id_call("start", &[], &[]), after);
+            }
+        }
+        // Whatever it was, the truth about it can be had.
+        let state = c.id_call("state", &[], &[]).run();
+        assert!(state.code() == 0 || state.stderr.contains("does not exist"), "{state}");
+    });
+    crowd(all.len(), |number| {
+        all[number].delete_force().ok();
+    });
+    let ids: Vec<String> = all.iter().map(|c| c.id.clone()).collect();
+    wait::until_none("anything left of two hundred containers", || {
+        let mut left = leak::find(bed.view, &bed.dir.join("bundle"), &ids);
+        left.extend(host.changes());
+        let records = std::fs::read_dir(bed.root()).expect("state root").flatten();
+        left.extend(records.map(|entry| format!("record left behind: {:?}", entry.file_name())));
+        left
     });
 }
 

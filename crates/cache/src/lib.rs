@@ -35,3 +35,4 @@ mod template;
 pub use directory::{Cache, DEFAULT_PATH};
 pub use error::Error;
 pub use filter::FilterKey;
+pub use hash::hash;

@@ -243,11 +243,17 @@ impl Cgroup {
                 0 => {}
                 processes => return Err(Error::NotEmpty { directory, processes }),
             }
-            if self.freezer_state()? == FreezerState::Frozen {
-                return Err(Error::Frozen { directory });
-            }
         }
-        Ok(())
+        // On v1 that may have been made by somebody else, and alone.
+        match self.freezer_directory() {
+            Some(freezer) if !self.is_new(freezer) => match self.freezer_state()? {
+                FreezerState::Frozen => {
+                    Err(Error::Frozen { directory: freezer.path().to_string() })
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// Sets limits and device rules; a new cgroup has no device program yet.

@@ -14,6 +14,8 @@ mod value;
 mod wire;
 
 pub(crate) use bus::Bus;
+#[cfg(feature = "fuzz")]
+pub(crate) use bus::check_address;
 pub use fault::Fault;
 pub(crate) use message::{Call, Message};
 pub use value::Value;

@@ -35,6 +35,13 @@ impl Cgroup {
         legacy.or(unified)
     }
 
+    /// Where it is frozen and thawed.
+    pub(crate) fn freezer_directory(&self) -> Option<&Directory> {
+        self.freezer().map(|freezer| match freezer {
+            Freezer::Legacy(directory) | Freezer::Unified(directory) => directory,
+        })
+    }
+
     /// Freezes all processes and waits until they are.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod freezer;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod host;
 mod location;
 mod oom;

@@ -8,6 +8,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::defence::{Defence, is_off};
@@ -98,6 +99,17 @@ impl Location {
             String::new()
         };
         Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), &path))
+    }
+
+    /// The cgroups that a process is in.
+    ///
+    /// # Errors
+    /// If it has gone.
+    pub fn of_process(host: &Host, pid: Pid) -> Result<Self, Error> {
+        let file = format!("/proc/{}/cgroup", pid.as_raw_nonzero());
+        let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
+        let own = OwnCgroups::new(&text);
+        Ok(Self::place(host, |hierarchy| own.whole(hierarchy), ""))
     }
 
     /// Places `path` below the mount point of each hierarchy.
@@ -222,6 +234,18 @@ impl<'a> OwnCgroups<'a> {
     fn path(&self, is_it: impl Fn(Controllers, &str) -> bool) -> &'a str {
         let line = self.lines.iter().find(|(list, _)| is_it(Controllers::from_list(list), list));
         line.map_or("/", |(_, path)| path)
+    }
+
+    /// Where the process is in a hierarchy, or on v2, which is mounted as a whole.
+    fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
+        let path = self.path(|set, list| match hierarchy {
+            None => list.is_empty(),
+            Some(hierarchy) => hierarchy.controllers.iter().any(|one| set.contains(one)),
+        });
+        match path.split('/').any(|part| part == "..") {
+            true => String::new(),
+            false => path.trim_end_matches('/').to_string(),
+        }
     }
 
     /// The directory that relative paths count from, relative to the mount point, without a slash at

@@ -15,6 +15,9 @@ use crate::{Cgroup, Error, Location, Place, processes, systemd, tree};
 /// Processes die at once unless they sleep uninterruptibly, on a dead NFS server for example.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the last steps of processes that were killed may take.
+const GRACE: Duration = Duration::from_millis(100);
+
 const SIGKILL: i32 = 9;
 
 impl Cgroup {
@@ -29,6 +32,25 @@ impl Cgroup {
         // What is left of a scope once systemd has removed it is what it does not know of.
         let stopped = location.unit.as_ref().map_or(Ok(()), |unit| systemd::stop(location, unit));
         Self::delete_directories(location).and(stopped)
+    }
+
+    /// Removes the cgroup where no process and no other cgroup is in it, once what was killed there has
+    /// gone. Of what is above, nothing.
+    ///
+    /// # Errors
+    /// Failing system calls, not that something is in it.
+    pub fn remove_empty(location: &Location) -> Result<(), Error> {
+        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+        let places = location.unified.iter().chain(legacy);
+        let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();
+        let deadline = Deadline::after(GRACE);
+        loop {
+            let busy = busy_of(&all.iter().map(|place| place.directory()).collect::<Vec<_>>())?;
+            if busy.is_empty() || deadline.left().is_none() {
+                return Ok(());
+            }
+            wait::moment(Duration::from_millis(1));
+        }
     }
 
     fn delete_directories(location: &Location) -> Result<(), Error> {

@@ -10,7 +10,7 @@
 
 mod annotation;
 mod manager;
-mod properties;
+pub(crate) mod properties;
 mod scope;
 mod unit;
 

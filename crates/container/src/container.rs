@@ -23,7 +23,7 @@ use crate::{Error, Trace, hooks, identity, owner};
 
 /// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
 /// sleep may take longer; the container is then still there and can be deleted again.
-const PATIENCE: i64 = 10_000;
+pub(crate) const PATIENCE: i64 = 10_000;
 /// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
 const GRACE: i64 = 50;
 /// How long a process that is being killed may take from closing its files to its end, in milliseconds.

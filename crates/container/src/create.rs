@@ -397,7 +397,8 @@ fn make(
             if let Some(path) = options.pid_file {
                 pid_file::remove(path);
             }
-            store.remove(directory.as_fd(), options.id)?;
+            // What failed counts; where this fails as well it is for the same reason.
+            let _ = store.remove(directory.as_fd(), options.id);
             Err(error)
         }
     }

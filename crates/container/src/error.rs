@@ -13,6 +13,15 @@ pub enum Error {
     Exists,
     /// The container has no process.
     NotRunning,
+    /// Its record cannot be read.
+    Damaged(String),
+    /// Its record is another user's.
+    Foreign {
+        /// The container.
+        id: String,
+        /// Whose it is.
+        owner: u32,
+    },
     /// A text that says all.
     Text(String),
     /// config.json, or a process file, could not be read as one.
@@ -47,14 +56,9 @@ impl Error {
         matches!(self, Self::NotFound)
     }
 
-    /// The exit status of a foreground command that failed with this: 127 and 126 where the program is
-    /// missing or may not be run, else 1.
-    pub fn program_status(&self) -> i32 {
-        match self {
-            Self::Launch(launch::Error::Program { errno: sys::Errno::NOENT, .. }) => 127,
-            Self::Launch(launch::Error::Program { .. }) => 126,
-            _ => 1,
-        }
+    /// Whether the record cannot be read: `delete --force` removes what can be found all the same.
+    pub fn is_damaged(&self) -> bool {
+        matches!(self, Self::Damaged(_))
     }
 }
 
@@ -64,7 +68,11 @@ impl fmt::Display for Error {
             Self::NotFound => f.write_str("container does not exist"),
             Self::Exists => f.write_str("container with given ID already exists"),
             Self::NotRunning => f.write_str("container not running"),
-            Self::Text(text) => f.write_str(text),
+            Self::Text(text) | Self::Damaged(text) => f.write_str(text),
+            Self::Foreign { id, owner } => write!(
+                f,
+                "state of container {id} belongs to user {owner}: only that user's commands may use it"
+            ),
             Self::Parse { path, error } => write!(f, "{path}: {error}"),
             Self::Invalid(error) => error.fmt(f),
             Self::Id(error) => error.fmt(f),
@@ -99,7 +107,7 @@ from!(
 
 /// The error of a record that cannot be read.
 pub(crate) fn damaged(id: &str, what: impl fmt::Display) -> Error {
-    Error::Text(format!(
+    Error::Damaged(format!(
         "state of container {id} is damaged ({what}); `dayfly delete --force {id}` removes it"
     ))
 }

@@ -15,6 +15,8 @@ mod export;
 #[cfg(feature = "faults")]
 mod fault;
 mod foreground;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod hooks;
 mod host_cache;
 mod identity;

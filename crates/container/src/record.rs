@@ -3,7 +3,7 @@
 //! A fixed header holds what is only known after the clone (the process); the body, in postcard, is
 //! everything later commands need, so that none of them reads config.json again; the seccomp program,
 //! for `exec`, comes last. All of it is on disk before the cgroup is made, so that whatever a killed
-//! `create` left can be found and removed.
+//! `create` left can be found and removed. A seal tells whether what `delete` acts on is what was written.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,13 +16,14 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use sys::Context;
 
+use crate::Error;
 use crate::identity::Identity;
 
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x03";
-const HEADER: usize = 32;
+const MAGIC: [u8; 8] = *b"dayfly\x00\x04";
+const HEADER: usize = 40;
 
 /// The part of the record that is known before the clone.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,6 +65,8 @@ pub(crate) struct Header {
     pub process: Option<(Pid, Identity)>,
     /// Bytes of the body; what follows it is the seccomp program.
     body: u32,
+    /// Of the body's part: [`Record::seal`].
+    seal: u64,
     /// The limit of memory and swap together that was asked for last, by the configuration or an update;
     /// 0 if none was.
     pub swap: i64,
@@ -77,11 +80,20 @@ impl Header {
         };
         let mut bytes = [0; HEADER];
         let fields = MAGIC.into_iter().chain(pid.to_le_bytes()).chain(self.body.to_le_bytes());
-        let fields = fields.chain(identity.to_le_bytes()).chain(self.swap.to_le_bytes());
-        for (to, from) in bytes.iter_mut().zip(fields) {
+        let fields = fields.chain(identity.to_le_bytes());
+        let fields = fields.chain(self.mask(self.seal).to_le_bytes());
+        for (to, from) in bytes.iter_mut().zip(fields.chain(self.swap.to_le_bytes())) {
             *to = from;
         }
         bytes
+    }
+
+    /// A seal that holds for the process as well, or such a seal without it.
+    fn mask(&self, seal: u64) -> u64 {
+        let (pid, identity) = self.process.map_or((0, 0), |(pid, identity)| {
+            (u64::from(pid.as_raw_nonzero().get().unsigned_abs()), identity.0)
+        });
+        seal ^ identity.rotate_left(32) ^ (pid << 16)
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -89,13 +101,41 @@ impl Header {
         let (pid, rest) = rest.split_first_chunk::<4>()?;
         let (body, rest) = rest.split_first_chunk::<4>()?;
         let (identity, rest) = rest.split_first_chunk::<8>()?;
+        let (seal, rest) = rest.split_first_chunk::<8>()?;
         let (swap, _) = rest.split_first_chunk::<8>()?;
         let pid = Pid::from_raw(i32::from_le_bytes(*pid));
         let identity = Identity(u64::from_le_bytes(*identity));
         let body = u32::from_le_bytes(*body);
-        let (process, swap) = (pid.map(|pid| (pid, identity)), i64::from_le_bytes(*swap));
-        (magic == MAGIC).then_some(Self { process, body, swap })
+        let process = pid.map(|pid| (pid, identity));
+        let mut header = Self { process, body, seal: 0, swap: i64::from_le_bytes(*swap) };
+        header.seal = header.mask(u64::from_le_bytes(*seal));
+        (magic == MAGIC).then_some(header)
     }
+}
+
+impl Record {
+    /// A checksum of what `delete` acts on: it must not take away what it was not told to. All of the
+    /// record would cost as much as the rest of the command.
+    fn seal(&self) -> u64 {
+        let places = self.cgroup.iter().flat_map(|location| {
+            let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+            location.unified.iter().chain(legacy)
+        });
+        places.fold(cache::hash(1, self.id.as_bytes()), |seal, place| {
+            cache::hash(seal, place.directory().as_bytes())
+        })
+    }
+}
+
+/// What there is of a record.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// All of it.
+    Whole(Stored),
+    /// Something that was not written so, and the process it speaks of.
+    Damaged(Option<(Pid, Identity)>),
+    /// Nothing, or its beginning: the `create` has just begun, or was killed that early.
+    Nothing,
 }
 
 /// A record on disk, as a whole.
@@ -121,13 +161,7 @@ pub(crate) fn write(
     swap: i64,
     filter: Option<&seccomp::Program>,
 ) -> Result<Draft, sys::Error> {
-    let room = [0; HEADER].to_vec();
-    let mut bytes = postcard::to_extend(record, room)
-        .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
-    let header = Header { process: None, body: (bytes.len() - HEADER) as u32, swap };
-    for (to, from) in bytes.iter_mut().zip(header.bytes()) {
-        *to = from;
-    }
+    let (header, mut bytes) = draft(record, swap)?;
     if let Some(filter) = filter {
         bytes.extend_from_slice(&filter.to_bytes());
     }
@@ -136,6 +170,34 @@ pub(crate) fn write(
     let file = file.context("create", FILE)?;
     sys::stdio::write_all(&file, &bytes).context("write", FILE)?;
     Ok(Draft { file, header })
+}
+
+/// Header and body of a record without a process.
+fn draft(record: &Record, swap: i64) -> Result<(Header, Vec<u8>), sys::Error> {
+    let mut bytes = postcard::to_extend(record, [0; HEADER].to_vec())
+        .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
+    let body = (bytes.len() - HEADER) as u32;
+    let header = Header { process: None, body, seal: record.seal(), swap };
+    for (to, from) in bytes.iter_mut().zip(header.bytes()) {
+        *to = from;
+    }
+    Ok((header, bytes))
+}
+
+/// A record's bytes, for a fuzz target.
+#[cfg(feature = "fuzz")]
+pub(crate) fn encode(record: &Record, process: Option<(Pid, Identity)>) -> Vec<u8> {
+    let Ok((header, mut bytes)) = draft(record, 0) else { return Vec::new() };
+    for (to, from) in bytes.iter_mut().zip((Header { process, ..header }).bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// A record whatever its seal says, for a fuzz target.
+#[cfg(feature = "fuzz")]
+pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
+    decode(bytes, Header::read(bytes)?)
 }
 
 impl Draft {
@@ -156,20 +218,40 @@ pub(crate) fn note_swap(directory: BorrowedFd<'_>, swap: i64) -> Result<(), sys:
     Ok(())
 }
 
-/// Reads a record; `None` if it is not whole, which a `create` that was killed early leaves.
-pub(crate) fn read(directory: BorrowedFd<'_>) -> Result<Option<Stored>, sys::Error> {
-    let bytes = match sys::fs::read_at(directory, FILE) {
-        Ok(bytes) => bytes,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(sys::Error::new("read", FILE, errno)),
+/// Reads the record of the container `id`.
+///
+/// # Errors
+/// One that is another user's; failing system calls.
+pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> {
+    let (bytes, owner) = match sys::fs::read_owned_at(directory, FILE) {
+        Ok(read) => read,
+        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        Err(errno) => return Err(sys::Error::new("read", FILE, errno).into()),
     };
-    Ok(parse(&bytes))
+    // Root trusts nobody else, others trust root.
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(Error::Foreign { id: id.into(), owner });
+    }
+    Ok(parse(&bytes, id))
 }
 
-fn parse(bytes: &[u8]) -> Option<Stored> {
-    let (head, rest) = bytes.split_at_checked(HEADER)?;
-    let header = Header::read(head)?;
-    let (body, filter) = rest.split_at_checked(header.body as usize)?;
+pub(crate) fn parse(bytes: &[u8], id: &str) -> Found {
+    let Some(header) = Header::read(bytes) else {
+        // The file is there a moment before what is in it.
+        return if bytes.is_empty() { Found::Nothing } else { Found::Damaged(None) };
+    };
+    let whole = |stored: &Stored| stored.record.id == id && stored.record.seal() == header.seal;
+    match decode(bytes, header).filter(whole) {
+        Some(stored) => Found::Whole(stored),
+        None if header.process.is_none() && bytes.len() < HEADER + header.body as usize => {
+            Found::Nothing
+        }
+        None => Found::Damaged(header.process),
+    }
+}
+
+fn decode(bytes: &[u8], header: Header) -> Option<Stored> {
+    let (body, filter) = bytes.get(HEADER..)?.split_at_checked(header.body as usize)?;
     let record = postcard::from_bytes(body).ok()?;
     Some(Stored { header, record, filter: filter.to_vec() })
 }
@@ -181,9 +263,9 @@ mod tests {
     #[test]
     fn headers_round_trip_and_foreign_ones_are_refused() {
         let process = Pid::from_raw(77).map(|pid| (pid, Identity(1 << 40)));
-        let header = Header { process, body: 70_000, swap: -1 };
+        let header = Header { process, body: 70_000, seal: 7, swap: -1 };
         assert_eq!(Header::read(&header.bytes()), Some(header));
-        let none = Header { process: None, body: 0, swap: 1 << 40 };
+        let none = Header { process: None, body: 0, seal: 0, swap: 1 << 40 };
         assert_eq!(Header::read(&none.bytes()), Some(none));
         let mut other = header.bytes();
         other[7] ^= 1;

@@ -11,18 +11,25 @@ use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::Pid;
 use sys::Context;
 use sys::defence::{Defence, is_off};
 use sys::stdio::Stderr;
 use trace::Phase;
 
+use crate::container::PATIENCE;
+use crate::error::damaged;
+use crate::identity::{self, Identity};
 use crate::notify;
-use crate::record::{self, Stored};
+use crate::record::{self, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
+
+/// What is wrong with a damaged record.
+const ALTERED: &str = "not what was written";
 
 /// The state root.
 #[derive(Debug)]
@@ -77,11 +84,13 @@ impl Store {
             Err(Errno::NOENT) => return Err(Error::NotFound),
             Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
         };
-        match record::read(directory.as_fd())? {
-            Some(stored) => Ok(self.assemble(directory, stored)?),
+        match record::read(directory.as_fd(), id)? {
+            Found::Whole(stored) => Ok(self.assemble(directory, stored)?),
             // Without a record nothing else exists: what is there is a create that has just begun,
             // or one that was killed before it did anything.
-            None => Err(Error::NotFound),
+            Found::Nothing => Err(Error::NotFound),
+            Found::Damaged(_) if is_locked(directory.as_fd()) => Err(Error::NotFound),
+            Found::Damaged(_) => Err(damaged(id, ALTERED)),
         }
     }
 
@@ -115,14 +124,13 @@ impl Store {
                 }
                 Err(Errno::EXIST) => {
                     let directory = self.directory(id).context("open", object())?;
-                    if is_locked(directory.as_fd()) || record::read(directory.as_fd())?.is_some() {
+                    if is_locked(directory.as_fd()) {
                         return Err(Error::Exists);
                     }
+                    check_free(directory.as_fd(), id)?;
                     // Whoever has just made it is about to lock it, and to write the record.
                     lock(directory.as_fd())?;
-                    if record::read(directory.as_fd())?.is_some() {
-                        return Err(Error::Exists);
-                    }
+                    check_free(directory.as_fd(), id)?;
                     self.remove(directory.as_fd(), id)?;
                 }
                 Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
@@ -143,14 +151,31 @@ impl Store {
         Ok(remove(self.root.as_fd(), directory, id)?)
     }
 
-    /// Removes what `create` left of a container without a record; `delete --force` calls this.
+    /// Removes what `create` left of a container without a record, or whose record is damaged: the process
+    /// that it speaks of, if that lives, with the cgroup it is in. `delete --force` calls this.
     ///
     /// # Errors
     /// If it cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
         check_id(id)?;
         match self.directory(id) {
-            Ok(directory) if !is_locked(directory.as_fd()) => self.remove(directory.as_fd(), id),
+            Ok(directory) if !is_locked(directory.as_fd()) => {
+                let process = match record::read(directory.as_fd(), id)? {
+                    Found::Damaged(process) => process,
+                    Found::Whole(_) | Found::Nothing => None,
+                };
+                match find_process(process) {
+                    Some((pid, pidfd)) => end(pid, &pidfd)?,
+                    None if is_waiting(directory.as_fd()) => {
+                        return Err(Error::Text(format!(
+                            "state of container {id} is damaged, and its process, which still \
+                             lives, cannot be found by it; kill that first"
+                        )));
+                    }
+                    None => {}
+                }
+                self.remove(directory.as_fd(), id)
+            }
             _ => Ok(()),
         }
     }
@@ -193,7 +218,7 @@ impl Store {
         let _ = match error {
             Error::NotFound => writeln!(
                 Stderr,
-                "load container {id}: record is missing or damaged (delete --force removes what is left)"
+                "load container {id}: record is missing (delete --force removes what is left)"
             ),
             error => writeln!(Stderr, "load container {id}: {error}"),
         };
@@ -209,6 +234,37 @@ pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
         return Ok(());
     }
     spec::validate_id(id)
+}
+
+/// Refuses an id that a container has, or that a process lives of whose record is damaged.
+fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
+    let found = record::read(directory, id)?;
+    let lives = match found {
+        Found::Whole(_) => return Err(Error::Exists),
+        Found::Nothing => is_waiting(directory),
+        Found::Damaged(process) => find_process(process).is_some() || is_waiting(directory),
+    };
+    if lives { Err(damaged(id, ALTERED)) } else { Ok(()) }
+}
+
+fn find_process(process: Option<(Pid, Identity)>) -> Option<(Pid, OwnedFd)> {
+    process.and_then(|(pid, identity)| Some((pid, identity::open_alive(pid, identity)?)))
+}
+
+/// Whether somebody waits to be started.
+fn is_waiting(directory: BorrowedFd<'_>) -> bool {
+    matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
+}
+
+/// Ends the init of a container of which no more is known, and removes the cgroup that it leaves empty.
+fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
+    let location = cgroup::Location::of_process(&cgroup::Host::detect()?, pid)?;
+    match sys::signal::send(pidfd.as_fd(), 9) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(errno) => return Err(sys::Error::new("kill", "init", errno).into()),
+    }
+    identity::wait_for_exit(pidfd, PATIENCE);
+    Ok(cgroup::Cgroup::remove_empty(&location)?)
 }
 
 /// Removes a container's directory, which holds files only, or also the one of its notify socket.

@@ -218,6 +218,8 @@ impl trace::Failed for Error {
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
                 Errno::INVAL.errno()
             }
+            Self::Damaged(_) => Errno::BADMSG.errno(),
+            Self::Foreign { .. } => Errno::PERM.errno(),
             Self::Cgroup(_) | Self::Text(_) => Errno::CANCELED.errno(),
         }
     }

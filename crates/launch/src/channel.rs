@@ -14,7 +14,7 @@ use rustix::net::{
 use crate::failure::Failure;
 
 /// Bytes of the longest message.
-const LONGEST: usize = 256;
+pub const LONGEST: usize = 256;
 const HEADER: usize = 7;
 
 /// What init says.
@@ -159,6 +159,34 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     };
     match bytes.get(..length).unwrap_or_default() {
         [] if unread => Ok(Message::Died),
+        said => parse(said),
+    }
+}
+
+/// What init has said last, if it was that it failed; does not wait.
+pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
+    let mut bytes = [0u8; LONGEST];
+    // What init said last is behind what nobody has asked for yet, and an end with words of ours unread.
+    for _ in 0..4 {
+        match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return None,
+            Ok((_, length)) => match parse(bytes.get(..length).unwrap_or_default()) {
+                Ok(failed @ Message::Failed { .. }) => return Some(failed),
+                _ => {}
+            },
+            Err(Errno::CONNRESET | Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// EPROTO for what is none.
+pub fn parse(bytes: &[u8]) -> Result<Message, Errno> {
+    match bytes {
         [] => Ok(Message::Closed),
         [b'H'] => Ok(Message::Hooks),
         [b'L', a, b, c, d] => Ok(Message::Listener(i32::from_ne_bytes([*a, *b, *c, *d]))),

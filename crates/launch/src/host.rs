@@ -78,9 +78,22 @@ impl Host<'_> {
                 }
             };
             self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
-            result?;
+            result.map_err(|error| self.reason_of(error))?;
         }
         Ok(())
+    }
+
+    /// Why a step failed: where init had said that it failed, nothing could be done with it any more.
+    #[cold]
+    fn reason_of(&self, error: Error) -> Error {
+        let heard = match (&error, &self.channel) {
+            (Error::Host(_) | Error::Cgroup(_), Some(channel)) => channel::heard_failure(channel),
+            _ => None,
+        };
+        match heard {
+            Some(failed) => unexpected(self.plan, failed, &Message::Ready, || Error::death(None)),
+            None => error,
+        }
     }
 
     fn step(&mut self, step: &HostStep) -> Result<(), Error> {
@@ -316,6 +329,9 @@ impl Host<'_> {
             Err(relay::Refused::Failed(step, errno)) => {
                 Err(Error::Init { step: step.into(), detail: String::new(), errno })
             }
+            Err(relay::Refused::Init(failed)) => {
+                Err(unexpected(self.plan, failed, &Message::Relayed, || Error::death(None)))
+            }
             Err(relay::Refused::System(error)) => Err(error.into()),
         }
     }
@@ -503,7 +519,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
     match plan.init.get(step) {
         Some(InitStep::FindProgram { name, searched, .. }) => {
             let text = match (searched, errno) {
-                (true, Errno::NOENT) => {
+                (true, Errno::NOENT | Errno::NOTDIR) => {
                     format!("exec: {name:?}: executable file not found in $PATH")
                 }
                 (false, Errno::NOENT | Errno::NOTDIR) => {

@@ -11,6 +11,8 @@ use rustix::process::Pid;
 use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
+use crate::channel::{self, Message};
+
 /// In the relay: returns only in init.
 pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: &OwnedFd) {
     let joined = user.ok_or(Errno::BADF).and_then(|fd| sys::ns::join(fd, CloneFlags::NEWUSER));
@@ -38,13 +40,15 @@ fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
 pub(crate) enum Refused {
     /// The relay says so.
     Failed(&'static str, Errno),
+    /// Init had failed by then.
+    Init(Message),
     /// It could not be received.
     System(sys::Error),
 }
 
 /// In the host actor: init's pidfd, and its pid as this process sees it.
 pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Child, Refused> {
-    let mut bytes = [0u8; 8];
+    let mut bytes = [0u8; channel::LONGEST];
     let received = sys::fdpass::receive(channel, &mut bytes).context("recvmsg", "relay");
     let (length, pidfd) = received.map_err(Refused::System)?;
     match (bytes.get(..length).unwrap_or_default(), pidfd) {
@@ -58,7 +62,10 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result
                 if *step == b'u' { "join user namespace" } else { "clone in user namespace" };
             Err(Refused::Failed(step, errno))
         }
-        _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),
+        (said, _) => match channel::parse(said) {
+            Ok(failed @ Message::Failed { .. }) => Err(Refused::Init(failed)),
+            _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),
+        },
     }
 }
 

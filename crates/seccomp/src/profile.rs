@@ -71,7 +71,8 @@ impl<'a> Profile<'a> {
     /// # Errors
     /// Text that is not of the specification's shape.
     pub fn parse(json: &'a str) -> Result<Self, Error> {
-        serde_json::from_str(json).map_err(|error| Error(format!("linux.seccomp: {error}")))
+        serde_json::from_str(json)
+            .map_err(|error| Error(format!("linux.seccomp: {error} of the profile")))
     }
 
     pub(crate) fn rules(&self) -> &[Rule<'a>] {

@@ -19,18 +19,20 @@ pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
-    let size = rustix::fs::fstat(fd.as_fd()).map_or(0, |stat| stat.st_size);
-    let size = usize::try_from(size).unwrap_or(0);
+/// Returns whose file it is, too: with what tells the size that costs nothing.
+fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<Option<u32>, Errno> {
+    let stat = rustix::fs::fstat(fd.as_fd()).ok();
+    let size = usize::try_from(stat.as_ref().map_or(0, |stat| stat.st_size)).unwrap_or(0);
+    let owner = stat.map(|stat| stat.st_uid);
     bytes.reserve(size.clamp(512, 1 << 24) + 1);
     loop {
         if bytes.spare_capacity_mut().is_empty() {
             bytes.reserve(bytes.len());
         }
         match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(owner),
             // A file that says how large it is (procfs says 0) has no more.
-            Ok(_) if bytes.len() == size => return Ok(()),
+            Ok(_) if bytes.len() == size => return Ok(owner),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
@@ -43,6 +45,17 @@ fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
 /// Those of openat(2) and read(2).
 pub fn read_at(dir: impl AsFd, path: impl Arg) -> Result<Vec<u8>, Errno> {
     read_all(openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Reads the file `path`, relative to `dir`, and tells the user it belongs to.
+///
+/// # Errors
+/// Those of openat(2), fstat(2) and read(2).
+pub fn read_owned_at(dir: impl AsFd, path: impl Arg) -> Result<(Vec<u8>, u32), Errno> {
+    let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut bytes = Vec::new();
+    let owner = read_into(file, &mut bytes)?;
+    Ok((bytes, owner.ok_or(Errno::BADF)?))
 }
 
 /// Reads the file `path` as text; EILSEQ if it is not UTF-8.

@@ -249,6 +249,12 @@ impl core::fmt::Display for Socket<'_> {
 }
 
 /// The first socket of a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`.
+/// Reads an address, for a fuzz target.
+#[cfg(feature = "fuzz")]
+pub(crate) fn check_address(address: &str) {
+    let _ = parse_address(address);
+}
+
 fn parse_address(address: &str) -> Result<Socket<'_>, Fault> {
     let unix = address.split(';').filter_map(|one| one.strip_prefix("unix:"));
     let mut pairs = unix.flat_map(|one| one.split(',')).filter_map(|pair| pair.split_once('='));

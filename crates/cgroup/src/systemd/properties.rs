@@ -61,7 +61,7 @@ pub(super) fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
 }
 
 /// `resources` with the CPU quota that systemd will set, rounded up to whole percents of a CPU.
-pub(super) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
+pub(crate) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
     let Some(Cpu { quota: Some(quota @ 1..), period, .. }) = &resources.cpu else {
         return Cow::Borrowed(resources);
     };
@@ -78,7 +78,7 @@ pub(super) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
 }
 
 /// The properties for what `resources` mention. `idles` is whether this systemd knows idle groups.
-pub(super) fn of_resources(
+pub(crate) fn of_resources(
     resources: &Resources,
     unified: bool,
     idles: bool,

@@ -14,6 +14,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             store.sweep(id)?;
             if force { Ok(()) } else { Err(error.into()) }
         }
+        Err(error) if error.is_damaged() && force => Ok(store.sweep(id)?),
         Err(error) => Err(error.into()),
     }
 }

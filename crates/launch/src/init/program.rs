@@ -19,7 +19,8 @@ pub(crate) fn find(candidates: &[CString]) -> Result<usize, Failure> {
         match executable(candidate) {
             Ok(()) => return Ok(index),
             // A program that is there but may not be run says more than the others' absence.
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR) if candidates.len() > 1 => {}
             Err(errno) => why = errno,
         }
     }

@@ -1,0 +1,46 @@
+//! Ways in for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::record::{self, Found, Record};
+
+/// Reads `bytes` as the record of the container whose id they have, and of another one.
+///
+/// # Panics
+/// When what was read is not what the container has, or an alteration of what `delete` acts on is not seen.
+pub fn record(bytes: &[u8]) {
+    assert!(!matches!(record::parse(bytes, "another-one"), Found::Whole(_)));
+    let Some(stored) = record::decode_any(bytes) else { return };
+    let id = stored.record.id;
+    let found = record::parse(bytes, &id);
+    if let Found::Whole(stored) = &found {
+        assert_eq!(stored.record.id, id);
+        let again = record::parse(&record::encode(&stored.record, stored.header.process), &id);
+        assert!(matches!(again, Found::Whole(_)), "written again");
+    }
+}
+
+/// The record of a container that is like any other.
+pub fn sample(cgroup: cgroup::Location) -> Vec<u8> {
+    let record = Record {
+        id: String::from("sample"),
+        bundle: String::from("/bundle"),
+        rootfs: String::from("/bundle/rootfs"),
+        created: 1_795_246_459_000_000_000,
+        owner: 0,
+        annotations: alloc::vec![(String::from("key"), String::from("value"))],
+        cgroup: Some(cgroup),
+        resctrl: None,
+        namespaces: 0,
+        own_namespaces: 0,
+        process: String::from(r#"{"args":["true"],"cwd":"/"}"#),
+        execution: plan::Execution::default(),
+        poststart: String::new(),
+        poststop: String::new(),
+        keyring: true,
+        state_head: String::from("{"),
+        agent: None,
+    };
+    record::encode(&record, None)
+}

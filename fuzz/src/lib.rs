@@ -1,0 +1,44 @@
+//! What is fuzzed: one module a target, each a function of bytes that panics when something is not as it
+//! must be. `fuzz_targets/` has libFuzzer call them, `tests/corpus.rs` calls them with what is kept in
+//! `corpus/`, on any compiler.
+
+pub mod cgroup_values;
+pub mod config;
+pub mod dbus;
+pub mod devices;
+pub mod ids;
+pub mod mount_options;
+pub mod paths;
+pub mod process;
+pub mod record;
+mod scratch;
+pub mod seccomp;
+pub mod trace_lines;
+
+/// A target: its name, which is that of its corpus, and its function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("config", config::target),
+    ("ids", ids::target),
+    ("paths", paths::target),
+    ("cgroup_values", cgroup_values::target),
+    ("mount_options", mount_options::target),
+    ("seccomp", seccomp::target),
+    ("devices", devices::target),
+    ("process", process::target),
+    ("record", record::target),
+    ("dbus", dbus::target),
+    ("trace_lines", trace_lines::target),
+];
+
+/// The texts of an input: what stands between line breaks, if it is UTF-8.
+fn texts(data: &[u8]) -> Option<Vec<&str>> {
+    Some(std::str::from_utf8(data).ok()?.split('\n').collect())
+}
+
+/// Removes what targets leave on disk.
+pub fn clean_up() {
+    scratch::remove();
+}

@@ -1,0 +1,22 @@
+//! Options of mounts, one a line.
+
+use spec::Str;
+use spec::mount_options::MountOptions;
+
+/// Whatever the options are, they are sorted into flags and words, and no word is lost.
+pub fn target(data: &[u8]) {
+    let Some(texts) = crate::texts(data) else { return };
+    let options: Vec<Str<'_>> = texts.iter().map(|text| (*text).into()).collect();
+    let parsed = MountOptions::parse(&options);
+    for (key, _) in texts.iter().filter_map(|text| text.split_once('=')) {
+        let _ = parsed.value(key);
+    }
+    assert!(parsed.superblock_words().all(|word| !word.is_empty()));
+    // A flag of both sets is of none.
+    let words = parsed.superblock_words().count();
+    let twice: Vec<_> = options.iter().chain(&options).cloned().collect();
+    assert_eq!(MountOptions::parse(&twice).superblock_words().count(), words);
+    for text in texts {
+        let _ = spec::NumberSet::parse(text);
+    }
+}

@@ -1,0 +1,61 @@
+//! File systems that a case mounts for itself: full ones, small ones, read-only ones.
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A mount in the suite's own mount namespace; gone when dropped.
+pub struct Mounted {
+    path: PathBuf,
+}
+
+impl Mounted {
+    /// A tmpfs on `path`, which is made if it is not there.
+    ///
+    /// # Panics
+    /// When it can't be mounted.
+    #[must_use]
+    pub fn tmpfs(path: &Path, options: &str) -> Self {
+        fs::create_dir_all(path).expect("make directory");
+        let options = CString::new(options).expect("options");
+        mount("tmpfs", path, "tmpfs", MountFlags::empty(), options.as_c_str()).expect("mount");
+        Self { path: path.to_owned() }
+    }
+
+    /// The directory `path`, which cannot be written to from now on.
+    ///
+    /// # Panics
+    /// When it can't be mounted.
+    #[must_use]
+    pub fn read_only(path: &Path) -> Self {
+        mount_bind(path, path).expect("bind");
+        mount_remount(path, MountFlags::BIND | MountFlags::RDONLY, c"").expect("remount");
+        Self { path: path.to_owned() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes until there is no room.
+    pub fn fill(&self) {
+        let _ = fs::write(self.path.join("filling"), vec![0; 1 << 20]);
+    }
+
+    /// Takes back what [`Mounted::fill`] wrote.
+    ///
+    /// # Panics
+    /// When there is nothing.
+    pub fn make_room(&self) {
+        fs::remove_file(self.path.join("filling")).expect("remove");
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
+    }
+}

@@ -1,0 +1,125 @@
+//! The kinds of steps that plans are made of, and which of them were made to fail.
+
+use crate::container::Container;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// Where every kind of step is given its name, one arm of a match each: what is not named there does not
+/// compile.
+const LABELS: &str = include_str!("../../crates/plan/src/label.rs");
+
+/// A step of a plan.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// `host` or `init`.
+    pub actor: &'static str,
+    /// Its place in that actor's list.
+    pub number: usize,
+    /// The name of its kind.
+    pub name: String,
+}
+
+/// The names of all kinds, with whose steps they are.
+#[must_use]
+pub fn kinds() -> BTreeSet<(&'static str, String)> {
+    let mut kinds = BTreeSet::new();
+    let mut actor = None;
+    let mut named = true;
+    for line in LABELS.lines() {
+        match line {
+            "impl HostStep {" => actor = Some("host"),
+            "impl InitStep {" => actor = Some("init"),
+            "}" => actor = None,
+            _ => {}
+        }
+        let Some(actor) = actor else { continue };
+        named &= !line.starts_with("            Self::");
+        let is_name = !named && (line.contains("label(") || line.contains("wait("))
+            || !named && line.starts_with("                \"");
+        if let (true, Some(name)) = (is_name, line.split('"').nth(1)) {
+            named = true;
+            kinds.insert((actor, name.to_owned()));
+        }
+    }
+    kinds
+}
+
+/// The steps of a container's plan, the host's first.
+#[must_use]
+pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
+    let call = c.bed.call(&["plan", "--format", "json", &c.bundle.to_string_lossy()]);
+    let plan = call.env("DAYFLY_WITHOUT", without).run().ok();
+    let plan: Value = serde_json::from_str(&plan.stdout).expect("plan");
+    let steps = |actor: &'static str| {
+        let list = plan[actor].as_array().cloned().unwrap_or_default();
+        list.into_iter().enumerate().map(move |(number, step)| Step {
+            actor,
+            number,
+            name: step["step"].as_str().unwrap_or_default().to_owned(),
+        })
+    };
+    steps("host").chain(steps("init")).collect()
+}
+
+/// The step that an error names.
+#[must_use]
+pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step> {
+    let is_named = |name: &str| {
+        let text = format!(": {name}");
+        error.match_indices(&text).any(|(at, _)| error[at + text.len()..].starts_with([' ', ':']))
+    };
+    let kinds = kinds();
+    let own = kinds.iter().filter(|(of, _)| *of == actor).map(|(_, name)| name);
+    let name = match error.contains(": exec: \"") {
+        true => "find program".to_owned(),
+        false => own.filter(|name| is_named(name)).max_by_key(|name| name.len())?.clone(),
+    };
+    Some(Step { actor, number, name })
+}
+
+/// The kinds that were struck, each with how.
+static STRUCK: Mutex<BTreeSet<(&'static str, String, &'static str)>> = Mutex::new(BTreeSet::new());
+
+/// Notes that a step was struck.
+///
+/// # Panics
+/// Never in practice: only when another case panicked while noting one.
+pub fn struck(step: &Step, how: &'static str) {
+    STRUCK.lock().expect("struck").insert((step.actor, step.name.clone(), how));
+}
+
+/// The kinds that were not struck in this way.
+///
+/// # Panics
+/// Never in practice, see [`struck`].
+#[must_use]
+pub fn missing(how: &'static str) -> Vec<(&'static str, String)> {
+    let struck = STRUCK.lock().expect("struck");
+    let is_missing =
+        |kind: &(&'static str, String)| !struck.contains(&(kind.0, kind.1.clone(), how));
+    kinds().into_iter().filter(is_missing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_arm_has_a_name() {
+        let arms = LABELS.lines().filter(|line| line.starts_with("            Self::")).count();
+        assert_eq!(kinds().len(), arms, "{:?}", kinds());
+        assert!(kinds().contains(&("host", "require module".to_owned())));
+        assert!(kinds().contains(&("init", "hand over listener".to_owned())));
+    }
+
+    #[test]
+    fn errors_name_steps() {
+        let name = |error: &str| named_by("init", 0, error).map(|step| step.name);
+        let error = "container init: join namespaces pid net: fault: input/output error";
+        assert_eq!(name(error).as_deref(), Some("join namespaces"));
+        assert_eq!(name("process: exec: \"sh\": no").as_deref(), Some("find program"));
+        assert_eq!(name("process: exec sh: no").as_deref(), Some("exec"));
+        assert_eq!(name("nothing"), None);
+    }
+}
