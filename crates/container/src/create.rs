@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched, Network, Pending};
 use plan::step::HostStep;
-use plan::{Kernel, Plan, Request, Techniques};
+use plan::{Caller, Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
 use rustix::net::{
@@ -62,6 +62,8 @@ pub struct CreateOptions<'a> {
     pub preserve_fds: u32,
     /// Who manages cgroups.
     pub cgroup_driver: CgroupDriver,
+    /// Whether a container may be without a cgroup that the caller cannot make; by who that is, if `None`.
+    pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
     /// What the start makes use of.
@@ -174,7 +176,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let console = terminal.then_some(plan::Console::Given);
     let mut request = request(options, &bundle, &spec, true, console)?;
     // A start of root's would have it.
-    request.template = rustix::process::geteuid().is_root();
+    request.template = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
 }
 
@@ -261,6 +263,7 @@ fn request<'a>(
         }
         CgroupDriver::Disabled => None,
     };
+    let caller = Caller::probe(options.env.env("PATH"));
     let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
     let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
     let listen_fds = listen_fds(options.env);
@@ -283,6 +286,8 @@ fn request<'a>(
         resctrl,
         filter: None,
         template: false,
+        cgroup_optional: options.rootless.unwrap_or(caller.is_confined()),
+        caller,
         kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
     })
 }
@@ -343,7 +348,7 @@ fn make(
         true => Some(trace.work(Phase::Platform, "begin network", "", || Network::begin(trace))?),
         false => None,
     };
-    let cache = HostCache::open(request.kernel.techniques);
+    let cache = HostCache::open(request.kernel.techniques, &request.caller);
     if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
         let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
             let filter = cache.filter(profile.get(), &request.kernel);
@@ -509,7 +514,9 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         bundle: bundle.path.clone(),
         rootfs: root.unwrap_or_default(),
         created: time::now(),
-        owner: rustix::process::getuid().as_raw(),
+        owner: request.caller.uid,
+        confined: request.caller.is_confined(),
+        cgroup_optional: request.cgroup_optional,
         annotations: spec
             .annotations
             .iter()

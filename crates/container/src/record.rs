@@ -21,7 +21,7 @@ use crate::identity::Identity;
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x03";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x04";
 const HEADER: usize = 32;
 
 /// The part of the record that is known before the clone.
@@ -51,6 +51,10 @@ pub(crate) struct Record {
     pub poststop: String,
     /// Whether a session keyring was made.
     pub keyring: bool,
+    /// Whether whoever made it lacks root's rights on the host.
+    pub confined: bool,
+    /// Whether it may be without its cgroup.
+    pub cgroup_optional: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
     /// Socket and metadata of the seccomp filter's agent, if it has one; few have.

@@ -30,8 +30,12 @@ pub enum Error {
     },
     /// A hook.
     Hook(String),
+    /// newuidmap(1) or newgidmap(1).
+    Helper(String),
     /// The cgroup.
     Cgroup(cgroup::Error),
+    /// No cgroup for the caller to make, and limits that take one.
+    NoCgroup(cgroup::Error),
     /// The kernel does not have a security module that the configuration names.
     NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
@@ -57,7 +61,11 @@ impl trace::Failed for Error {
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
-            Self::Cgroup(_) | Self::Hook(_) | Self::Died(_) => Errno::CANCELED.errno(),
+            Self::Cgroup(_)
+            | Self::NoCgroup(_)
+            | Self::Hook(_)
+            | Self::Helper(_)
+            | Self::Died(_) => Errno::CANCELED.errno(),
         }
     }
 }
@@ -76,6 +84,11 @@ impl fmt::Display for Error {
             }
             Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
             Self::Hook(text) => f.write_str(text),
+            Self::NoCgroup(error) => write!(
+                f,
+                "unable to start container process: rootless needs no limits + no cgrouppath when no \
+                 permission is granted for cgroups: {error}"
+            ),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
             Self::NoModule(SecurityModule::AppArmor) => {
                 f.write_str("apparmor: config provided but apparmor not supported by this kernel")
@@ -83,7 +96,9 @@ impl fmt::Display for Error {
             Self::NoModule(SecurityModule::SeLinux) => f.write_str(
                 "selinux label is specified in config, but selinux is disabled or not supported",
             ),
-            Self::Died(text) => write!(f, "unable to start container process: {text}"),
+            Self::Helper(text) | Self::Died(text) => {
+                write!(f, "unable to start container process: {text}")
+            }
         }
     }
 }

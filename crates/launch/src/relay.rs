@@ -4,6 +4,7 @@
 //! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
 //! and ends.
 
+use plan::step::{Relay, Slot};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -11,10 +12,11 @@ use rustix::process::Pid;
 use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
+use crate::slots::Slots;
+
 /// In the relay: returns only in init.
-pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: &OwnedFd) {
-    let joined = user.ok_or(Errno::BADF).and_then(|fd| sys::ns::join(fd, CloneFlags::NEWUSER));
-    if let Err(errno) = joined {
+pub(crate) fn pass_on(relay: Relay, slots: &Slots, flags: CloneFlags, channel: &OwnedFd) {
+    if let Err(errno) = join(relay, slots) {
         refuse(channel, b'u', errno);
     }
     // SAFETY: the process has one thread.
@@ -26,6 +28,17 @@ pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: 
         }
         Err(errno) => refuse(channel, b'c', errno),
     }
+}
+
+fn join(relay: Relay, slots: &Slots) -> Result<(), Errno> {
+    let Relay { user, pid } = relay;
+    let get = |slot| slots.get(slot).ok_or(Errno::BADF);
+    if user == Slot::CONTAINER {
+        let own_pid = if pid == Some(user) { CloneFlags::NEWPID } else { CloneFlags::empty() };
+        return sys::ns::join_process(get(user)?, CloneFlags::NEWUSER | own_pid);
+    }
+    sys::ns::join(get(user)?, CloneFlags::NEWUSER)?;
+    pid.map_or(Ok(()), |pid| sys::ns::join(get(pid)?, CloneFlags::NEWPID))
 }
 
 fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
@@ -54,8 +67,11 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result
         }
         ([step, a, b, c, d], _) => {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes([*a, *b, *c, *d]));
-            let step =
-                if *step == b'u' { "join user namespace" } else { "clone in user namespace" };
+            let step = if *step == b'u' {
+                "join user and pid namespaces"
+            } else {
+                "clone in user namespace"
+            };
             Err(Refused::Failed(step, errno))
         }
         _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),

@@ -10,6 +10,7 @@ extern crate alloc;
 mod attributes;
 mod birth;
 mod builder;
+mod caller;
 mod compile;
 mod confinement;
 mod devices;
@@ -28,6 +29,7 @@ pub mod step;
 mod technique;
 
 pub use attributes::Execution;
+pub use caller::Caller;
 pub use compile::{
     Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
 };
@@ -96,6 +98,8 @@ pub enum CgroupPlan {
         location: cgroup::Location,
         /// Its limits.
         resources: Box<Resources>,
+        /// How much it has to be what was asked for.
+        need: Need,
     },
     /// Made by systemd for a new container.
     Scope {
@@ -110,5 +114,19 @@ pub enum CgroupPlan {
     Join {
         /// Where.
         location: cgroup::Location,
+        /// Whether it is fine that there is none.
+        optional: bool,
     },
+}
+
+/// What becomes of a container whose cgroup the caller may not make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It is refused, whatever of its cgroup cannot be had.
+    Required,
+    /// It is refused; but device rules, which only the host's root can load, are best effort: what a
+    /// user namespace has no nodes of, it cannot open.
+    WithoutDevices,
+    /// The same; and where no limits are asked for and nobody named a place, it runs in the caller's cgroup.
+    Wanted,
 }

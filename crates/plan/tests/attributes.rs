@@ -30,6 +30,8 @@ fn plan(process: &str, linux: &str) -> Plan {
         cgroup: None,
         resctrl: None,
         filter: None,
+        caller: Caller::default(),
+        cgroup_optional: false,
         template: true,
         kernel: Kernel {
             version: (6, 18),
@@ -54,6 +56,8 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
         console: None,
         keyring: true,
         techniques: Techniques::all(),
+        caller: Caller::default(),
+        cgroup_optional: false,
     };
     dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap()
 }

@@ -54,6 +54,8 @@ fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> 
         cgroup: Some(location),
         resctrl: None,
         filter: None,
+        caller: Caller::default(),
+        cgroup_optional: false,
         template: true,
         kernel: Kernel {
             version: (6, 18),
