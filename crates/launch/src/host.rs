@@ -82,7 +82,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn step(&mut self, step: &HostStep) -> Result<(), Error> {
+    fn step(&mut self, step: &'static HostStep) -> Result<(), Error> {
         match step {
             HostStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .context("prctl", "PR_SET_DUMPABLE")?,
@@ -225,7 +225,7 @@ impl Host<'_> {
         flags: CloneFlags,
         relay: Option<Relay>,
         memory: Memory,
-        time: Option<&TimeNamespace>,
+        time: Option<&'static TimeNamespace>,
         into_cgroup: bool,
     ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
@@ -253,14 +253,23 @@ impl Host<'_> {
             recorder: recorder.clone(),
             flags,
             relay,
+            time,
         };
         let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
-        let elsewhere = match time {
+        let elsewhere = match time.filter(|_| !relay.is_some_and(|relay| relay.time)) {
             Some(time) => Some(Elsewhere::enter(time, self.slots)?),
             None => None,
         };
-        let child = birth::give(birth, at_birth, born_in, memory)
-            .context("clone3", format!("{at_birth:?}"));
+        let child = birth::give(birth, at_birth, born_in, memory).map_err(|errno| {
+            let hint = match errno {
+                Errno::ACCESS if born_in.is_some() => {
+                    " into its cgroup (which takes the right to write to cgroup.procs of the \
+                         nearest cgroup above both it and the caller's)"
+                }
+                _ => "",
+            };
+            sys::Error::new("clone3", format!("{at_birth:?}{hint}"), errno)
+        });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
         let child = child?;
         drop(theirs);
@@ -321,18 +330,18 @@ impl Host<'_> {
         self.write_proc("oom_score_adj", &score)
     }
 
-    /// Takes on the score that init is to have. What takes a privilege that the caller lacks is left, as
-    /// in runc.
+    /// Takes on the score that init is to have.
     fn take_on_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let score = score.to_string();
         let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
-        match rustix::io::pwrite(&file, score.as_bytes(), 0) {
-            Ok(_) => self.own_oom_score = Some((file, own)),
-            Err(Errno::ACCESS | Errno::PERM) => {}
-            Err(errno) => {
-                return Err(sys::Error::new("write", "/proc/self/oom_score_adj", errno).into());
-            }
-        }
+        rustix::io::pwrite(&file, score.as_bytes(), 0).map_err(|errno| {
+            let hint = match errno {
+                Errno::ACCESS => " (below the caller's own, which takes CAP_SYS_RESOURCE)",
+                _ => "",
+            };
+            sys::Error::new("set", format!("oom_score_adj {score}{hint}"), errno)
+        })?;
+        self.own_oom_score = Some((file, own));
         Ok(())
     }
 
@@ -521,6 +530,29 @@ pub(crate) fn describe_failure(step: Option<&InitStep>, errno: Errno, detail: St
             detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
             errno,
         },
+        Some(InitStep::ChangeUser { uid, gid, .. }) if errno == Errno::INVAL => {
+            let step = match detail.as_str() {
+                "setresgid" => format!("cannot setgid to unmapped gid {gid} in user namespace"),
+                "setresuid" => format!("cannot setuid to unmapped uid {uid} in user namespace"),
+                _ => format!("change user {uid}:{gid}"),
+            };
+            Error::Init { step, detail, errno }
+        }
+        Some(step @ InitStep::MountFs(mount)) if errno == Errno::PERM => {
+            let hint = match mount.kind.as_bytes() {
+                b"sysfs" => {
+                    " (a user namespace may mount sysfs only with a network namespace of its own: bind \
+                     the host's /sys, or add the namespace)"
+                }
+                b"proc" => {
+                    " (a user namespace may mount proc only with a PID namespace of its own, and where \
+                     it sees one that nothing is mounted over)"
+                }
+                _ => "",
+            };
+            let step = format!("mount {}", step.label().object);
+            Error::Init { step, detail: format!("{detail}{hint}"), errno }
+        }
         Some(step) => {
             let label = step.label();
             let object = label.object;

@@ -4,7 +4,7 @@
 //! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
 //! and ends.
 
-use plan::step::{Relay, Slot};
+use plan::step::{Relay, Slot, TimeNamespace};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -12,11 +12,22 @@ use rustix::process::Pid;
 use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
+use crate::clock;
 use crate::slots::Slots;
 
 /// In the relay: returns only in init.
-pub(crate) fn pass_on(relay: Relay, slots: &Slots, flags: CloneFlags, channel: &OwnedFd) {
-    if let Err(errno) = join(relay, slots) {
+pub(crate) fn pass_on(
+    relay: Relay,
+    time: Option<&TimeNamespace>,
+    slots: &Slots,
+    flags: CloneFlags,
+    channel: &OwnedFd,
+) {
+    let joined = join(relay, slots).and_then(|()| match time.filter(|_| relay.time) {
+        Some(time) => clock::enter(time, slots).map_err(|error| error.errno),
+        None => Ok(()),
+    });
+    if let Err(errno) = joined {
         refuse(channel, b'u', errno);
     }
     // SAFETY: the process has one thread.
@@ -31,14 +42,16 @@ pub(crate) fn pass_on(relay: Relay, slots: &Slots, flags: CloneFlags, channel: &
 }
 
 fn join(relay: Relay, slots: &Slots) -> Result<(), Errno> {
-    let Relay { user, pid } = relay;
-    let get = |slot| slots.get(slot).ok_or(Errno::BADF);
-    if user == Slot::CONTAINER {
-        let own_pid = if pid == Some(user) { CloneFlags::NEWPID } else { CloneFlags::empty() };
-        return sys::ns::join_process(get(user)?, CloneFlags::NEWUSER | own_pid);
+    let Relay { user, pid, .. } = relay;
+    let kinds = [(user, CloneFlags::NEWUSER), (pid, CloneFlags::NEWPID)];
+    for (slot, kind) in kinds.into_iter().filter_map(|(slot, kind)| Some((slot?, kind))) {
+        let namespace = slots.get(slot).ok_or(Errno::BADF)?;
+        match slot {
+            Slot::CONTAINER => sys::ns::join_process(namespace, kind)?,
+            _ => sys::ns::join(namespace, kind)?,
+        }
     }
-    sys::ns::join(get(user)?, CloneFlags::NEWUSER)?;
-    pid.map_or(Ok(()), |pid| sys::ns::join(get(pid)?, CloneFlags::NEWPID))
+    Ok(())
 }
 
 fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
@@ -67,11 +80,7 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result
         }
         ([step, a, b, c, d], _) => {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes([*a, *b, *c, *d]));
-            let step = if *step == b'u' {
-                "join user and pid namespaces"
-            } else {
-                "clone in user namespace"
-            };
+            let step = if *step == b'u' { "join namespaces" } else { "clone in user namespace" };
             Err(Refused::Failed(step, errno))
         }
         _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),

@@ -88,7 +88,7 @@ impl Caller {
             let text = "network devices are not supported for rootless containers";
             return Err(Error::config(text));
         }
-        if namespaces.has(CloneFlags::NEWTIME) {
+        if namespaces.new.contains(CloneFlags::NEWUSER) && namespaces.has(CloneFlags::NEWTIME) {
             let text = "time namespaces are not supported for rootless containers";
             return Err(Error::config(text));
         }

@@ -42,10 +42,10 @@ pub fn compile(
             kind => joins.push((slot, kind)),
         }
     }
-    // Who has no rights on the host has those that it takes only once in the user namespace.
-    let relay_pid = pid.filter(|_| context.caller.is_rootless());
-    let relay = user.map(|user| Relay { user, pid: relay_pid });
-    if let Some(slot) = pid.filter(|_| relay_pid.is_none() || relay.is_none()) {
+    // From namespaces of init's back to its own the host actor comes only with rights on the host.
+    let confined = context.caller.is_confined();
+    let relay_pid = pid.filter(|_| confined);
+    if let Some(slot) = pid.filter(|_| !confined) {
         builder.host(HostStep::EnterPidNamespace { slot });
     }
     // The cgroup namespace is unshared later, from inside the container's cgroup; the mount namespace
@@ -63,6 +63,12 @@ pub fn compile(
         born_in.remove(CloneFlags::NEWNET);
     }
     let Birth { memory, into_cgroup, .. } = *birth;
+    let relay_time = confined && time.is_some();
+    let relay = (user.is_some() || relay_pid.is_some() || relay_time).then_some(Relay {
+        user,
+        pid: relay_pid,
+        time: relay_time,
+    });
     builder.host(HostStep::Clone { flags: born_in, relay, memory, time, into_cgroup });
     if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
         builder.host(HostStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
@@ -168,11 +174,17 @@ pub fn join_all(
     let joins_time = kinds.contains(CloneFlags::NEWTIME);
     let joins_pid = kinds.contains(CloneFlags::NEWPID);
     // Whoever has no rights on the host joins the user namespace first.
-    let by_relay = request.caller.is_rootless() && kinds.contains(CloneFlags::NEWUSER);
-    let rest = if by_relay { rest.difference(CloneFlags::NEWUSER) } else { rest };
-    let relay = by_relay
-        .then_some(Relay { user: Slot::CONTAINER, pid: joins_pid.then_some(Slot::CONTAINER) });
-    if joins_pid && !by_relay {
+    let confined = request.caller.is_confined();
+    let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
+    let relay = Relay {
+        user: container(kinds.contains(CloneFlags::NEWUSER)),
+        pid: container(joins_pid),
+        time: confined && joins_time,
+    };
+    let is_relayed = relay.user.is_some() || relay.pid.is_some() || relay.time;
+    let rest = if relay.user.is_some() { rest.difference(CloneFlags::NEWUSER) } else { rest };
+    let relay = is_relayed.then_some(relay);
+    if joins_pid && !confined {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
     if let Some(cpus) = initial {

@@ -91,7 +91,7 @@ pub enum HostStep {
         /// The namespaces it is born in.
         flags: CloneFlags,
         /// If set, init is made by an intermediate process that joins a user namespace first, so
-        /// that the new namespaces belong to it.
+        /// that the new namespaces belong to it, and what the host actor may not join.
         relay: Option<Relay>,
         /// Whose memory init works in until its exec.
         memory: Memory,
@@ -131,7 +131,7 @@ pub enum HostStep {
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
     /// Takes that score on before the clone, for init to inherit it: once untraceable, a caller without
-    /// privileges may not write there. A score below its own it may not have at all, and goes without.
+    /// privileges may not write there.
     InheritOomScore(i32),
     /// Takes the own score back, if it went along with that of an init in the same memory; once init
     /// has left that.
@@ -235,14 +235,16 @@ pub struct TreeIdMap {
     pub recursive: bool,
 }
 
-/// Who makes init where a user namespace has to be joined first.
+/// What the process that makes init in place of the host actor joins first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relay {
-    /// The user namespace, or a process in it.
-    pub user: Slot,
-    /// The PID namespace that init is born in, which only the relay may join; of the same process where
-    /// it is the same slot.
+    /// A user namespace, or a process in it.
+    pub user: Option<Slot>,
+    /// The PID namespace that init is born in, where the host actor may not go and come back; of the same
+    /// process where it is the same slot.
     pub pid: Option<Slot>,
+    /// Likewise the time namespace.
+    pub time: bool,
 }
 
 /// A setuid program that writes one of the maps.
