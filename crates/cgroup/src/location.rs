@@ -8,8 +8,9 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde::{Deserialize, Serialize};
-use sys::Context;
+use sys::{Context, Errno};
 
 use crate::host::Hierarchy;
 use crate::systemd::Unit;
@@ -65,6 +66,15 @@ impl Place {
         self.directory.get(self.mount as usize..).unwrap_or_default()
     }
 
+    /// Whether the caller may make the directory, or the first that is missing above it.
+    fn is_permitted(&self) -> bool {
+        let above: Vec<&str> = self.ancestors().collect();
+        let flags = AtFlags::EACCESS;
+        let mut answers =
+            above.iter().rev().map(|path| accessat(CWD, *path, Access::WRITE_OK, flags));
+        answers.find(|answer| *answer != Err(Errno::NOENT)).is_some_and(|answer| answer.is_ok())
+    }
+
     /// The directories above this one, from the mount point down to the parent.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
@@ -84,9 +94,23 @@ impl Location {
             return Err(Error::SystemdPath { path: wanted.to_string() });
         }
         let path = clean(wanted)?;
-        if wanted.starts_with('/') {
-            return Ok(Self::at(host, &path));
+        match wanted.starts_with('/') {
+            true => Ok(Self::at(host, &path)),
+            false => Self::relative(host, &path),
         }
+    }
+
+    /// The caller's own cgroup in each v1 hierarchy; on v2 the one above it. It is shown to a container that
+    /// stays in there.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn own(host: &Host) -> Result<Self, Error> {
+        Self::relative(host, "")
+    }
+
+    /// Places `path` below where relative paths count from.
+    fn relative(host: &Host, path: &str) -> Result<Self, Error> {
         let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
         // The mount table is wanted only where the caller sits below the root of a v1 hierarchy: in a
@@ -96,7 +120,7 @@ impl Location {
         } else {
             String::new()
         };
-        Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), &path))
+        Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), path))
     }
 
     /// Places `path` below the mount point of each hierarchy.
@@ -118,6 +142,20 @@ impl Location {
                 })
                 .collect(),
             unit: None,
+        }
+    }
+
+    /// Where it is: the first of its directories.
+    pub fn directory(&self) -> &str {
+        let legacy = self.legacy.first().map(|legacy| &legacy.place);
+        self.unified.as_ref().or(legacy).map_or("", Place::directory)
+    }
+
+    /// Whether the caller may make the cgroup, in some v1 hierarchy at least.
+    pub fn is_permitted(&self) -> bool {
+        match &self.unified {
+            Some(place) if self.is_unified() => place.is_permitted(),
+            _ => self.legacy.iter().any(|legacy| legacy.place.is_permitted()),
         }
     }
 

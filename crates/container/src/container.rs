@@ -190,7 +190,8 @@ impl Container {
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error.into()),
             },
-            None if all => {
+            // Of a user without a cgroup init has to do, as in runc.
+            None if all && !self.record.confined => {
                 return Err(Error::text("the container has no cgroup to find its processes by"));
             }
             _ => {}
@@ -259,7 +260,7 @@ impl Container {
             })?;
         }
         if let Some(location) = &self.record.cgroup {
-            self.trace.work(Phase::Shutdown, "remove cgroup", directory(location), || {
+            self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
         }
@@ -353,10 +354,4 @@ impl Container {
         let pids = self.cgroup()?.all_pids()?;
         Ok(pids.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
     }
-}
-
-/// Where a cgroup is: the first of its directories.
-fn directory(location: &cgroup::Location) -> &str {
-    let legacy = location.legacy.first().map(|legacy| &legacy.place);
-    location.unified.as_ref().or(legacy).map_or("", cgroup::Place::directory)
 }

@@ -15,6 +15,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use spec::Spec;
+use spec::resources::Resources;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use trace::{PROGRAM, Phase};
@@ -249,10 +250,21 @@ fn request<'a>(
     wait_for_start: bool,
     console: Option<plan::Console<'a>>,
 ) -> Result<Request<'a>, Error> {
+    let caller = Caller::probe(options.env.env("PATH"));
+    let rootless = options.rootless.unwrap_or(caller.is_confined());
+    let mut shown_cgroup = None;
     let cgroup = match options.cgroup_driver {
         CgroupDriver::Cgroupfs => {
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
-            Some(cgroup::Location::resolve(&cgroup::Host::detect()?, path, options.id)?)
+            let host = cgroup::Host::detect()?;
+            let location = cgroup::Location::resolve(&host, path, options.id)?;
+            match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
+                false => Some(location),
+                true => {
+                    shown_cgroup = Some(without_cgroup(spec, &host, &location)?);
+                    None
+                }
+            }
         }
         CgroupDriver::Systemd => {
             cgroup::systemd::check_running()?;
@@ -263,7 +275,6 @@ fn request<'a>(
         }
         CgroupDriver::Disabled => None,
     };
-    let caller = Caller::probe(options.env.env("PATH"));
     let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
     let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
     let listen_fds = listen_fds(options.env);
@@ -286,10 +297,29 @@ fn request<'a>(
         resctrl,
         filter: None,
         template: false,
-        cgroup_optional: options.rootless.unwrap_or(caller.is_confined()),
+        rootless,
+        shown_cgroup,
         caller,
         kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
     })
+}
+
+/// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the
+/// caller may not make another one.
+fn without_cgroup(
+    spec: &Spec<'_>,
+    host: &cgroup::Host,
+    wanted: &cgroup::Location,
+) -> Result<cgroup::Location, Error> {
+    let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    if resources.is_some_and(Resources::has_limits) {
+        return Err(Error::Text(format!(
+            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
+             {}: permission denied",
+            wanted.directory()
+        )));
+    }
+    Ok(cgroup::Location::own(host)?)
 }
 
 /// How many descriptors a service manager has opened for this process, and not for one that it came from
@@ -516,7 +546,6 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         created: time::now(),
         owner: request.caller.uid,
         confined: request.caller.is_confined(),
-        cgroup_optional: request.cgroup_optional,
         annotations: spec
             .annotations
             .iter()

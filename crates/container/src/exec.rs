@@ -124,7 +124,6 @@ impl Container {
                     // Nobody else can read the record of root's.
                     false => Caller::default(),
                 },
-                cgroup_optional: self.record.cgroup_optional,
             },
         )?));
         let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;

@@ -53,8 +53,6 @@ pub(crate) struct Record {
     pub keyring: bool,
     /// Whether whoever made it lacks root's rights on the host.
     pub confined: bool,
-    /// Whether it may be without its cgroup.
-    pub cgroup_optional: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
     /// Socket and metadata of the seccomp filter's agent, if it has one; few have.

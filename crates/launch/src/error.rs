@@ -34,8 +34,6 @@ pub enum Error {
     Helper(String),
     /// The cgroup.
     Cgroup(cgroup::Error),
-    /// No cgroup for the caller to make, and limits that take one.
-    NoCgroup(cgroup::Error),
     /// The kernel does not have a security module that the configuration names.
     NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
@@ -61,11 +59,9 @@ impl trace::Failed for Error {
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
-            Self::Cgroup(_)
-            | Self::NoCgroup(_)
-            | Self::Hook(_)
-            | Self::Helper(_)
-            | Self::Died(_) => Errno::CANCELED.errno(),
+            Self::Cgroup(_) | Self::Hook(_) | Self::Helper(_) | Self::Died(_) => {
+                Errno::CANCELED.errno()
+            }
         }
     }
 }
@@ -84,11 +80,6 @@ impl fmt::Display for Error {
             }
             Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
             Self::Hook(text) => f.write_str(text),
-            Self::NoCgroup(error) => write!(
-                f,
-                "unable to start container process: rootless needs no limits + no cgrouppath when no \
-                 permission is granted for cgroups: {error}"
-            ),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
             Self::NoModule(SecurityModule::AppArmor) => {
                 f.write_str("apparmor: config provided but apparmor not supported by this kernel")

@@ -10,15 +10,14 @@ use plan::step::{
     Agent, HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, NumberSet, Relay, SecurityModule,
     Slot, TimeNamespace,
 };
-use plan::{CgroupPlan, Need, Plan, ResctrlPlan};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use plan::{CgroupPlan, Plan, ResctrlPlan};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit, set_dumpable_behavior,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use spec::resources::Resources;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use trace::{Failed, Phase, Recorder, Tracer};
@@ -157,19 +156,19 @@ impl Host<'_> {
     fn enter_cgroup(&mut self) -> Result<(), Error> {
         self.cgroup = match &self.plan.cgroup {
             None => None,
-            Some(CgroupPlan::Create { location, resources, need }) => {
+            Some(CgroupPlan::Create { location, resources, as_user: true }) => {
+                Some(Cgroup::create_as_user(location, resources)?)
+            }
+            Some(CgroupPlan::Create { location, resources, as_user: false }) => {
                 let program = self.slots.get(Slot::DEVICES);
-                create_cgroup(location, resources, program, *need)?
+                Some(Cgroup::create(location, resources, program)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties }) => {
                 let program = self.slots.get(Slot::DEVICES);
                 let holder = self.holder.insert(Holder::start()?).pid();
                 Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
             }
-            Some(CgroupPlan::Join { location, optional }) => match Cgroup::open(location) {
-                Err(error) if *optional && error.is_gone() => None,
-                cgroup => Some(cgroup?),
-            },
+            Some(CgroupPlan::Join { location }) => Some(Cgroup::open(location)?),
         };
         Ok(())
     }
@@ -595,28 +594,6 @@ fn open_proc() -> Result<OwnedFd, sys::Error> {
         return Ok(fd);
     }
     Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
-}
-
-/// The cgroup of a new container, as far as the caller may make one.
-fn create_cgroup(
-    location: &cgroup::Location,
-    resources: &Resources,
-    program: Option<BorrowedFd<'_>>,
-    need: Need,
-) -> Result<Option<Cgroup>, Error> {
-    let denied = match need {
-        Need::Required => return Ok(Some(Cgroup::create(location, resources, program)?)),
-        Need::WithoutDevices | Need::Wanted => Cgroup::create_as_user(location, resources),
-    };
-    match denied {
-        Err(error) if error.is_permission() && need == Need::Wanted => {
-            if resources.has_limits() {
-                return Err(Error::NoCgroup(error));
-            }
-            Ok(None)
-        }
-        result => Ok(Some(result?)),
-    }
 }
 
 /// Names the object of what could not be taken.

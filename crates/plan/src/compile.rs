@@ -23,7 +23,7 @@ use crate::process::{self, Around};
 use crate::state::StateText;
 use crate::step::{DeviceSource, HostStep, InitStep, Memory, Slot};
 use crate::technique::Techniques;
-use crate::{CgroupPlan, Error, Kernel, Need, Plan, ResctrlPlan, devices, mounts};
+use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
 
 /// Who receives the master of a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -63,9 +63,10 @@ pub struct Request<'a> {
     pub filter: Option<seccomp::Program>,
     /// Who runs dayfly.
     pub caller: Caller,
-    /// Whether a container that asks for no limits and for no place of its own may go without a cgroup,
-    /// where the caller may not make one.
-    pub cgroup_optional: bool,
+    /// Whether the caller may lack the right to some of the cgroup (`--rootless`).
+    pub rootless: bool,
+    /// What a mount of cgroups shows where the container has no cgroup of its own: the caller's.
+    pub shown_cgroup: Option<cgroup::Location>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
@@ -100,7 +101,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         mounts: &spec.mounts,
         birth: Birth::of(spec, linux, &namespaces, request),
         namespaces,
-        cgroup: request.cgroup.as_ref(),
+        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
         caller: &request.caller,
     };
     if !context.namespaces.has(CloneFlags::NEWNS) {
@@ -206,7 +207,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         cgroup: request
             .cgroup
             .as_ref()
-            .map(|location| cgroup(location, spec, linux, request.cgroup_optional))
+            .map(|location| cgroup(location, spec, linux, request.rootless))
             .transpose()?,
         execution,
         resctrl: resctrl
@@ -249,16 +250,11 @@ fn cgroup(
     location: &cgroup::Location,
     spec: &Spec<'_>,
     linux: &Linux<'_>,
-    optional: bool,
+    as_user: bool,
 ) -> Result<CgroupPlan, Error> {
     let (location, resources) = (location.clone(), Box::new(resources(linux)));
     if location.unit.is_none() {
-        let need = match (optional, linux.cgroups_path.as_deref()) {
-            (false, _) => Need::Required,
-            (true, None | Some("")) => Need::Wanted,
-            (true, Some(_)) => Need::WithoutDevices,
-        };
-        return Ok(CgroupPlan::Create { location, resources, need });
+        return Ok(CgroupPlan::Create { location, resources, as_user });
     }
     let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
     let properties = cgroup::systemd::annotated(annotations)
@@ -455,8 +451,6 @@ pub struct ExecRequest<'a> {
     pub techniques: Techniques,
     /// Who runs dayfly.
     pub caller: Caller,
-    /// Whether the container may be without a cgroup.
-    pub cgroup_optional: bool,
 }
 
 /// Compiles an additional process of a running container.
@@ -516,9 +510,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         slots,
         runtime_hooks: Default::default(),
         state: StateText::from_head(state),
-        cgroup: request
-            .cgroup
-            .map(|location| CgroupPlan::Join { location, optional: request.cgroup_optional }),
+        cgroup: request.cgroup.map(|location| CgroupPlan::Join { location }),
         execution: request.execution,
         resctrl: request.resctrl.map(|group| ResctrlPlan::Join { group }),
         filter: request.filter,

@@ -98,8 +98,8 @@ pub enum CgroupPlan {
         location: cgroup::Location,
         /// Its limits.
         resources: Box<Resources>,
-        /// How much it has to be what was asked for.
-        need: Need,
+        /// Whether the caller may lack the right to some of it (`--rootless`).
+        as_user: bool,
     },
     /// Made by systemd for a new container.
     Scope {
@@ -114,19 +114,5 @@ pub enum CgroupPlan {
     Join {
         /// Where.
         location: cgroup::Location,
-        /// Whether it is fine that there is none.
-        optional: bool,
     },
-}
-
-/// What becomes of a container whose cgroup the caller may not make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// It is refused, whatever of its cgroup cannot be had.
-    Required,
-    /// It is refused; but device rules, which only the host's root can load, are best effort: what a
-    /// user namespace has no nodes of, it cannot open.
-    WithoutDevices,
-    /// The same; and where no limits are asked for and nobody named a place, it runs in the caller's cgroup.
-    Wanted,
 }

@@ -31,7 +31,8 @@ fn plan(process: &str, linux: &str) -> Plan {
         resctrl: None,
         filter: None,
         caller: Caller::default(),
-        cgroup_optional: false,
+        rootless: false,
+        shown_cgroup: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),
@@ -57,7 +58,6 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
         keyring: true,
         techniques: Techniques::all(),
         caller: Caller::default(),
-        cgroup_optional: false,
     };
     dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap()
 }

@@ -55,7 +55,8 @@ fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> 
         resctrl: None,
         filter: None,
         caller: Caller::default(),
-        cgroup_optional: false,
+        rootless: false,
+        shown_cgroup: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),
