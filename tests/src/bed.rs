@@ -46,6 +46,19 @@ impl Bed {
         }
     }
 
+    /// A bed in `dir` whose runtime is `runtime`: a script that makes calls as somebody else.
+    #[must_use]
+    pub(crate) fn of_user(&self, dir: PathBuf, runtime: PathBuf) -> Self {
+        Self {
+            view: self.view,
+            dir,
+            shared: self.shared.clone(),
+            runtime,
+            calls: AtomicUsize::new(0),
+            ids: Mutex::new(Vec::new()),
+        }
+    }
+
     /// The state root given as `--root`.
     #[must_use]
     pub fn root(&self) -> PathBuf {

@@ -24,5 +24,6 @@ pub mod profile;
 pub mod rootfs;
 pub mod runner;
 pub mod runtime;
+pub mod user;
 pub mod view;
 pub mod wait;
