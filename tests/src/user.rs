@@ -67,7 +67,9 @@ impl User {
         let below = path.trim_start_matches('/');
         let parent = match bed.view {
             View::V2 => Path::new("/sys/fs/cgroup").join(below),
-            View::Hybrid | View::V1 => Path::new("/sys/fs/cgroup/unified").join(below),
+            View::Hybrid => Path::new("/sys/fs/cgroup/unified").join(below),
+            // Of cgroup v1 nobody gets a part.
+            View::V1 => return Self::make(bed, None),
         };
         fs::create_dir_all(parent.join("session")).expect("make cgroup");
         Self::make(bed, Some(parent))

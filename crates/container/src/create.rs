@@ -266,6 +266,12 @@ fn request<'a>(
                 }
             }
         }
+        CgroupDriver::Systemd if caller.is_rootless() => {
+            return Err(Error::text(
+                "the systemd cgroup driver is for root: the systemd instance of a user is not supported \
+                 (use --cgroup-manager cgroupfs in a delegated cgroup)",
+            ));
+        }
         CgroupDriver::Systemd => {
             cgroup::systemd::check_running()?;
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());

@@ -1,7 +1,7 @@
 //! Where the steps of rarely used properties stand, and that nobody else pays for them.
 
 use dayfly_plan::step::{HostStep, InitStep, Memory};
-use dayfly_plan::{ExecRequest, Execution, Kernel, Plan, Request, Techniques};
+use dayfly_plan::{Caller, ExecRequest, Execution, Kernel, Plan, Request, Techniques};
 use spec::{Process, Spec};
 use sys::clone::CloneFlags;
 
