@@ -63,6 +63,20 @@ impl Bed {
             .any(|(name, names)| *name == "DAYFLY_UNDEFENDED" && !names.is_empty())
     }
 
+    /// A bed in `dir` whose runtime is `runtime`: a script that makes calls as somebody else.
+    #[must_use]
+    pub(crate) fn of_user(&self, dir: PathBuf, runtime: PathBuf) -> Self {
+        Self {
+            view: self.view,
+            dir,
+            shared: self.shared.clone(),
+            runtime,
+            calls: AtomicUsize::new(0),
+            environment: Vec::new(),
+            ids: Mutex::new(Vec::new()),
+        }
+    }
+
     /// The state root given as `--root`.
     #[must_use]
     pub fn root(&self) -> PathBuf {

@@ -30,6 +30,7 @@ mod parallel;
 mod plan;
 mod process;
 mod refused;
+mod rootless;
 mod run;
 mod seccomp;
 mod security;
@@ -55,6 +56,7 @@ const SUBJECTS: &[Subject] = &[
     ("devices", devices::CASES),
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
+    ("rootless", rootless::CASES),
     ("net_devices", net_devices::CASES),
     ("intel_rdt", intel_rdt::CASES),
     ("process", process::CASES),

@@ -71,6 +71,25 @@ impl Cgroup {
         Ok(cgroup)
     }
 
+    /// As [`Cgroup::create`] for a caller who may lack the right to: v1 hierarchies that are denied are
+    /// gone without, as long as there is one, and so are device rules, which only the host's root loads.
+    ///
+    /// # Errors
+    /// As [`Cgroup::create`]; [`Error::is_permission`] is true where no cgroup can be made at all.
+    pub fn create_as_user(location: &Location, resources: &Resources) -> Result<Self, Error> {
+        let rules = Rule::list(&resources.devices)?;
+        if !location.is_unified() && !resources.unified.is_empty() {
+            return Err(Error::UnifiedOnV1);
+        }
+        let mut cgroup = Self::default();
+        cgroup.make_where(location, resources, is_denied)?;
+        cgroup.check_unused()?;
+        let is_new = cgroup.is_new(cgroup.primary()?);
+        cgroup.set_limits(resources)?;
+        let _ = cgroup.set_devices(&rules, None, is_new);
+        Ok(cgroup)
+    }
+
     /// Opens the cgroup of an existing container, or as much as there is of it.
     ///
     /// # Errors
@@ -171,6 +190,18 @@ impl Cgroup {
 
     /// Makes and opens the directories.
     pub(crate) fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
+        self.make_where(location, resources, |_| false)
+    }
+
+    /// Makes and opens the directories, but for those in v1 hierarchies whose failure is passed over; not
+    /// all of them can be.
+    fn make_where(
+        &mut self,
+        location: &Location,
+        resources: &Resources,
+        passes_over: impl Fn(&sys::Error) -> bool,
+    ) -> Result<(), Error> {
+        let mut passed_over = None;
         if let Some(place) = &location.unified {
             match self.make_directory(place) {
                 Ok(directory) => {
@@ -185,6 +216,10 @@ impl Cgroup {
             let directory = match self.make_directory(&legacy.place) {
                 Ok(directory) => directory,
                 Err(_) if legacy.controllers.is_optional() => continue,
+                Err(error) if passes_over(&error) => {
+                    passed_over = Some(error);
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
             if legacy.controllers.contains(Controller::Cpuset) {
@@ -192,7 +227,10 @@ impl Cgroup {
             }
             self.legacy.push(Legacy { controllers: legacy.controllers, directory });
         }
-        Ok(())
+        match passed_over {
+            Some(error) if self.legacy.is_empty() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Makes one directory, and those above it if need be, and opens it.
@@ -264,17 +302,33 @@ impl Cgroup {
         program: Option<BorrowedFd<'_>>,
         is_new: bool,
     ) -> Result<(), Error> {
+        self.set_limits(resources)?;
+        self.set_devices(rules, program, is_new)
+    }
+
+    fn set_limits(&self, resources: &Resources) -> Result<(), Error> {
         if !self.legacy.is_empty() {
-            v1::limits::set(&self.legacy, resources)?;
+            return v1::limits::set(&self.legacy, resources);
+        }
+        let Some(Unified { place, directory }) = &self.unified else { return Ok(()) };
+        controllers::enable(directory, place, resources)?;
+        limits::set(directory, resources)
+    }
+
+    fn set_devices(
+        &self,
+        rules: &[Rule],
+        program: Option<BorrowedFd<'_>>,
+        is_new: bool,
+    ) -> Result<(), Error> {
+        if !self.legacy.is_empty() {
             if !rules.is_empty() {
                 let directory = v1::require(&self.legacy, Controller::Devices, "devices.allow")?;
                 devices::legacy::apply(directory, rules)?;
             }
             return Ok(());
         }
-        let Some(Unified { place, directory }) = &self.unified else { return Ok(()) };
-        controllers::enable(directory, place, resources)?;
-        limits::set(directory, resources)?;
+        let Some(Unified { directory, .. }) = &self.unified else { return Ok(()) };
         if let Some(program) = program {
             return program::attach(directory, program, is_new);
         }
@@ -301,6 +355,10 @@ impl Drop for Cgroup {
             let _ = rmdir(path.as_str());
         }
     }
+}
+
+fn is_denied(error: &sys::Error) -> bool {
+    matches!(error.errno, Errno::PERM | Errno::ACCESS | Errno::ROFS)
 }
 
 fn open_if_there(place: &Place) -> Result<Option<Directory>, Error> {

@@ -8,10 +8,11 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
-use sys::Context;
 use sys::defence::{Defence, is_off};
+use sys::{Context, Errno};
 
 use crate::host::Hierarchy;
 use crate::systemd::Unit;
@@ -67,6 +68,15 @@ impl Place {
         self.directory.get(self.mount as usize..).unwrap_or_default()
     }
 
+    /// Whether the caller may make the directory, or the first that is missing above it.
+    fn is_permitted(&self) -> bool {
+        let above: Vec<&str> = self.ancestors().collect();
+        let flags = AtFlags::EACCESS;
+        let mut answers =
+            above.iter().rev().map(|path| accessat(CWD, *path, Access::WRITE_OK, flags));
+        answers.find(|answer| *answer != Err(Errno::NOENT)).is_some_and(|answer| answer.is_ok())
+    }
+
     /// The directories above this one, from the mount point down to the parent.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
@@ -86,9 +96,23 @@ impl Location {
             return Err(Error::SystemdPath { path: wanted.to_string() });
         }
         let path = clean(wanted)?;
-        if wanted.starts_with('/') {
-            return Ok(Self::at(host, &path));
+        match wanted.starts_with('/') {
+            true => Ok(Self::at(host, &path)),
+            false => Self::relative(host, &path),
         }
+    }
+
+    /// The caller's own cgroup in each v1 hierarchy; on v2 the one above it. It is shown to a container that
+    /// stays in there.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn own(host: &Host) -> Result<Self, Error> {
+        Self::relative(host, "")
+    }
+
+    /// Places `path` below where relative paths count from.
+    fn relative(host: &Host, path: &str) -> Result<Self, Error> {
         let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
         // The mount table is wanted only where the caller sits below the root of a v1 hierarchy: in a
@@ -98,7 +122,7 @@ impl Location {
         } else {
             String::new()
         };
-        Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), &path))
+        Ok(Self::place(host, |hierarchy| own.base(host, hierarchy, &mounts), path))
     }
 
     /// The cgroups that a process is in.
@@ -134,6 +158,20 @@ impl Location {
         }
     }
 
+    /// Where it is: the first of its directories.
+    pub fn directory(&self) -> &str {
+        let legacy = self.legacy.first().map(|legacy| &legacy.place);
+        self.unified.as_ref().or(legacy).map_or("", Place::directory)
+    }
+
+    /// Whether the caller may make the cgroup, in some v1 hierarchy at least.
+    pub fn is_permitted(&self) -> bool {
+        match &self.unified {
+            Some(place) if self.is_unified() => place.is_permitted(),
+            _ => self.legacy.iter().any(|legacy| legacy.place.is_permitted()),
+        }
+    }
+
     /// Whether this is cgroup v2 alone.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()
@@ -145,10 +183,10 @@ impl Location {
         self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
     }
 
-    /// Where the process `pid` is now, which on cgroup v2 may be elsewhere than where it was put: with a
+    /// Where the process `pid` has moved to, which on cgroup v2 may be elsewhere than where it was put: with a
     /// cgroup tree of its own to write to it can move itself, and give the cgroup it was in to none but
     /// its children. `None` on cgroup v1, and if there is no such process.
-    pub fn of_process(&self, pid: i32) -> Option<Self> {
+    pub fn moved_to_by(&self, pid: i32) -> Option<Self> {
         let place = self.unified.as_ref().filter(|_| self.is_unified())?;
         let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;
         let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;

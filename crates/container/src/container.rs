@@ -260,7 +260,7 @@ impl Container {
             })?;
         }
         if let Some(location) = &self.record.cgroup {
-            self.trace.work(Phase::Shutdown, "remove cgroup", directory(location), || {
+            self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
         }
@@ -380,10 +380,4 @@ impl Container {
         let pids = self.cgroup()?.all_pids()?;
         Ok(pids.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
     }
-}
-
-/// Where a cgroup is: the first of its directories.
-fn directory(location: &cgroup::Location) -> &str {
-    let legacy = location.legacy.first().map(|legacy| &legacy.place);
-    location.unified.as_ref().or(legacy).map_or("", cgroup::Place::directory)
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched, Network, Pending};
 use plan::step::HostStep;
-use plan::{Kernel, Plan, Request, Techniques};
+use plan::{Caller, Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
 use rustix::net::{
@@ -63,6 +63,8 @@ pub struct CreateOptions<'a> {
     pub preserve_fds: u32,
     /// Who manages cgroups.
     pub cgroup_driver: CgroupDriver,
+    /// Whether a container may be without a cgroup that the caller cannot make; by who that is, if `None`.
+    pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
     /// What the start makes use of.
@@ -175,7 +177,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let console = terminal.then_some(plan::Console::Given);
     let mut request = request(options, &bundle, &spec, true, console)?;
     // A start of root's would have it.
-    request.template = rustix::process::geteuid().is_root();
+    request.template = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
 }
 
@@ -251,10 +253,27 @@ fn request<'a>(
     wait_for_start: bool,
     console: Option<plan::Console<'a>>,
 ) -> Result<Request<'a>, Error> {
+    let caller = Caller::probe(options.env.env("PATH"));
+    let rootless = options.rootless.unwrap_or(caller.is_confined());
+    let mut shown_cgroup = None;
     let cgroup = match options.cgroup_driver {
         CgroupDriver::Cgroupfs => {
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
-            Some(cgroup::Location::resolve(&cgroup::Host::detect()?, path, options.id)?)
+            let host = cgroup::Host::detect()?;
+            let location = cgroup::Location::resolve(&host, path, options.id)?;
+            match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
+                false => Some(location),
+                true => {
+                    shown_cgroup = Some(without_cgroup(spec, &host, &location)?);
+                    None
+                }
+            }
+        }
+        CgroupDriver::Systemd if caller.is_rootless() => {
+            return Err(Error::text(
+                "the systemd cgroup driver is for root: the systemd instance of a user is not supported \
+                 (use --cgroup-manager cgroupfs in a delegated cgroup)",
+            ));
         }
         CgroupDriver::Systemd => {
             cgroup::systemd::check_running()?;
@@ -287,8 +306,29 @@ fn request<'a>(
         resctrl,
         filter: None,
         template: false,
+        rootless,
+        shown_cgroup,
+        caller,
         kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
     })
+}
+
+/// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the
+/// caller may not make another one.
+fn without_cgroup(
+    spec: &Spec<'_>,
+    host: &cgroup::Host,
+    wanted: &cgroup::Location,
+) -> Result<cgroup::Location, Error> {
+    let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    if resources.is_some_and(|resources| resources.has_limits()) {
+        return Err(Error::Text(format!(
+            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
+             {}: permission denied",
+            wanted.directory()
+        )));
+    }
+    Ok(cgroup::Location::own(host)?)
 }
 
 /// How many descriptors a service manager has opened for this process, and not for one that it came from
@@ -347,7 +387,7 @@ fn make(
         true => Some(trace.work(Phase::Platform, "begin network", "", || Network::begin(trace))?),
         false => None,
     };
-    let cache = HostCache::open(request.kernel.techniques);
+    let cache = HostCache::open(request.kernel.techniques, &request.caller);
     if let Some(profile) = spec.linux.as_ref().and_then(|linux| linux.seccomp) {
         let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
             let filter = cache.filter(profile.get(), &request.kernel);
@@ -516,7 +556,8 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         bundle: bundle.path.clone(),
         rootfs: root.unwrap_or_default(),
         created: time::now(),
-        owner: rustix::process::getuid().as_raw(),
+        owner: request.caller.uid,
+        confined: request.caller.is_confined(),
         annotations: spec
             .annotations
             .iter()

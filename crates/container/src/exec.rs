@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::{Given, Launched};
-use plan::{ExecAgent, ExecRequest, Plan, Techniques};
+use plan::{Caller, ExecAgent, ExecRequest, Plan, Techniques};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -122,6 +122,11 @@ impl Container {
                 console: console.source(),
                 keyring: self.record.keyring,
                 techniques: options.techniques,
+                caller: match self.record.confined {
+                    true => Caller::probe(None),
+                    // Nobody else can read the record of root's.
+                    false => Caller::default(),
+                },
             },
         )?));
         let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;

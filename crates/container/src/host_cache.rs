@@ -3,7 +3,7 @@
 
 use cache::{Cache, FilterKey};
 use cgroup::devices::program;
-use plan::{CgroupPlan, Kernel, Plan, Techniques};
+use plan::{Caller, CgroupPlan, Kernel, Plan, Techniques};
 use rustix::fd::OwnedFd;
 
 use crate::Error;
@@ -24,11 +24,11 @@ pub(crate) struct HostCache {
 }
 
 impl HostCache {
-    /// Opens it, unless none of what it holds is wanted.
-    pub fn open(techniques: Techniques) -> Self {
+    /// Opens it, unless none of what it holds is wanted, or the caller is not the host's root.
+    pub fn open(techniques: Techniques, caller: &Caller) -> Self {
         let held =
             Techniques::SECCOMP_CACHE | Techniques::DEVICE_CACHE | Techniques::TEMPLATE_NAMESPACE;
-        let wanted = techniques.intersects(held);
+        let wanted = techniques.intersects(held) && !caller.is_confined();
         let cache = if wanted { Cache::open(cache::DEFAULT_PATH).ok() } else { None };
         Self { cache, techniques }
     }
@@ -50,7 +50,7 @@ impl HostCache {
     /// cache, and where it cannot be loaded: making the cgroup then tells why.
     pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
         let cache = self.having(Techniques::DEVICE_CACHE)?;
-        let (CgroupPlan::Create { location, resources }
+        let (CgroupPlan::Create { location, resources, .. }
         | CgroupPlan::Scope { location, resources, .. }) = plan.cgroup.as_ref()?
         else {
             return None;

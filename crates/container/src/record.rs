@@ -22,7 +22,7 @@ use crate::identity::Identity;
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x04";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x05";
 const HEADER: usize = 40;
 
 /// The part of the record that is known before the clone.
@@ -52,6 +52,8 @@ pub(crate) struct Record {
     pub poststop: String,
     /// Whether a session keyring was made.
     pub keyring: bool,
+    /// Whether whoever made it lacks root's rights on the host.
+    pub confined: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
     /// Socket and metadata of the seccomp filter's agent, if it has one; few have.

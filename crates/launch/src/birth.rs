@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ffi::c_void;
 
 use plan::Plan;
-use plan::step::{Memory, Slot};
+use plan::step::{Memory, Relay, TimeNamespace};
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use sys::clone::{Child, Clone, CloneFlags, clone3, clone3_shared};
@@ -28,7 +28,9 @@ pub(crate) struct Birth {
     pub recorder: Option<Recorder>,
     /// Namespaces that a relay makes, from inside the user namespace of a slot.
     pub flags: CloneFlags,
-    pub relay: Option<Slot>,
+    pub relay: Option<Relay>,
+    /// Where the relay goes as well, if it is to.
+    pub time: Option<&'static TimeNamespace>,
 }
 
 /// Makes init, or the relay that makes it.
@@ -70,8 +72,8 @@ extern "C" fn born(argument: *const c_void) -> ! {
         drop(OwnedFd::from_raw_fd(birth.host_end));
         OwnedFd::from_raw_fd(birth.channel)
     };
-    if let Some(slot) = birth.relay {
-        relay::pass_on(birth.slots.get(slot), birth.flags, &channel);
+    if let Some(relay) = birth.relay {
+        relay::pass_on(relay, birth.time, birth.slots, birth.flags, &channel);
     }
     init::run(birth, channel)
 }

@@ -27,11 +27,7 @@ impl Elsewhere {
         let own = openat(proc, c"self/ns/time", flags, Mode::empty())
             .context("open", "/proc/self/ns/time (time namespaces aren't enabled in the kernel)")?;
         let elsewhere = Self { own };
-        let entered = match time {
-            TimeNamespace::New(offsets) => make(offsets, proc),
-            TimeNamespace::Joined(slot) => join(*slot, slots),
-        };
-        match entered {
+        match enter(time, slots) {
             Ok(()) => Ok(elsewhere),
             Err(error) => elsewhere.leave().and(Err(error)),
         }
@@ -40,6 +36,14 @@ impl Elsewhere {
     /// Comes back.
     pub(crate) fn leave(self) -> Result<(), Error> {
         sys::ns::join(self.own.as_fd(), CloneFlags::NEWTIME).context("setns", "own time namespace")
+    }
+}
+
+/// Has children of this process be born there.
+pub(crate) fn enter(time: &TimeNamespace, slots: &Slots) -> Result<(), Error> {
+    match time {
+        TimeNamespace::New(offsets) => make(offsets, proc(slots)?),
+        TimeNamespace::Joined(slot) => join(*slot, slots),
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Error {
     },
     /// A hook.
     Hook(String),
+    /// newuidmap(1) or newgidmap(1).
+    Helper(String),
     /// The cgroup.
     Cgroup(cgroup::Error),
     /// The kernel does not have a security module that the configuration names.
@@ -57,7 +59,9 @@ impl trace::Failed for Error {
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
-            Self::Cgroup(_) | Self::Hook(_) | Self::Died(_) => Errno::CANCELED.errno(),
+            Self::Cgroup(_) | Self::Hook(_) | Self::Helper(_) | Self::Died(_) => {
+                Errno::CANCELED.errno()
+            }
         }
     }
 }
@@ -83,7 +87,9 @@ impl fmt::Display for Error {
             Self::NoModule(SecurityModule::SeLinux) => f.write_str(
                 "selinux label is specified in config, but selinux is disabled or not supported",
             ),
-            Self::Died(text) => write!(f, "unable to start container process: {text}"),
+            Self::Helper(text) | Self::Died(text) => {
+                write!(f, "unable to start container process: {text}")
+            }
         }
     }
 }

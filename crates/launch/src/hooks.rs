@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
-use sys::clone::{Clone, CloneFlags, clone3};
+use sys::clone::{Child, Clone, CloneFlags, clone3};
 use sys::stdio::write_all;
 use trace::Tracer;
 
@@ -127,14 +127,7 @@ fn run(
         .map_err(|_| Reason::Errno(Errno::IO))?;
 
     let start = tracer.map_or(0, Tracer::clock);
-    // SAFETY: one thread; the child only makes system calls and then execs or exits.
-    let child = match unsafe { clone3(CloneFlags::empty(), None) }.map_err(Reason::Errno)? {
-        Clone::Parent(child) => child,
-        Clone::Child => {
-            let errno = become_hook(hook, &input, &output, directory);
-            sys::start::exit(errno.raw_os_error().clamp(1, 125) | 0x80)
-        }
-    };
+    let child = spawn(hook, &input, &output, directory).map_err(Reason::Errno)?;
     let timed_out = match hook.timeout {
         Some(seconds) => !exits_within(&child.pidfd, seconds),
         None => false,
@@ -155,6 +148,23 @@ fn run(
     };
     failure.length = rustix::io::pread(&output, &mut failure.output, 0).unwrap_or(0);
     Err(reason)
+}
+
+/// Runs a program with its standard streams in files.
+pub(crate) fn spawn(
+    hook: &Hook,
+    input: &OwnedFd,
+    output: &OwnedFd,
+    directory: Option<&core::ffi::CStr>,
+) -> Result<Child, Errno> {
+    // SAFETY: one thread; the child only makes system calls and then execs or exits.
+    match unsafe { clone3(CloneFlags::empty(), None) }? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let errno = become_hook(hook, input, output, directory);
+            sys::start::exit(errno.raw_os_error().clamp(1, 125) | 0x80)
+        }
+    }
 }
 
 /// In the child. Returns only if exec failed; what went wrong is then the hook's output.

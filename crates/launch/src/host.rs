@@ -7,21 +7,19 @@ use core::ffi::CStr;
 
 use cgroup::Cgroup;
 use plan::step::{
-    Agent, CloneTree, HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, NumberSet,
-    SecurityModule, Slot, TimeNamespace,
+    Agent, HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, NumberSet, Relay, SecurityModule,
+    Slot, TimeNamespace,
 };
 use plan::{CgroupPlan, Plan, ResctrlPlan};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, makedev, openat, statfs};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{
     DumpableBehavior, PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit, set_dumpable_behavior,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
-use sys::mount::{MountAttr, attr, mount_setattr};
 use trace::{Failed, Phase, Recorder, Tracer};
 
 use crate::birth::Birth;
@@ -31,7 +29,7 @@ use crate::fault::{self, Place};
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, init, net_devices, relay, user_namespace};
+use crate::{Error, birth, hooks, id_helper, init, net_devices, relay, take, user_namespace};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -59,7 +57,7 @@ pub(crate) struct Host<'a> {
     /// The CPUs it ran on before it went to those that init begins on.
     pub own_cpus: Option<CpuSet>,
     /// What this process's score was before it went along with init's.
-    pub own_oom_score: Option<Vec<u8>>,
+    pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
     /// When init was seen to have become its program.
     pub program_since: u64,
 }
@@ -96,7 +94,7 @@ impl Host<'_> {
         }
     }
 
-    fn step(&mut self, step: &HostStep) -> Result<(), Error> {
+    fn step(&mut self, step: &'static HostStep) -> Result<(), Error> {
         match step {
             HostStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .context("prctl", "PR_SET_DUMPABLE")?,
@@ -107,10 +105,14 @@ impl Host<'_> {
                 self.slots.set(*slot, user_namespace::make(proc, maps)?);
             }
             HostStep::CloneTree(tree) => {
-                self.slots.set(tree.slot, clone_tree(tree, self.slots)?);
+                self.slots.set(
+                    tree.slot,
+                    take::tree(tree, self.slots).map_err(taken_from(&tree.source))?,
+                );
             }
-            HostStep::CloneDevice { slot, path, file_type, major, minor } => {
-                self.slots.set(*slot, clone_device(path, *file_type, (*major, *minor))?);
+            HostStep::CloneDevice(device) => {
+                self.slots
+                    .set(device.slot, take::device(device).map_err(taken_from(&device.path))?);
             }
             HostStep::OpenNamespace { slot, path, .. } => {
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -137,9 +139,18 @@ impl Host<'_> {
                 self.move_net_devices(*namespace, devices)?;
             }
             HostStep::MapIds(maps) => self.map_ids(maps)?,
+            HostStep::MapOwnId(maps) => {
+                self.write_proc("setgroups", "deny")?;
+                self.map_ids(maps)?;
+            }
+            HostStep::MapIdsThrough(helpers) => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                id_helper::map_ids(child.pid, helpers)?;
+            }
             HostStep::LimitResources(limits) => self.limit_resources(limits)?,
             HostStep::Admit => self.say(Word::Admitted)?,
             HostStep::AdjustOomScore(score) => self.adjust_oom_score(*score)?,
+            HostStep::InheritOomScore(score) => self.take_on_oom_score(*score)?,
             HostStep::RestoreOomScore => self.restore_oom_score()?,
             HostStep::EnterResctrl => self.enter_resctrl()?,
             HostStep::RecordBirth => {
@@ -161,7 +172,10 @@ impl Host<'_> {
     fn enter_cgroup(&mut self) -> Result<(), Error> {
         self.cgroup = match &self.plan.cgroup {
             None => None,
-            Some(CgroupPlan::Create { location, resources }) => {
+            Some(CgroupPlan::Create { location, resources, as_user: true }) => {
+                Some(Cgroup::create_as_user(location, resources)?)
+            }
+            Some(CgroupPlan::Create { location, resources, as_user: false }) => {
                 let program = self.slots.get(Slot::DEVICES);
                 Some(Cgroup::create(location, resources, program)?)
             }
@@ -199,7 +213,7 @@ impl Host<'_> {
         let Some(CgroupPlan::Join { location, or_that_of: Some(init) }) = &self.plan.cgroup else {
             return None;
         };
-        Cgroup::open(&location.of_process(*init)?).ok()
+        Cgroup::open(&location.moved_to_by(*init)?).ok()
     }
 
     fn enter_resctrl(&self) -> Result<(), Error> {
@@ -251,9 +265,9 @@ impl Host<'_> {
     fn clone_init(
         &mut self,
         flags: CloneFlags,
-        relay: Option<Slot>,
+        relay: Option<Relay>,
         memory: Memory,
-        time: Option<&TimeNamespace>,
+        time: Option<&'static TimeNamespace>,
         into_cgroup: bool,
     ) -> Result<(), Error> {
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
@@ -281,9 +295,10 @@ impl Host<'_> {
             recorder: recorder.clone(),
             flags,
             relay,
+            time,
         };
         let at_birth = if relay.is_some() { CloneFlags::empty() } else { flags };
-        let elsewhere = match time {
+        let elsewhere = match time.filter(|_| !relay.is_some_and(|relay| relay.time)) {
             Some(time) => Some(Elsewhere::enter(time, self.slots)?),
             None => None,
         };
@@ -294,7 +309,16 @@ impl Host<'_> {
         {
             child = birth::give(birth(), at_birth, cgroup.dir_fd(), memory);
         }
-        let child = child.context("clone3", format!("{at_birth:?}"));
+        let child = child.map_err(|errno| {
+            let hint = match errno {
+                Errno::ACCESS if born_in.is_some() => {
+                    " into its cgroup (which takes the right to write to cgroup.procs of the \
+                         nearest cgroup above both it and the caller's)"
+                }
+                _ => "",
+            };
+            sys::Error::new("clone3", format!("{at_birth:?}{hint}"), errno)
+        });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
         let child = child?;
         drop(theirs);
@@ -349,29 +373,50 @@ impl Host<'_> {
 
     /// Sets init's score if it has another one than this process, from which it has its own.
     fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
-        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
-        let path = c"self/oom_score_adj";
-        let mut own = [0; 8];
-        let length = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .and_then(|file| rustix::io::read(file, &mut own))
-            .context("read", "/proc/self/oom_score_adj")?;
-        let own = own.get(..length).unwrap_or_default().trim_ascii();
         let score = score.to_string();
-        if own == score.as_bytes() {
+        let own = self.open_oom_score(&score)?;
+        if own.is_none() {
             return Ok(());
         }
-        self.own_oom_score = Some(own.to_vec());
+        self.own_oom_score = own;
         self.write_proc("oom_score_adj", &score)
     }
 
+    /// Takes on the score that init is to have.
+    fn take_on_oom_score(&mut self, score: i32) -> Result<(), Error> {
+        let score = score.to_string();
+        let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
+        rustix::io::pwrite(&file, score.as_bytes(), 0).map_err(|errno| {
+            let hint = match errno {
+                Errno::ACCESS => " (below the caller's own, which takes CAP_SYS_RESOURCE)",
+                _ => "",
+            };
+            sys::Error::new("set", format!("oom_score_adj {score}{hint}"), errno)
+        })?;
+        self.own_oom_score = Some((file, own));
+        Ok(())
+    }
+
+    /// The file of this process's score and what that is, if it is not `score`.
+    fn open_oom_score(&self, score: &str) -> Result<Option<(OwnedFd, Vec<u8>)>, sys::Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = c"self/oom_score_adj";
+        let mut own = [0; 8];
+        let file = openat(proc, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let file = file.context("open", "/proc/self/oom_score_adj")?;
+        let length =
+            rustix::io::read(&file, &mut own).context("read", "/proc/self/oom_score_adj")?;
+        let own = own.get(..length).unwrap_or_default().trim_ascii();
+        Ok((own != score.as_bytes()).then(|| (file, own.to_vec())))
+    }
+
     fn restore_oom_score(&mut self) -> Result<(), Error> {
-        let Some(own) = self.own_oom_score.take() else { return Ok(()) };
+        let Some((file, own)) = self.own_oom_score.take() else { return Ok(()) };
         if self.plan.host.iter().all(|step| !matches!(step, HostStep::AwaitExec)) {
             self.await_message(&Message::Closed)?;
         }
-        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
         // Best effort: a lower score than init's may be forbidden, and the container runs by now.
-        let _ = sys::fs::write_at(proc, "self/oom_score_adj", &own);
+        let _ = rustix::io::pwrite(&file, &own, 0);
         Ok(())
     }
 
@@ -547,6 +592,29 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
             detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
             errno,
         },
+        Some(InitStep::ChangeUser { uid, gid, .. }) if errno == Errno::INVAL => {
+            let step = match detail.as_str() {
+                "setresgid" => format!("cannot setgid to unmapped gid {gid} in user namespace"),
+                "setresuid" => format!("cannot setuid to unmapped uid {uid} in user namespace"),
+                _ => format!("change user {uid}:{gid}"),
+            };
+            Error::Init { step, detail, errno }
+        }
+        Some(step @ InitStep::MountFs(mount)) if errno == Errno::PERM => {
+            let hint = match mount.kind.as_bytes() {
+                b"sysfs" => {
+                    " (a user namespace may mount sysfs only with a network namespace of its own: bind \
+                     the host's /sys, or add the namespace)"
+                }
+                b"proc" => {
+                    " (a user namespace may mount proc only with a PID namespace of its own, and where \
+                     it sees one that nothing is mounted over)"
+                }
+                _ => "",
+            };
+            let step = format!("mount {}", step.label().object);
+            Error::Init { step, detail: format!("{detail}{hint}"), errno }
+        }
         Some(step) => {
             let label = step.label();
             let object = label.object;
@@ -601,79 +669,9 @@ fn open_proc() -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
 }
 
-fn clone_tree(tree: &CloneTree, slots: &Slots) -> Result<OwnedFd, sys::Error> {
-    let object = || tree.source.to_string_lossy();
-    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    if tree.recursive {
-        flags |= OpenTreeFlags::AT_RECURSIVE;
+/// Names the object of what could not be taken.
+fn taken_from(source: &CStr) -> impl FnOnce(take::Failed) -> sys::Error {
+    move |take::Failed { op, hint, errno }| {
+        sys::Error::new(op, format!("{}{hint}", source.to_string_lossy()), errno)
     }
-    let is_root = tree.slot == Slot::ROOT;
-    if is_root {
-        flags |= OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    }
-    let fd = open_tree(CWD, &tree.source, flags).context("open_tree", object())?;
-    if is_root
-        && FileType::from_raw_mode(fstat(&fd).context("fstat", object())?.st_mode)
-            != FileType::Directory
-    {
-        let object = format!("{} (invalid rootfs: not a directory, or a symlink)", object());
-        return Err(sys::Error::new("open_tree", object, Errno::NOTDIR));
-    }
-    let propagation = MountAttr { propagation: tree.attr.propagation, ..MountAttr::default() };
-    let own = MountAttr { propagation: 0, ..tree.attr };
-    for (attr, recursive) in
-        [(propagation, tree.recursive), (own, false), (tree.recursive_attr, true)]
-    {
-        if !attr.is_empty() {
-            mount_setattr(fd.as_fd(), recursive, &attr).context("mount_setattr", object())?;
-        }
-    }
-    if let Some(id_map) = &tree.id_map {
-        let user_namespace = slots.get(id_map.user_namespace).ok_or_else(no_child)?;
-        map_ids_of(&fd, user_namespace, id_map.recursive, &object())?;
-    }
-    Ok(fd)
-}
-
-/// Maps the ids of a detached tree by those of a user namespace.
-fn map_ids_of(
-    tree: &OwnedFd,
-    user_namespace: BorrowedFd<'_>,
-    recursive: bool,
-    source: &str,
-) -> Result<(), sys::Error> {
-    let attr = MountAttr {
-        set: attr::IDMAP,
-        userns_fd: user_namespace.as_raw_fd() as u64,
-        ..MountAttr::default()
-    };
-    let hint = |errno| match errno {
-        Errno::INVAL => " (maybe the filesystem used doesn't support idmap mounts on this kernel?)",
-        Errno::PERM => {
-            " (is its filesystem owned by another user namespace, or id-mapped already?)"
-        }
-        _ => "",
-    };
-    mount_setattr(tree.as_fd(), recursive, &attr).map_err(|errno| {
-        let object = format!("{source}{}", hint(errno));
-        sys::Error::new("failed to set MOUNT_ATTR_IDMAP on", object, errno)
-    })
-}
-
-/// A device node of the host as a detached mount, verified after it was taken.
-fn clone_device(
-    path: &CStr,
-    file_type: u32,
-    (major, minor): (u32, u32),
-) -> Result<OwnedFd, sys::Error> {
-    let object = || path.to_string_lossy();
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let fd = open_tree(CWD, path, flags).context("open_tree", object())?;
-    let stat = fstat(&fd).context("fstat", object())?;
-    let same = FileType::from_raw_mode(stat.st_mode) == FileType::from_raw_mode(file_type)
-        && (file_type == FileType::Fifo.as_raw_mode() || stat.st_rdev == makedev(major, minor));
-    if same {
-        return Ok(fd);
-    }
-    Err(sys::Error::new("open device", format!("{} ({major}:{minor})", object()), Errno::NODEV))
 }

@@ -17,6 +17,7 @@ pub mod fault;
 mod holder;
 mod hooks;
 mod host;
+mod id_helper;
 mod init;
 mod launched;
 mod net_devices;
@@ -25,6 +26,7 @@ mod relay;
 mod seal;
 mod slots;
 mod starter;
+mod take;
 mod user_namespace;
 
 use core::ffi::CStr;

@@ -4,6 +4,7 @@
 //! first. The relay does, makes init as the host actor's child (CLONE_PARENT), hands over its pidfd
 //! and ends.
 
+use plan::step::{Relay, Slot, TimeNamespace};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -12,10 +13,21 @@ use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
 use crate::channel::{self, Message};
+use crate::clock;
+use crate::slots::Slots;
 
 /// In the relay: returns only in init.
-pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: &OwnedFd) {
-    let joined = user.ok_or(Errno::BADF).and_then(|fd| sys::ns::join(fd, CloneFlags::NEWUSER));
+pub(crate) fn pass_on(
+    relay: Relay,
+    time: Option<&TimeNamespace>,
+    slots: &Slots,
+    flags: CloneFlags,
+    channel: &OwnedFd,
+) {
+    let joined = join(relay, slots).and_then(|()| match time.filter(|_| relay.time) {
+        Some(time) => clock::enter(time, slots).map_err(|error| error.errno),
+        None => Ok(()),
+    });
     if let Err(errno) = joined {
         refuse(channel, b'u', errno);
     }
@@ -28,6 +40,19 @@ pub(crate) fn pass_on(user: Option<BorrowedFd<'_>>, flags: CloneFlags, channel: 
         }
         Err(errno) => refuse(channel, b'c', errno),
     }
+}
+
+fn join(relay: Relay, slots: &Slots) -> Result<(), Errno> {
+    let Relay { user, pid, .. } = relay;
+    let kinds = [(user, CloneFlags::NEWUSER), (pid, CloneFlags::NEWPID)];
+    for (slot, kind) in kinds.into_iter().filter_map(|(slot, kind)| Some((slot?, kind))) {
+        let namespace = slots.get(slot).ok_or(Errno::BADF)?;
+        match slot {
+            Slot::CONTAINER => sys::ns::join_process(namespace, kind)?,
+            _ => sys::ns::join(namespace, kind)?,
+        }
+    }
+    Ok(())
 }
 
 fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
@@ -58,8 +83,7 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result
         }
         ([step, a, b, c, d], _) => {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes([*a, *b, *c, *d]));
-            let step =
-                if *step == b'u' { "join user namespace" } else { "clone in user namespace" };
+            let step = if *step == b'u' { "join namespaces" } else { "clone in user namespace" };
             Err(Refused::Failed(step, errno))
         }
         (said, _) => match channel::parse(said) {

@@ -38,7 +38,8 @@ impl Birth {
     ) -> Self {
         let techniques = request.kernel.techniques;
         // A user namespace owns what is made in it: all of that has to be made by its members.
-        let plain = !namespaces.user() && !needs_mount_table(spec, linux);
+        let confined = request.caller.is_confined();
+        let plain = !namespaces.user() && !confined && !needs_mount_table(spec, linux);
         // Back from another time namespace comes only who shares his memory with nobody.
         let host_time = !namespaces.has(CloneFlags::NEWTIME);
         Self {
@@ -53,7 +54,8 @@ impl Birth {
                 // Devices are moved there before init goes on.
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
-            memory: match host_time {
+            // An init that takes mounts itself keeps a table of its own.
+            memory: match host_time && !confined {
                 true => memory(spec, linux, namespaces, techniques),
                 false => Memory::Copied,
             },

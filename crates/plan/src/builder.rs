@@ -6,8 +6,9 @@ use spec::{Linux, Mount, NamespaceKind};
 use sys::clone::CloneFlags;
 
 use crate::birth::Birth;
+use crate::caller::Caller;
 use crate::path::clean;
-use crate::step::{HostStep, InitStep, Slot};
+use crate::step::{CloneTree, DeviceSource, HostStep, InitStep, Slot};
 
 /// The namespaces of a container, sorted by how they come about.
 #[derive(Debug, Default)]
@@ -57,6 +58,7 @@ pub struct Context<'a, 's> {
     pub(crate) namespaces: Namespaces,
     pub(crate) birth: Birth,
     pub(crate) cgroup: Option<&'a cgroup::Location>,
+    pub(crate) caller: &'a Caller,
 }
 
 impl Context<'_, '_> {
@@ -80,15 +82,37 @@ pub struct Builder {
     pub(crate) host: Vec<HostStep>,
     pub(crate) init: Vec<InitStep>,
     pub(crate) slots: u16,
+    /// What init takes from the host before anything else.
+    pub(crate) taken: Vec<InitStep>,
+    /// Whether it is init that takes mounts: the host actor may not.
+    by_init: bool,
 }
 
 impl Builder {
-    /// No steps.
-    pub fn new() -> Self {
+    /// No steps. Of a `confined` caller it is init that takes mounts from the host.
+    pub fn new(confined: bool) -> Self {
         Self {
             host: Vec::with_capacity(32),
             init: Vec::with_capacity(64),
             slots: Slot::FIRST_FREE.0,
+            taken: Vec::new(),
+            by_init: confined,
+        }
+    }
+
+    /// Takes a mount tree from the host.
+    pub fn take(&mut self, tree: CloneTree) {
+        match self.by_init {
+            true => self.taken.push(InitStep::CloneTree(tree)),
+            false => self.host.push(HostStep::CloneTree(tree)),
+        }
+    }
+
+    /// Takes a device node from the host.
+    pub fn take_device(&mut self, device: DeviceSource) {
+        match self.by_init {
+            true => self.taken.push(InitStep::CloneDevice(device)),
+            false => self.host.push(HostStep::CloneDevice(device)),
         }
     }
 

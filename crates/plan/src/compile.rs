@@ -14,6 +14,7 @@ use sys::mount::{MountAttr, attr};
 use crate::attributes::Execution;
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, Namespaces};
+use crate::caller::Caller;
 use crate::confinement;
 use crate::hooks;
 use crate::listener::{self, ExecAgent};
@@ -21,7 +22,7 @@ use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::state::StateText;
-use crate::step::{HostStep, InitStep, Memory, Slot};
+use crate::step::{DeviceSource, HostStep, InitStep, Memory, Slot};
 use crate::technique::Techniques;
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
 
@@ -61,6 +62,12 @@ pub struct Request<'a> {
     pub resctrl: Option<Group>,
     /// The program of the configuration's seccomp profile, where the caller has it.
     pub filter: Option<seccomp::Program>,
+    /// Who runs dayfly.
+    pub caller: Caller,
+    /// Whether the caller may lack the right to some of the cgroup (`--rootless`).
+    pub rootless: bool,
+    /// What a mount of cgroups shows where the container has no cgroup of its own: the caller's.
+    pub shown_cgroup: Option<cgroup::Location>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
@@ -86,6 +93,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
     let empty = Linux::default();
     let linux = spec.linux.as_deref().unwrap_or(&empty);
+    request.caller.check(spec, linux)?;
     let namespaces = Namespaces::of(linux);
     let context = Context {
         bundle: request.bundle,
@@ -94,7 +102,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         mounts: &spec.mounts,
         birth: Birth::of(spec, linux, &namespaces, request),
         namespaces,
-        cgroup: request.cgroup.as_ref(),
+        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
+        caller: &request.caller,
     };
     if !context.namespaces.has(CloneFlags::NEWNS) {
         request.kernel.check_detached()?;
@@ -107,19 +116,23 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
         (None, None) => None,
     };
-    let mut builder = Builder::new();
-    open_sources(&mut builder, request.console)?;
+    let mut builder = Builder::new(request.caller.is_confined());
+    // Else its ids could not be mapped (namespaces.rs).
+    let maps_ids =
+        request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
+    open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
     confinement::require(&mut builder, process, spec.linux.as_deref());
     if context.birth.parallel_network {
         builder.host(HostStep::MakeNetwork);
     }
 
     // Host steps up to the clone are interleaved with the init steps they prepare.
-    let mut rootfs = Builder::new();
+    let mut rootfs = Builder::new(request.caller.is_confined());
     rootfs.slots = builder.slots;
     let mut waiting = Waiting::default();
     compile_rootfs(&mut rootfs, &mut waiting, spec, &context)?;
     builder.slots = rootfs.slots;
+    builder.taken.append(&mut rootfs.taken);
     // First the cgroup: on v1 its directories are among the trees to take.
     builder.host(HostStep::CreateCgroup);
     builder.host.append(&mut rootfs.host);
@@ -134,7 +147,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         hooks::compile("createRuntime", &spec.hooks.create_runtime)?,
     ];
     let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
-    process::compile_oom_score(&mut builder, process);
+    process::compile_oom_score(&mut builder, process, &request.caller);
     let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
     if resctrl.is_some() {
         builder.host(HostStep::EnterResctrl);
@@ -171,7 +184,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 
     let around = Around {
         preserve_fds: request.preserve_fds,
-        user_namespace: context.namespaces.user(),
+        may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
         seccomp: filter.is_some(),
         execution: &execution,
     };
@@ -203,7 +216,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         cgroup: request
             .cgroup
             .as_ref()
-            .map(|location| cgroup(location, spec, linux))
+            .map(|location| cgroup(location, spec, linux, request.rootless))
             .transpose()?,
         execution,
         resctrl: resctrl
@@ -235,7 +248,8 @@ fn compile_handshake(
     if !request.attended {
         builder.host(HostStep::AwaitExec);
     }
-    if memory == Memory::Shared && process.oom_score_adj.is_some() {
+    let is_own = memory == Memory::Shared || request.caller.is_confined();
+    if is_own && process.oom_score_adj.is_some() {
         builder.host(HostStep::RestoreOomScore);
     }
 }
@@ -245,10 +259,11 @@ fn cgroup(
     location: &cgroup::Location,
     spec: &Spec<'_>,
     linux: &Linux<'_>,
+    as_user: bool,
 ) -> Result<CgroupPlan, Error> {
     let (location, resources) = (location.clone(), resources(linux));
     if location.unit.is_none() {
-        return Ok(CgroupPlan::Create { location, resources });
+        return Ok(CgroupPlan::Create { location, resources, as_user });
     }
     let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
     let properties = cgroup::systemd::annotated(annotations)
@@ -274,9 +289,23 @@ pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Progra
 }
 
 /// What must be open before anything of the container exists.
-fn open_sources(builder: &mut Builder, console: Option<Console<'_>>) -> Result<(), Error> {
-    builder.host(HostStep::Undumpable);
-    builder.host(HostStep::OpenProc);
+fn open_sources(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    console: Option<Console<'_>>,
+    caller: &Caller,
+    undumpable: bool,
+) -> Result<(), Error> {
+    if caller.is_confined() {
+        builder.host(HostStep::OpenProc);
+        process::compile_inherited_oom_score(builder, process, caller);
+        if undumpable {
+            builder.host(HostStep::Undumpable);
+        }
+    } else {
+        builder.host(HostStep::Undumpable);
+        builder.host(HostStep::OpenProc);
+    }
     if let Some(Console::Socket(path)) = console {
         builder.host(HostStep::ConnectConsole { path: c_string(path)? });
     }
@@ -304,7 +333,7 @@ fn compile_rootfs(
         mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
     }
     if context.linux.masked_paths.iter().any(|path| !path.is_empty()) {
-        builder.host(HostStep::CloneDevice {
+        builder.take_device(DeviceSource {
             slot: Slot::NULL,
             path: c_string("/dev/null")?,
             file_type: spec::DeviceKind::Char.file_type(),
@@ -433,6 +462,8 @@ pub struct ExecRequest<'a> {
     pub keyring: bool,
     /// What the start makes use of.
     pub techniques: Techniques,
+    /// Who runs dayfly.
+    pub caller: Caller,
 }
 
 /// Compiles an additional process of a running container.
@@ -440,8 +471,9 @@ pub struct ExecRequest<'a> {
 /// # Errors
 /// A value that cannot be, by name.
 pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
-    let mut builder = Builder::new();
-    open_sources(&mut builder, request.console)?;
+    request.caller.check_groups(&process.user.additional_gids)?;
+    let mut builder = Builder::new(request.caller.is_confined());
+    open_sources(&mut builder, process, request.console, &request.caller, true)?;
     confinement::require(&mut builder, process, None);
     builder.host(HostStep::CreateCgroup);
     namespaces::join_all(&mut builder, &request, process)?;
@@ -459,14 +491,15 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
             bind: false,
         });
     }
-    process::compile_oom_score(&mut builder, process);
+    process::compile_oom_score(&mut builder, process, &request.caller);
     if request.resctrl.is_some() {
         builder.host(HostStep::EnterResctrl);
     }
     builder.host(HostStep::RecordBirth);
     let around = Around {
         preserve_fds: request.preserve_fds,
-        user_namespace: request.namespaces.contains(CloneFlags::NEWUSER),
+        may_lack_setgroups: request.namespaces.contains(CloneFlags::NEWUSER)
+            || request.caller.setgroups_denied,
         seccomp: request.filter.is_some(),
         execution: &request.execution,
     };
@@ -478,6 +511,9 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
     builder.init(InitStep::AwaitCommit);
     builder.host(HostStep::Commit);
     builder.host(HostStep::AwaitExec);
+    if request.caller.is_confined() && process.oom_score_adj.is_some() {
+        builder.host(HostStep::RestoreOomScore);
+    }
     process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
     let (host, init, slots) = builder.finish();
     let or_that_of = (!request.cgroup_is_asked_for).then_some(request.init);

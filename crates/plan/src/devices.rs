@@ -2,11 +2,10 @@
 
 use alloc::vec::Vec;
 use spec::{Device, DeviceKind};
-use sys::clone::CloneFlags;
 
 use crate::builder::{Builder, Context};
 use crate::path::{c_string, clean, in_root, split};
-use crate::step::{HostStep, InitStep, Link, Node, Target};
+use crate::step::{DeviceSource, InitStep, Link, Node, Target};
 use crate::{Error, mounts};
 
 /// The devices every container has (runtime-spec, config-linux.md, "Default Devices").
@@ -42,7 +41,7 @@ pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), E
         return Ok(());
     }
     let wanted = wanted(&context.linux.devices)?;
-    if context.namespaces.has(CloneFlags::NEWUSER) {
+    if context.namespaces.user() || context.caller.is_confined() {
         // mknod(2) is not for user namespaces: the host's nodes are bound, verified.
         for device in &wanted {
             bind(builder, device)?;
@@ -116,7 +115,7 @@ fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
 fn bind(builder: &mut Builder, device: &Wanted<'_>) -> Result<(), Error> {
     let slot = builder.slot();
     let (major, minor) = device.number;
-    builder.host(HostStep::CloneDevice {
+    builder.take_device(DeviceSource {
         slot,
         path: c_string(device.path)?,
         file_type: device.file_type,

@@ -22,6 +22,10 @@ pub fn compile(
     if options.id_map.is_none() && !own {
         return Ok(None);
     }
+    if context.caller.is_rootless() {
+        let text = "id-mapped mounts are not supported for rootless containers";
+        return Err(Error::config(text));
+    }
     let recursive = options.id_map.is_some_and(|id_map| id_map.recursive);
     let user_namespace = if own {
         made(builder, maps(&mount.uid_mappings, &mount.gid_mappings))

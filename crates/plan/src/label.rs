@@ -11,7 +11,9 @@ use trace::{HOST, Label, Phase, Steps};
 
 use crate::Plan;
 use crate::mounts::attr_words;
-use crate::step::{HostStep, InitStep, Memory, MountFs, SecurityModule, Target};
+use crate::step::{
+    CloneTree, DeviceSource, HostStep, InitStep, Memory, MountFs, SecurityModule, Target,
+};
 
 /// The name of init's row on a time line.
 pub const INIT: &str = "init";
@@ -70,23 +72,8 @@ impl HostStep {
                 "make user namespace",
                 maps.uid_map.trim_end().replace('\n', ", "),
             ),
-            Self::CloneTree(tree) => {
-                let mut words = attr_words(&tree.attr);
-                if let Some(id_map) = &tree.id_map {
-                    let separator = if words.is_empty() { "" } else { "," };
-                    words.push_str(separator);
-                    words.push_str(if id_map.recursive { "ridmap" } else { "idmap" });
-                }
-                let source = text(&tree.source);
-                let object = match words.is_empty() {
-                    true => source,
-                    false => Cow::Owned(format!("{source} ({words})")),
-                };
-                label(Phase::Mounts, "clone tree", object)
-            }
-            Self::CloneDevice { path, major, minor, .. } => {
-                label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
-            }
+            Self::CloneTree(tree) => clone_tree(tree),
+            Self::CloneDevice(device) => clone_device(device),
             Self::OpenRoot { .. } => label(Phase::Platform, "open root", "of init"),
             Self::OpenNamespace { path, kind, .. } => {
                 label(Phase::Platform, "open namespace", format!("{} {}", names(*kind), text(path)))
@@ -113,12 +100,21 @@ impl HostStep {
             Self::MapIds(maps) => {
                 label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))
             }
+            Self::MapOwnId(maps) => label(Phase::Platform, "map own id", maps.uid_map.trim_end()),
+            Self::MapIdsThrough([uid, _]) => label(
+                Phase::Platform,
+                "map ids through newuidmap",
+                uid.map.trim_end().replace('\n', ", "),
+            ),
             Self::LimitResources(limits) => {
                 label(Phase::Security, "limit resources", format!("{}", limits.len()))
             }
             Self::Admit => label(Phase::Sync, "admit", ""),
             Self::AdjustOomScore(score) => {
                 label(Phase::Security, "adjust oom score", score.to_string())
+            }
+            Self::InheritOomScore(score) => {
+                label(Phase::Security, "take on oom score", score.to_string())
             }
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::EnterResctrl => label(Phase::Cgroups, "enter resctrl group", ""),
@@ -148,6 +144,9 @@ impl InitStep {
                 label(Phase::Platform, "join namespaces", names(*kinds))
             }
             Self::AwaitAdmission => wait("await admission", "", HOST),
+            Self::Undumpable => label(Phase::Security, "undumpable", ""),
+            Self::CloneTree(tree) => clone_tree(tree),
+            Self::CloneDevice(device) => clone_device(device),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
             Self::JoinNetwork => wait("join network", "", NETWORK),
@@ -245,6 +244,26 @@ impl InitStep {
             }
         }
     }
+}
+
+fn clone_tree(tree: &CloneTree) -> Label<'_> {
+    let mut words = attr_words(&tree.attr);
+    if let Some(id_map) = &tree.id_map {
+        let separator = if words.is_empty() { "" } else { "," };
+        words.push_str(separator);
+        words.push_str(if id_map.recursive { "ridmap" } else { "idmap" });
+    }
+    let source = text(&tree.source);
+    let object = match words.is_empty() {
+        true => source,
+        false => Cow::Owned(format!("{source} ({words})")),
+    };
+    label(Phase::Mounts, "clone tree", object)
+}
+
+fn clone_device(device: &DeviceSource) -> Label<'_> {
+    let DeviceSource { path, major, minor, .. } = device;
+    label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
 }
 
 /// The configuration's word for a number.

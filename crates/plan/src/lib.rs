@@ -10,6 +10,7 @@ extern crate alloc;
 mod attributes;
 mod birth;
 mod builder;
+mod caller;
 mod compile;
 mod confinement;
 mod devices;
@@ -28,6 +29,7 @@ pub mod step;
 mod technique;
 
 pub use attributes::Execution;
+pub use caller::Caller;
 pub use compile::{
     Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
 };
@@ -96,6 +98,8 @@ pub enum CgroupPlan {
         location: cgroup::Location,
         /// Its limits.
         resources: Box<Resources>,
+        /// Whether the caller may lack the right to some of it (`--rootless`).
+        as_user: bool,
     },
     /// Made by systemd for a new container.
     Scope {

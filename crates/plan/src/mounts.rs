@@ -12,7 +12,7 @@ use sys::mount::{MountAttr, attr, propagation};
 
 use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
-use crate::step::{CloneTree, HostStep, InitStep, MountFs, Slot, Target};
+use crate::step::{CloneTree, InitStep, MountFs, Slot, Target};
 use crate::{Error, confinement, devices, idmap};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
@@ -42,14 +42,14 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
         _ => propagation::SLAVE,
     };
-    builder.host(HostStep::CloneTree(CloneTree {
+    builder.take(CloneTree {
         slot: Slot::ROOT,
         source: c_string(context.rootfs.as_str())?,
         recursive: true,
         attr: MountAttr { propagation: kind, ..MountAttr::default() },
         recursive_attr: MountAttr::default(),
         id_map: None,
-    }));
+    });
     if context.birth.from_template {
         builder.init(InitStep::AttachRoot { path: c"/".into() });
         builder.init(InitStep::EnterRoot);
@@ -214,7 +214,7 @@ fn compile_bind(
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
     let id_map = idmap::compile(builder, context, mount, options)?;
     let slot = builder.slot();
-    builder.host(HostStep::CloneTree(CloneTree {
+    let mut tree = CloneTree {
         slot,
         source: c_string(source)?,
         recursive,
@@ -231,7 +231,13 @@ fn compile_bind(
             ..MountAttr::default()
         },
         id_map,
-    }));
+    };
+    if context.caller.is_confined() && destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
+        // A read-only /sys has the host's cgroups below it, of which the caller's own would stay
+        // writable (CVE-2023-25809).
+        tree.recursive_attr.set |= attr::RDONLY;
+    }
+    builder.take(tree);
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });
     Ok(())
@@ -270,7 +276,7 @@ fn compile_cgroup(
             builder.init(InitStep::MountFs(step));
             Ok(())
         } else {
-            bind_cgroup(builder, place.mount(), &own, destination)
+            bind_cgroup(builder, context, place.mount(), &own, destination)
         };
     }
     let parameters = [("mode", "755"), ("size", "64k")];
@@ -305,7 +311,7 @@ fn compile_cgroup(
             let step = filesystem("cgroup", Some("cgroup"), &options, &below)?;
             builder.init(InitStep::MountFs(step));
         } else {
-            bind_cgroup(builder, hierarchy.place.directory(), &own, &below)?;
+            bind_cgroup(builder, context, hierarchy.place.directory(), &own, &below)?;
         }
         // Co-mounted controllers are found under each of their names: cpu beside cpu,cpuacct.
         for link in name.split(',').filter(|link| *link != name) {
@@ -323,25 +329,30 @@ fn compile_cgroup(
 
 fn bind_cgroup(
     builder: &mut Builder,
+    context: &Context<'_, '_>,
     source: &str,
     change: &AttrChange,
     destination: &str,
 ) -> Result<(), Error> {
     let slot = builder.slot();
-    let writable = if is_off(Defence::CgroupReadOnly) { attr::RDONLY } else { 0 };
-    builder.host(HostStep::CloneTree(CloneTree {
+    // What a caller without privileges may write to in the host's hierarchy, its container may as well:
+    // all of its cgroups, not just the container's (CVE-2023-25809).
+    let undefended = is_off(Defence::CgroupReadOnly);
+    let protection = if context.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
+    let taken_back = if undefended { attr::RDONLY } else { 0 };
+    builder.take(CloneTree {
         slot,
         source: c_string(source)?,
         recursive: true,
         attr: MountAttr {
-            set: change.set & !writable,
+            set: (change.set & !taken_back) | protection,
             clear: change.clear,
             propagation: propagation::SLAVE,
             userns_fd: 0,
         },
-        recursive_attr: MountAttr::default(),
+        recursive_attr: MountAttr { set: protection, ..MountAttr::default() },
         id_map: None,
-    }));
+    });
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });
     Ok(())

@@ -10,7 +10,9 @@ use sys::clone::CloneFlags;
 use crate::birth::Birth;
 use crate::builder::{Builder, Context, flag};
 use crate::path::c_string;
-use crate::step::{HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, Slot, TimeNamespace};
+use crate::step::{
+    HostStep, IdMaps, InitStep, Limit, Memory, NetDevice, Relay, Slot, TimeNamespace,
+};
 use crate::technique::Techniques;
 use crate::{Error, ExecRequest, process};
 
@@ -24,7 +26,7 @@ pub fn compile(
     limits: Vec<Limit>,
 ) -> Result<(), Error> {
     let Context { linux, namespaces, birth, .. } = context;
-    let mut relay = None;
+    let mut user = None;
     let mut pid = None;
     let mut time = None;
     let mut joins = Vec::new();
@@ -34,13 +36,16 @@ pub fn compile(
         let slot = builder.slot();
         builder.host(HostStep::OpenNamespace { slot, path: c_string(path.as_str())?, kind });
         match kind {
-            CloneFlags::NEWUSER => relay = Some(slot),
+            CloneFlags::NEWUSER => user = Some(slot),
             CloneFlags::NEWPID => pid = Some(slot),
             CloneFlags::NEWTIME => time = Some(TimeNamespace::Joined(slot)),
             kind => joins.push((slot, kind)),
         }
     }
-    if let Some(slot) = pid {
+    // From namespaces of init's back to its own the host actor comes only with rights on the host.
+    let confined = context.caller.is_confined();
+    let relay_pid = pid.filter(|_| confined);
+    if let Some(slot) = pid.filter(|_| !confined) {
         builder.host(HostStep::EnterPidNamespace { slot });
     }
     // The cgroup namespace is unshared later, from inside the container's cgroup; the mount namespace
@@ -58,12 +63,24 @@ pub fn compile(
         born_in.remove(CloneFlags::NEWNET);
     }
     let Birth { memory, into_cgroup, .. } = *birth;
+    let relay_time = confined && time.is_some();
+    let relay = (user.is_some() || relay_pid.is_some() || relay_time).then_some(Relay {
+        user,
+        pid: relay_pid,
+        time: relay_time,
+    });
     builder.host(HostStep::Clone { flags: born_in, relay, memory, time, into_cgroup });
     if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
         builder.host(HostStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
     }
-    if namespaces.new.contains(CloneFlags::NEWUSER) {
-        builder.host(HostStep::MapIds(maps(&linux.uid_mappings, &linux.gid_mappings)));
+    let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
+    if own_user {
+        builder.host(context.caller.map_ids(linux)?);
+    }
+    // Ids are mapped by whoever may trace init; and until then nobody else is in its namespaces.
+    let was_dumpable = own_user && context.caller.is_rootless();
+    if was_dumpable {
+        builder.host(HostStep::Undumpable);
     }
     limit_resources(builder, namespaces.user(), limits);
     if !linux.net_devices.is_empty() {
@@ -76,7 +93,11 @@ pub fn compile(
         builder.host(HostStep::Admit);
         builder.init(InitStep::AwaitAdmission);
     }
+    if was_dumpable {
+        builder.init(InitStep::Undumpable);
+    }
     builder.init(InitStep::JoinCgroups);
+    builder.init.append(&mut builder.taken);
     for (slot, kind) in joins {
         builder.init(InitStep::JoinNamespace { slot, kind });
     }
@@ -157,7 +178,19 @@ pub fn join_all(
     if let Some(slot) = root {
         builder.host(HostStep::OpenRoot { slot, init: request.init });
     }
-    if kinds.contains(CloneFlags::NEWPID) {
+    let joins_pid = kinds.contains(CloneFlags::NEWPID);
+    // Whoever has no rights on the host joins the user namespace first.
+    let confined = request.caller.is_confined();
+    let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
+    let relay = Relay {
+        user: container(kinds.contains(CloneFlags::NEWUSER)),
+        pid: container(joins_pid),
+        time: confined && joins_time,
+    };
+    let is_relayed = relay.user.is_some() || relay.pid.is_some() || relay.time;
+    let rest = if relay.user.is_some() { rest.difference(CloneFlags::NEWUSER) } else { rest };
+    let relay = is_relayed.then_some(relay);
+    if joins_pid && !confined {
         builder.host(HostStep::EnterPidNamespace { slot: Slot::CONTAINER });
     }
     let settled = settled.or(initial);
@@ -167,7 +200,7 @@ pub fn join_all(
     // The PID namespace is the container's: whoever is in there could trace a process in our memory.
     builder.host(HostStep::Clone {
         flags: CloneFlags::empty(),
-        relay: None,
+        relay,
         memory: Memory::Copied,
         time: joins_time.then_some(TimeNamespace::Joined(Slot::CONTAINER)),
         into_cgroup: request.techniques.contains(Techniques::CLONE_INTO_CGROUP),

@@ -12,6 +12,7 @@ use sys::exec::StringArray;
 use crate::Error;
 use crate::attributes::{self, Execution};
 use crate::builder::Builder;
+use crate::caller::Caller;
 use crate::confinement;
 use crate::path::c_string;
 use crate::step::{Capabilities, HostStep, InitStep, Limit};
@@ -26,7 +27,7 @@ pub struct Around<'a> {
     /// Descriptors after 2 that go on to the process.
     pub preserve_fds: u32,
     /// Whether it lives in a user namespace where setgroups(2) may be denied.
-    pub user_namespace: bool,
+    pub may_lack_setgroups: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
     /// What every process of the container has.
@@ -34,9 +35,16 @@ pub struct Around<'a> {
 }
 
 /// The OOM score is set from outside, through the procfs that the host actor verified.
-pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>) {
-    if let Some(score) = process.oom_score_adj {
+pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
+    if let Some(score) = process.oom_score_adj.filter(|_| !caller.is_confined()) {
         builder.host(HostStep::AdjustOomScore(score));
+    }
+}
+
+/// What a confined caller does instead, before it becomes untraceable.
+pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
+    if let Some(score) = process.oom_score_adj.filter(|_| caller.is_confined()) {
+        builder.host(HostStep::InheritOomScore(score));
     }
 }
 
@@ -60,7 +68,7 @@ pub fn compile_identity(
     }
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_string(cwd)? });
-    let skip_groups = around.user_namespace && user.additional_gids.is_empty();
+    let skip_groups = around.may_lack_setgroups && user.additional_gids.is_empty();
     builder.init(InitStep::ChangeUser {
         uid: user.uid,
         gid: user.gid,

@@ -62,18 +62,7 @@ pub enum HostStep {
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
     /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
-    CloneDevice {
-        /// Where it goes.
-        slot: Slot,
-        /// On the host.
-        path: CString,
-        /// S_IFCHR or S_IFBLK.
-        file_type: u32,
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
+    CloneDevice(DeviceSource),
     /// Opens a namespace to be joined.
     OpenNamespace {
         /// Where it goes.
@@ -108,9 +97,9 @@ pub enum HostStep {
     Clone {
         /// The namespaces it is born in.
         flags: CloneFlags,
-        /// If set, init is made by an intermediate process that joins this user namespace first, so
-        /// that the new namespaces belong to it.
-        relay: Option<Slot>,
+        /// If set, init is made by an intermediate process that joins a user namespace first, so
+        /// that the new namespaces belong to it, and what the host actor may not join.
+        relay: Option<Relay>,
         /// Whose memory init works in until its exec.
         memory: Memory,
         /// The time namespace it is born in, if not the host's.
@@ -135,6 +124,12 @@ pub enum HostStep {
     },
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
+    /// Writes those of a caller without privileges who maps nothing but its own user and group, which
+    /// takes that setgroups(2) is denied (user_namespaces(7)).
+    MapOwnId(IdMaps),
+    /// Has newuidmap(1) and newgidmap(1) write them, from the ranges that /etc/subuid and /etc/subgid
+    /// give the caller.
+    MapIdsThrough([IdHelper; 2]),
     /// Sets resource limits of init from outside, where init lives in a user namespace whose root may
     /// not raise them.
     LimitResources(Vec<Limit>),
@@ -142,6 +137,9 @@ pub enum HostStep {
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
+    /// Takes that score on before the clone, for init to inherit it: once untraceable, a caller without
+    /// privileges may not write there.
+    InheritOomScore(i32),
     /// Takes the own score back, if it went along with that of an init in the same memory; once init
     /// has left that.
     RestoreOomScore,
@@ -220,6 +218,21 @@ pub struct CloneTree {
     pub id_map: Option<TreeIdMap>,
 }
 
+/// [`HostStep::CloneDevice`].
+#[derive(Debug)]
+pub struct DeviceSource {
+    /// Where it goes.
+    pub slot: Slot,
+    /// On the host.
+    pub path: CString,
+    /// S_IFCHR or S_IFBLK.
+    pub file_type: u32,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
 /// How the ids of a tree are mapped.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeIdMap {
@@ -227,6 +240,29 @@ pub struct TreeIdMap {
     pub user_namespace: Slot,
     /// For all mounts of the tree (`ridmap`).
     pub recursive: bool,
+}
+
+/// What the process that makes init in place of the host actor joins first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relay {
+    /// A user namespace, or a process in it.
+    pub user: Option<Slot>,
+    /// The PID namespace that init is born in, where the host actor may not go and come back; of the same
+    /// process where it is the same slot.
+    pub pid: Option<Slot>,
+    /// Likewise the time namespace.
+    pub time: bool,
+}
+
+/// A setuid program that writes one of the maps.
+#[derive(Debug)]
+pub struct IdHelper {
+    /// The program.
+    pub path: CString,
+    /// What it is called.
+    pub name: &'static str,
+    /// Lines "inside outside size".
+    pub map: String,
 }
 
 /// The contents of uid_map, gid_map and setgroups (user_namespaces(7)).
@@ -281,6 +317,12 @@ pub enum InitStep {
     },
     /// Waits for what must come from outside: id mappings, resource limits.
     AwaitAdmission,
+    /// As [`HostStep::Undumpable`], in memory of its own.
+    Undumpable,
+    /// As [`HostStep::CloneTree`], where only init may take mounts.
+    CloneTree(CloneTree),
+    /// As [`HostStep::CloneDevice`].
+    CloneDevice(DeviceSource),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
     /// Leaves namespaces for new ones: the cgroup namespace, whose root is the cgroup it is in, and

@@ -1,7 +1,7 @@
 //! Where the steps of rarely used properties stand, and that nobody else pays for them.
 
 use dayfly_plan::step::{HostStep, InitStep, Memory};
-use dayfly_plan::{ExecRequest, Execution, Kernel, Plan, Request, Techniques};
+use dayfly_plan::{Caller, ExecRequest, Execution, Kernel, Plan, Request, Techniques};
 use spec::{Process, Spec};
 use sys::clone::CloneFlags;
 
@@ -30,6 +30,9 @@ fn plan(process: &str, linux: &str) -> Plan {
         cgroup: None,
         resctrl: None,
         filter: None,
+        caller: Caller::default(),
+        rootless: false,
+        shown_cgroup: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),
@@ -56,6 +59,7 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
         console: None,
         keyring: true,
         techniques: Techniques::all(),
+        caller: Caller::default(),
     };
     dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap()
 }

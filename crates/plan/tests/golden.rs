@@ -3,7 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
 //! review.
 
-use dayfly_plan::{Console, Kernel, Plan, Request, Techniques, compile, labels};
+use dayfly_plan::{Caller, Console, Kernel, Plan, Request, Techniques, compile, labels};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -38,6 +38,15 @@ fn compile_text(text: &[u8], host: &cgroup::Host, wait_for_start: bool) -> Plan 
 }
 
 fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> Plan {
+    compile_by(Caller::default(), text, location, wait_for_start)
+}
+
+fn compile_by(
+    caller: Caller,
+    text: &[u8],
+    location: cgroup::Location,
+    wait_for_start: bool,
+) -> Plan {
     let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
@@ -54,6 +63,9 @@ fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> 
         cgroup: Some(location),
         resctrl: None,
         filter: None,
+        rootless: caller.is_rootless(),
+        caller,
+        shown_cgroup: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),
@@ -122,6 +134,15 @@ fn podman_in_a_scope() {
 #[test]
 fn a_user_namespace_binds_its_devices() {
     check("podman-userns-v2", &compile_for("podman-userns", &unified_host(), true));
+}
+
+/// Mounts are taken by init, and ids mapped before anybody becomes untraceable.
+#[test]
+fn a_user_without_privileges() {
+    let caller = Caller { uid: 1000, gid: 100, ..Caller::default() };
+    let text = spec::rootless_template(true, 1000, 100).to_json().unwrap();
+    let location = cgroup::Location::resolve(&unified_host(), Some("/golden"), "golden").unwrap();
+    check("rootless-v2", &compile_by(caller, text.as_bytes(), location, true));
 }
 
 #[test]

@@ -37,6 +37,24 @@ pub struct Resources {
     pub unified: BTreeMap<String, String>,
 }
 
+impl Resources {
+    /// Whether there is a limit that takes a cgroup, which device rules do not where a user namespace has
+    /// no device nodes of its own.
+    pub fn has_limits(&self) -> bool {
+        fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
+            limits.is_some_and(|limits| *limits != T::default())
+        }
+        some(self.memory.as_ref())
+            || some(self.cpu.as_ref())
+            || some(self.pids.as_ref())
+            || some(self.block_io.as_ref())
+            || some(self.network.as_ref())
+            || !self.hugepage_limits.is_empty()
+            || !self.rdma.is_empty()
+            || !self.unified.is_empty()
+    }
+}
+
 /// One entry of `linux.resources.devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRule {

@@ -24,15 +24,6 @@ fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// What `create` and `run` have in common.
 pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Failure> {
     let values = invocation.values;
-    if let Some(rootless) = invocation.globals.text(&ROOTLESS)
-        && boolean(rootless).is_none()
-        && !rootless.eq_ignore_ascii_case("auto")
-    {
-        return Err(Failure::new(format_args!(
-            "invalid value {rootless:?} for --{}: must be true, false or auto",
-            ROOTLESS.long
-        )));
-    }
     Ok(CreateOptions {
         id: invocation.id()?,
         bundle: values.text(&BUNDLE).unwrap_or_default(),
@@ -44,9 +35,22 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         no_new_keyring: values.flag(&NO_NEW_KEYRING),
         preserve_fds: invocation.count(&PRESERVE_FDS)?,
         cgroup_driver: cgroup_driver(invocation.globals)?,
+        rootless: rootless(invocation.globals)?,
         env: invocation.args,
         techniques: invocation.techniques()?,
     })
+}
+
+/// `--rootless`; `None` leaves it to who calls.
+fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
+    let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
+    match boolean(text) {
+        None if !text.eq_ignore_ascii_case("auto") => Err(Failure::new(format_args!(
+            "invalid value {text:?} for --{}: must be true, false or auto",
+            ROOTLESS.long
+        ))),
+        answer => Ok(answer),
+    }
 }
 
 /// Who is to manage the cgroup.

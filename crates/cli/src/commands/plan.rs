@@ -24,6 +24,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         no_new_keyring: false,
         preserve_fds: 0,
         cgroup_driver: cgroup_driver(invocation.globals)?,
+        rootless: None,
         env: invocation.args,
         techniques: invocation.techniques()?,
     };

@@ -38,7 +38,7 @@ pub static CGROUP_MANAGER: Opt = Opt::text(
 pub static ROOTLESS: Opt = Opt::text(
     "rootless",
     "BOOL",
-    "accepted for runc's callers: true, false or auto; errors of cgroups are reported in any case",
+    "true, false or auto (default): whether a container that asks for no limits may go without a cgroup where none may be made; auto for users who are not the host's root",
 )
 .choices(&["true", "false", "auto"]);
 

@@ -25,6 +25,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 
@@ -34,6 +35,7 @@ use crate::failure::{Failure, Op};
 use crate::fault::{self, Place};
 use crate::network;
 use crate::slots::Slots;
+use crate::take;
 pub(crate) use attributes::cpu_set;
 use root::Root;
 
@@ -110,6 +112,11 @@ impl Init<'_> {
                 sys::ns::join_process(self.fd(*slot)?, *kinds).op("setns")
             }
             InitStep::AwaitAdmission => self.expect(Word::Admitted),
+            InitStep::Undumpable => {
+                set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")
+            }
+            InitStep::CloneTree(tree) => self.take(tree.slot, take::tree(tree, self.slots)),
+            InitStep::CloneDevice(device) => self.take(device.slot, take::device(device)),
             InitStep::BecomeRoot => identity::become_root(),
             InitStep::Unshare(kinds) => sys::ns::unshare(*kinds).op("unshare"),
             InitStep::JoinNetwork => {
@@ -217,6 +224,20 @@ impl Init<'_> {
     /// The descriptor in a slot.
     fn fd(&self, slot: Slot) -> Result<BorrowedFd<'_>, Failure> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
+    }
+
+    /// Keeps what was taken from the host. In memory of its own: the host actor's table would else have
+    /// numbers that mean nothing there.
+    fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
+        let take::Failed { op, hint, errno } = match taken {
+            Ok(fd) => {
+                self.slots.set(slot, fd);
+                return Ok(());
+            }
+            Err(failed) => failed,
+        };
+        let failure = Failure::new(op, errno);
+        Err(if hint.is_empty() { failure } else { failure.with(hint.trim_start().as_bytes()) })
     }
 
     /// The container's root: the tree being assembled, or `/` where an existing container was joined.

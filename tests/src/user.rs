@@ -1,0 +1,268 @@
+//! A user without privileges, who exists for one case: with ranges of subordinate ids, and if need be with a
+//! cgroup of its own.
+//!
+//! Every call happens in a mount namespace of its own, where /etc has the user: nothing is added to the
+//! machine.
+
+use crate::bed::Bed;
+use crate::bundle::Bundle;
+use crate::cgroups;
+use crate::view::View;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The user's name, whoever it is.
+pub const NAME: &str = "mayfly";
+/// How many subordinate ids a user has.
+pub const RANGE: u32 = 65_536;
+
+/// One id for each user of the run.
+static NEXT: AtomicU32 = AtomicU32::new(20_400);
+
+/// A user, and the bed whose calls are the user's.
+pub struct User {
+    /// Its uid, and gid.
+    pub uid: u32,
+    /// The first of its subordinate uids, and gids.
+    pub first: u32,
+    /// Where its calls are made.
+    pub bed: Bed,
+    cgroup: Option<PathBuf>,
+    /// The process that keeps the namespaces of a nested one.
+    holder: Option<Child>,
+}
+
+/// What the calls of a user need of the machine.
+///
+/// # Errors
+/// What is missing.
+pub fn can_be() -> Result<(), String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    for tool in ["newuidmap", "newgidmap", "setpriv", "unshare"] {
+        if !path.split(':').any(|at| Path::new(at).join(tool).exists()) {
+            return Err(format!("no {tool}: scripts/install-deps test"));
+        }
+    }
+    Ok(())
+}
+
+impl User {
+    /// A user who has nothing.
+    #[must_use]
+    pub fn new(bed: &Bed) -> Self {
+        Self::make(bed, None)
+    }
+
+    /// A user who is in a cgroup of its own, as systemd would delegate one.
+    ///
+    /// # Panics
+    /// When it can't be made.
+    #[must_use]
+    pub fn delegated(bed: &Bed) -> Self {
+        let path = cgroups::path_of(&format!("user{}", NEXT.load(Ordering::Relaxed)));
+        let below = path.trim_start_matches('/');
+        let parent = match bed.view {
+            View::V2 => Path::new("/sys/fs/cgroup").join(below),
+            View::Hybrid => Path::new("/sys/fs/cgroup/unified").join(below),
+            // Of cgroup v1 nobody gets a part.
+            View::V1 => return Self::make(bed, None),
+        };
+        fs::create_dir_all(parent.join("session")).expect("make cgroup");
+        Self::make(bed, Some(parent))
+    }
+
+    /// A user who is root of a user namespace with all its ids and a mount namespace, as in `podman unshare`.
+    ///
+    /// # Panics
+    /// When the namespaces can't be made.
+    #[must_use]
+    pub fn nested(bed: &Bed) -> Self {
+        let mut user = Self::make(bed, None);
+        let first = user.first;
+        let unshare = format!(
+            "unshare --user --mount --map-root-user --map-users={first},1,{RANGE} \
+             --map-groups={first},1,{RANGE} sleep"
+        );
+        let holder = Command::new(user.bed.runtime()).env("PROGRAM", unshare).arg("1000").spawn();
+        let holder = user.holder.insert(holder.expect("unshare"));
+        let pid = holder.id();
+        let comm = format!("/proc/{pid}/comm");
+        crate::wait::until_true("the user's namespaces", || {
+            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
+        });
+        user.write_script(&format!("exec nsenter -t {pid} -U -m --setuid 0 --setgid 0 --"));
+        user
+    }
+
+    fn make(bed: &Bed, cgroup: Option<PathBuf>) -> Self {
+        let uid = NEXT.fetch_add(1, Ordering::Relaxed);
+        let first = uid * RANGE;
+        let base = bed.dir.join(format!("user{uid}"));
+        let (home, etc) = (base.join("home"), base.join("etc"));
+        fs::create_dir_all(home.join("run")).expect("make home");
+        fs::create_dir(&etc).expect("make etc");
+        // Whoever may look into the checkout: the user has a copy.
+        fs::copy(bed.runtime(), base.join("dayfly")).expect("copy runtime");
+        let add = |file: &str, line: String| {
+            let text = fs::read_to_string(format!("/etc/{file}")).unwrap_or_default();
+            fs::write(etc.join(file), format!("{text}{line}\n")).expect("write etc");
+        };
+        add("passwd", format!("{NAME}:x:{uid}:{uid}::{}:/bin/sh", home.display()));
+        add("group", format!("{NAME}:x:{uid}:"));
+        add("subuid", format!("{NAME}:{first}:{RANGE}"));
+        add("subgid", format!("{NAME}:{first}:{RANGE}"));
+        give(&home, uid);
+        give(&home.join("run"), uid);
+        let mut enter = String::new();
+        if let Some(cgroup) = &cgroup {
+            for place in [cgroup.clone(), cgroup.join("session")] {
+                give(&place, uid);
+                for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+                    give(&place.join(file), uid);
+                }
+            }
+            enter = format!("echo $$ >{}/session/cgroup.procs", cgroup.display());
+        }
+        let as_user = base.join("as-user");
+        let user = Self { uid, first, bed: bed.of_user(home, as_user), cgroup, holder: None };
+        user.write_script(&format!(
+            "[ \"$INSIDE\" ] || INSIDE=1 exec unshare -m --propagation private -- \"$0\" \"$@\"\n\
+             for file in passwd group subuid subgid; do\n\
+             [ -e /etc/$file ] || touch /etc/$file\n\
+             mount --bind {etc}/$file /etc/$file || exit 99\ndone\n\
+             {enter}\nexec setpriv --reuid {uid} --regid {uid} --clear-groups ${{SETPRIV:-}} ",
+            etc = etc.display(),
+        ));
+        user
+    }
+
+    /// The script that runs the runtime, or `PROGRAM`, as the user, with what `WITH` adds to the environment.
+    fn write_script(&self, become_user: &str) {
+        let script = self.bed.runtime();
+        let base = script.parent().expect("base").display();
+        let text = format!(
+            "#!/bin/sh\n{become_user} env -u INSIDE HOME={base}/home USER={NAME} \
+             XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly}} \"$@\"\n"
+        );
+        fs::write(script, text).expect("write script");
+        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("chmod script");
+    }
+
+    /// The user's own cgroup.
+    #[must_use]
+    pub fn cgroup(&self) -> &Path {
+        self.cgroup.as_deref().unwrap_or_else(|| Path::new("/"))
+    }
+
+    /// A bundle of the user's, whose container has no user namespace.
+    #[must_use]
+    pub fn plain(&self) -> Bundle<'_> {
+        let bundle = self.bed.bundle();
+        give_tree(&bundle.dir, self.uid);
+        bundle.set("/linux/cgroupsPath", json!("")).unset("/linux/resources")
+    }
+
+    /// A bundle whose root is the user, with nobody else inside.
+    #[must_use]
+    pub fn single(&self) -> Bundle<'_> {
+        let own = json!([{ "containerID": 0, "hostID": self.uid, "size": 1 }]);
+        let mut bundle = self.mapped(&own);
+        // The group of terminals is not mapped.
+        let mounts = bundle.config["mounts"].as_array_mut().expect("mounts");
+        for options in mounts.iter_mut().filter_map(|mount| mount["options"].as_array_mut()) {
+            options.retain(|option| *option != "gid=5");
+        }
+        bundle
+    }
+
+    /// A bundle whose root is the user, and whose others are its subordinate ids.
+    #[must_use]
+    pub fn ranges(&self) -> Bundle<'_> {
+        self.mapped(&json!([
+            { "containerID": 0, "hostID": self.uid, "size": 1 },
+            { "containerID": 1, "hostID": self.first, "size": RANGE },
+        ]))
+    }
+
+    fn mapped(&self, ids: &Value) -> Bundle<'_> {
+        self.plain()
+            .push("/linux/namespaces", json!({ "type": "user" }))
+            .set("/linux/uidMappings", ids.clone())
+            .set("/linux/gidMappings", ids.clone())
+    }
+
+    /// The processes that run as the user or one of its subordinate ids.
+    #[must_use]
+    pub fn processes(&self) -> Vec<i32> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| self.owns(*pid) && !crate::leak::is_zombie(*pid)).collect()
+    }
+
+    fn owns(&self, pid: i32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        let uid = line.split_whitespace().next().and_then(|uid| uid.parse::<u32>().ok());
+        uid.is_some_and(|uid| uid == self.uid || (self.first..self.first + RANGE).contains(&uid))
+    }
+}
+
+/// What a user leaves is what the containers left.
+impl Drop for User {
+    fn drop(&mut self) {
+        let mut left = self.bed.finish();
+        if let Some(holder) = &mut self.holder {
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
+        let start = std::time::Instant::now();
+        while !self.processes().is_empty() && start.elapsed().as_secs() < 2 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        for pid in self.processes() {
+            left.push(format!("process left behind: {pid}"));
+            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        if let Some(cgroup) = &self.cgroup {
+            let _ = fs::remove_dir(cgroup.join("session"));
+            for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    left.push(format!("cgroup left behind: {}", entry.path().display()));
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+            let _ = fs::remove_dir(cgroup);
+        }
+        assert!(left.is_empty() || std::thread::panicking(), "{left:?}");
+    }
+}
+
+fn give(path: &Path, uid: u32) {
+    // Not every cgroup has every file.
+    let _ = chown(path, Some(uid), Some(uid));
+}
+
+/// Gives directories; the files of a root filesystem are shared with others.
+fn give_tree(dir: &Path, uid: u32) {
+    chown(dir, Some(uid), Some(uid)).expect("chown");
+    for entry in fs::read_dir(dir).expect("read").flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            give_tree(&entry.path(), uid);
+        }
+    }
+}
+
+/// Who owns a file.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn owner(path: &Path) -> u32 {
+    fs::symlink_metadata(path).expect("stat").uid()
+}

@@ -1,0 +1,492 @@
+//! Containers of a user without privileges: id mappings, cgroups, the whole life; and what is refused.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::user::{self, User, can_be};
+use dayfly_tests::view::View;
+use dayfly_tests::wait;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const V2: &[View] = &[View::V2];
+
+pub const CASES: &[Case] = &[
+    case!(spec_just_works).needs(can_be),
+    case!(single_id).needs(can_be),
+    case!(ranges).needs(can_be),
+    case!(ranges_in_the_plan).needs(can_be).unlike_runc(),
+    case!(life).needs(can_be),
+    case!(exec_enters_everything).needs(can_be),
+    case!(oom_score).needs(can_be),
+    case!(binds_and_devices).needs(can_be),
+    case!(host_network).needs(can_be),
+    case!(hooks).needs(can_be),
+    case!(untraceable).needs(can_be).unlike_runc(),
+    case!(runs_from_a_sealed_copy).needs(can_be).unlike_runc(),
+    case!(helper_missing).needs(can_be).unlike_runc(),
+    case!(helper_refuses).needs(can_be).unlike_runc(),
+    case!(no_new_privileges).needs(can_be).unlike_runc(),
+    case!(refused).needs(can_be).unlike_runc(),
+    case!(state_root).needs(can_be).unlike_runc(),
+    case!(somebody_else).needs(can_be).unlike_runc(),
+    case!(without_a_cgroup).needs(can_be).unlike_runc(),
+    case!(delegated_cgroup).needs(can_be).on(V2),
+    case!(delegated_limits).needs(can_be).on(V2).needs(pids_controller),
+    case!(cgroups_are_read_only).needs(can_be).unlike_runc(),
+    case!(nested).needs(can_be),
+    case!(nested_exec_and_groups).needs(can_be),
+    case!(nested_pod).needs(can_be),
+    case!(rootless_option).needs(can_be).unlike_runc(),
+];
+
+fn pids_controller() -> Result<(), String> {
+    can_be()?;
+    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    match controllers.split_whitespace().any(|name| name == "pids") {
+        true => Ok(()),
+        false => Err("no pids controller in cgroup v2: scripts/guest-suite".to_owned()),
+    }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+fn spec_just_works(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.plain().make();
+    fs::remove_file(c.bundle.join("config.json")).expect("remove config");
+    user.bed.call(&["spec", "--rootless"]).dir(&c.bundle).run().ok();
+    let path = c.bundle.join("config.json");
+    let mut config: Value =
+        serde_json::from_slice(&fs::read(&path).expect("read config")).expect("parse config");
+    config["process"]["terminal"] = json!(false);
+    config["process"]["args"] = json!(["/bin/sh", "-c", "id -u; cat /proc/self/uid_map"]);
+    fs::write(&path, config.to_string()).expect("write config");
+    let outcome = c.run().ok();
+    assert_eq!(words(&outcome.stdout), ["0", "0", &user.uid.to_string(), "1"]);
+}
+
+fn single_id(bed: &Bed) {
+    let user = User::new(bed);
+    let script = "cat /proc/self/gid_map /proc/self/setgroups; touch /tmp/mine";
+    let c = user.single().sh(script).make();
+    let outcome = c.run().ok();
+    assert_eq!(words(&outcome.stdout), ["0", &user.uid.to_string(), "1", "deny"]);
+    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/mine")), user.uid);
+}
+
+fn ranges(bed: &Bed) {
+    let user = User::new(bed);
+    let script = "cat /proc/self/uid_map /proc/self/setgroups; id -u; touch /tmp/theirs";
+    let c = user.ranges().set("/process/user", json!({ "uid": 1000, "gid": 1000 })).sh(script);
+    let c = c.make();
+    let outcome = c.run().ok();
+    let (uid, first) = (user.uid.to_string(), user.first.to_string());
+    assert_eq!(
+        words(&outcome.stdout),
+        ["0", &uid, "1", "1", &first, "65536", "allow", "1000"],
+        "{outcome}"
+    );
+    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/theirs")), user.first + 999);
+}
+
+fn ranges_in_the_plan(bed: &Bed) {
+    let user = User::new(bed);
+    let plan = |c: &Container<'_>| {
+        let bundle = c.bundle.to_string_lossy().into_owned();
+        user.bed.call(&["plan", &bundle]).run().ok().stdout
+    };
+    let text = plan(&user.ranges().make());
+    assert!(text.contains(&format!("map ids through newuidmap 0 {} 1, 1", user.uid)), "{text}");
+    let text = plan(&user.single().make());
+    assert!(text.contains(&format!("map own id 0 {} 1", user.uid)), "{text}");
+}
+
+fn life(bed: &Bed) {
+    for delegated in [false, true] {
+        let user = if delegated { User::delegated(bed) } else { User::new(bed) };
+        let c = user.ranges().make();
+        c.create().ok();
+        assert_eq!(c.status(), "created");
+        assert_eq!(user::owner(&user.bed.root().join(&c.id)), user.uid);
+        c.start().ok();
+        assert_eq!(c.status(), "running");
+        assert_eq!(c.sh("echo inside").ok().stdout, "inside\n");
+        let list = user.bed.call(&["list", "--quiet"]).run().ok();
+        assert_eq!(list.lines(), [c.id.as_str()]);
+        c.delete().fails("is not stopped: running");
+        c.kill("KILL").ok();
+        c.wait_status("stopped");
+        c.delete().ok();
+        assert!(!user.bed.root().join(&c.id).exists());
+        // What is not ended is taken down.
+        let c = user.ranges().make().detached();
+        c.delete_force().ok();
+    }
+}
+
+fn exec_enters_everything(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.ranges().set("/process/user", json!({ "uid": 7, "gid": 8 })).make().detached();
+    let (pid, kinds) = (c.pid(), ["user", "pid", "mnt", "net", "ipc", "uts"]);
+    let links = |of: &str| {
+        let link = |kind| fs::read_link(format!("/proc/{of}/ns/{kind}")).expect("namespace");
+        kinds.map(link).map(|link| link.to_string_lossy().into_owned()).join("\n")
+    };
+    let script = "for kind in user pid mnt net ipc uts; do readlink /proc/self/ns/$kind; done";
+    assert_eq!(c.sh(script).ok().stdout.trim(), links(&pid.to_string()));
+    assert_eq!(c.sh("id -u; id -g").ok().stdout, "7\n8\n");
+    let root = c.exec_with(&["--user", "0:0"], &["/bin/sh", "-c", "id -u; echo x >/tmp/root"]);
+    assert_eq!(root.ok().stdout, "0\n");
+    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/root")), user.uid);
+    c.exec(&["/bin/sh", "-c", "exit 9"]).exits(9);
+    c.exec(&["/no/such"]).exits(255);
+}
+
+fn oom_score(bed: &Bed) {
+    let user = User::new(bed);
+    let score = |score: i32| user.single().set("/process/oomScoreAdj", json!(score));
+    let c = score(300).make().detached();
+    let read = |pid: &str| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("score");
+    assert_eq!(read(&c.pid().to_string()), "300\n");
+    assert_eq!(c.sh("cat /proc/self/oom_score_adj").ok().stdout, "300\n");
+    let outcome = score(-900).make().run();
+    assert!(outcome.code() == 1 && outcome.stderr.contains("oom_score_adj"), "{outcome}");
+}
+
+fn binds_and_devices(bed: &Bed) {
+    let user = User::new(bed);
+    let shared = user.bed.dir.join("shared");
+    fs::create_dir(&shared).expect("make shared");
+    fs::write(shared.join("file"), "from outside\n").expect("write shared");
+    let script = "cat /mnt/file; touch /mnt/new 2>/dev/null || echo read-only; \
+                  head -c 3 /dev/zero | wc -c; mknod /tmp/x c 1 3 2>/dev/null || echo no nodes";
+    let c = user.single().mount("bind", &shared.to_string_lossy(), "/mnt", &["rbind", "ro"]);
+    let outcome = c.sh(script).make().run().ok();
+    assert_eq!(outcome.stdout, "from outside\nread-only\n3\nno nodes\n");
+}
+
+fn host_network(bed: &Bed) {
+    let user = User::new(bed);
+    let bundle = || user.single().without_namespace("network").sh("ls /sys/class/net");
+    // sysfs shows a network namespace, and who mounts it has to own that.
+    let outcome = bundle().make().run();
+    assert_eq!(outcome.code(), 1, "{outcome}");
+    assert!(outcome.stderr.to_lowercase().contains("operation not permitted"), "{outcome}");
+    let sys = json!({ "destination": "/sys", "type": "none", "source": "/sys",
+        "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] });
+    bundle().remount("/sys", sys).make().run().ok();
+}
+
+fn hooks(bed: &Bed) {
+    let user = User::new(bed);
+    let out = user.bed.dir.join("hooks");
+    let hook = |name: &str| {
+        let script = format!("cat >/dev/null; echo {name} $(id -u) >>{}", out.display());
+        json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }])
+    };
+    let bundle = ["createRuntime", "poststart", "poststop"]
+        .into_iter()
+        .fold(user.ranges(), |bundle, name| bundle.set(&format!("/hooks/{name}"), hook(name)));
+    bundle.args(&["/bin/true"]).make().run().ok();
+    let uid = user.uid;
+    let text = fs::read_to_string(&out).expect("hooks");
+    assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
+}
+
+/// Ids are mapped while init may be looked into; what is to become the container is not.
+fn untraceable(bed: &Bed) {
+    let user = User::new(bed);
+    for bundle in [user.single(), user.ranges()] {
+        let c = bundle.make();
+        c.create().ok();
+        assert_eq!(user::owner(Path::new(&format!("/proc/{}/environ", c.pid()))), 0);
+        c.delete_force().ok();
+    }
+}
+
+/// CVE-2019-5736 for a runtime that belongs to the user.
+fn runs_from_a_sealed_copy(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.single().make();
+    let running = c.bundle_call("run", &[]).spawn();
+    wait::until_true("a container", || c.exists());
+    c.wait_status("running");
+    let exe = fs::read_link(format!("/proc/{}/exe", running.pid().as_raw_nonzero())).expect("exe");
+    assert!(exe.to_string_lossy().starts_with("/memfd:"), "{}", exe.display());
+    c.kill("KILL").ok();
+    let _ = running.wait();
+}
+
+fn helper_missing(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.ranges().make();
+    let call = c.bundle_call("run", &[]).env("WITH", "PATH=/nowhere");
+    call.run().fails("newuidmap, which is not in $PATH: install the package uidmap");
+}
+
+fn helper_refuses(bed: &Bed) {
+    let user = User::new(bed);
+    let foreign = json!([{ "containerID": 0, "hostID": 1, "size": 10 }]);
+    let c = user.ranges().set("/linux/uidMappings", foreign).make();
+    let outcome = c
+        .run()
+        .fails("map ids through newuidmap: newuidmap: uid range [0-10) -> [1-11) not allowed");
+    assert!(outcome.stderr.contains("/etc/subuid"), "{outcome}");
+    let foreign = json!([{ "containerID": 0, "hostID": 1, "size": 10 }]);
+    let c = user.ranges().set("/linux/gidMappings", foreign).make();
+    c.run().fails("map ids through newgidmap: newgidmap: gid range [0-10) -> [1-11) not allowed");
+}
+
+fn no_new_privileges(bed: &Bed) {
+    let user = User::new(bed);
+    let call = |c: &Container<'_>| c.bundle_call("run", &[]).env("SETPRIV", "--no-new-privs").run();
+    call(&user.ranges().make()).fails("no_new_privs");
+    assert_eq!(call(&user.single().sh("id -u").make()).ok().stdout, "0\n");
+}
+
+fn refused(bed: &Bed) {
+    let user = User::new(bed);
+    user.plain().make().run().fails("rootless container requires user namespaces");
+    for (field, what) in [("/linux/uidMappings", "UID"), ("/linux/gidMappings", "GID")] {
+        let text = format!("rootless containers requires at least one {what} mapping");
+        user.single().unset(field).make().run().fails(&text);
+    }
+    let with = |pointer: &str, value: Value| user.ranges().set(pointer, value).make().run();
+    with("/process/user/additionalGids", json!([10]))
+        .fails("cannot set any additional groups in a rootless container");
+    with("/process/user/uid", json!(70_000))
+        .fails("cannot setuid to unmapped uid 70000 in user namespace");
+    with("/process/user/gid", json!(70_000))
+        .fails("cannot setgid to unmapped gid 70000 in user namespace");
+    with("/linux/netDevices", json!({ "eth0": {} }))
+        .fails("network devices are not supported for rootless containers");
+    with("/process/rlimits", json!([{ "type": "RLIMIT_NOFILE", "hard": 1 << 28, "soft": 10 }]))
+        .fails("error setting rlimit");
+    user.single()
+        .mount("tmpfs", "tmpfs", "/mnt", &["gid=5"])
+        .make()
+        .run()
+        .fails("cannot specify gid=5 mount option for rootless container");
+    user.single()
+        .mount("bind", "/etc", "/mnt", &["bind", "idmap"])
+        .make()
+        .run()
+        .fails("id-mapped mounts are not supported for rootless containers");
+    let c = user.ranges().make().detached();
+    c.exec_with(&["--additional-gids", "10"], &["/bin/true"]).exits(255);
+}
+
+fn state_root(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.single().make();
+    let bundle = c.bundle.to_string_lossy().into_owned();
+    user.bed.call_bare(&["create", "--bundle", &bundle, &c.id]).run().ok();
+    let root = user.bed.dir.join("run/dayfly");
+    assert!(root.join(&c.id).join("record").exists());
+    assert_eq!(user::owner(&root), user.uid);
+    user.bed.call_bare(&["delete", "--force", &c.id]).run().ok();
+    assert!(!root.join(&c.id).exists());
+    // Without the variable it is root's directory, as with runc.
+    let args = ["create", "--bundle", &bundle, &c.id];
+    let outcome = user.bed.call_bare(&args).env("WITH", "XDG_RUNTIME_DIR=").run();
+    assert!(outcome.code() == 1 && outcome.stderr.contains("/run/dayfly"), "{outcome}");
+}
+
+fn somebody_else(bed: &Bed) {
+    let user = User::new(bed);
+    let c = user.single().make().detached();
+    let uid = "20399";
+    let id = c.id.as_str();
+    let root = user.bed.root().to_string_lossy().into_owned();
+    let runtime = user.bed.runtime().with_file_name("dayfly").to_string_lossy().into_owned();
+    for command in [
+        &["state", id][..],
+        &["kill", id, "KILL"],
+        &["exec", id, "/bin/true"],
+        &["delete", "--force", id],
+    ] {
+        let mut args =
+            vec!["--reuid", uid, "--regid", uid, "--clear-groups", &runtime, "--root", &root];
+        args.extend(command);
+        let outcome = bed.program("setpriv", &args).run();
+        assert_ne!(outcome.code(), 0, "{outcome}");
+        assert!(outcome.stderr.contains("permission denied"), "{outcome}");
+    }
+    assert_eq!(c.status(), "running");
+}
+
+fn without_a_cgroup(bed: &Bed) {
+    let user = User::new(bed);
+    let own = fs::read_to_string("/proc/self/cgroup").expect("own cgroup");
+    let c = user.single().make().detached();
+    let theirs = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
+    assert_eq!(theirs, own);
+    c.sh("true").ok();
+    c.id_call("pause", &[], &[]).run().fails("the container has no cgroup of its own");
+    c.id_call("kill", &["--all"], &["KILL"]).run().ok();
+    c.wait_status("stopped");
+    user.single().set("/linux/resources/pids", json!({ "limit": 10 })).make().run().fails(
+        "rootless needs no limits + no cgrouppath when no permission is granted for cgroups",
+    );
+    let path = "/dayfly-test/not-mine";
+    let c = user.single().set("/linux/cgroupsPath", json!(path)).make();
+    c.run().fails("permission denied");
+}
+
+fn delegated_cgroup(bed: &Bed) {
+    let user = User::delegated(bed);
+    let c = user.ranges().make().detached();
+    let cgroup = user.cgroup().join(&c.id);
+    let procs = || fs::read_to_string(cgroup.join("cgroup.procs")).expect("cgroup.procs");
+    assert_eq!(procs().trim(), c.pid().to_string());
+    assert_eq!(user::owner(&cgroup), user.uid);
+    c.exec_with(&["--detach"], &["/bin/sleep", "1000"]).ok();
+    assert_eq!(procs().lines().count(), 2);
+    c.id_call("pause", &[], &[]).run().ok();
+    assert_eq!(c.status(), "paused");
+    c.id_call("resume", &[], &[]).run().ok();
+    assert_eq!(
+        c.id_call("ps", &["--format", "json"], &[]).run().ok().stdout.matches(',').count(),
+        1
+    );
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    c.delete().ok();
+    assert!(!cgroup.exists());
+    // Named, and outside of what the caller is in.
+    let path = user.cgroup().strip_prefix("/sys/fs/cgroup").expect("cgroup").join("named");
+    let named = json!(format!("/{}", path.display()));
+    let c = user.ranges().set("/linux/cgroupsPath", named.clone()).make().detached();
+    assert!(user.cgroup().join("named").exists());
+    c.delete_force().ok();
+    let outsider = User::new(bed);
+    outsider.ranges().set("/linux/cgroupsPath", named).make().run().fails_permission();
+}
+
+/// A shorter way to say that the kernel said no.
+trait Denied {
+    fn fails_permission(self);
+}
+
+impl Denied for dayfly_tests::runtime::Outcome {
+    #[track_caller]
+    fn fails_permission(self) {
+        assert!(self.code() == 1 && self.stderr.contains("permission denied"), "{self}");
+    }
+}
+
+fn delegated_limits(bed: &Bed) {
+    let user = User::delegated(bed);
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+pids +memory").expect("enable");
+    fs::write("/sys/fs/cgroup/dayfly-test/cgroup.subtree_control", "+pids +memory")
+        .expect("enable");
+    let resources = json!({ "pids": { "limit": 20 }, "memory": { "limit": 64 << 20 } });
+    let c = user.ranges().set("/linux/resources", resources).make().detached();
+    let read =
+        |file: &str| fs::read_to_string(user.cgroup().join(&c.id).join(file)).expect("limit");
+    assert_eq!((read("pids.max").trim(), read("memory.max").trim()), ("20", "67108864"));
+    c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
+    assert_eq!(read("pids.max").trim(), "30");
+    let events = c.id_call("events", &["--stats"], &[]).run().ok();
+    assert!(events.stdout.contains("\"pids\""), "{events}");
+}
+
+/// CVE-2023-25809: what the user may write in the host's cgroups is not for the container.
+fn cgroups_are_read_only(bed: &Bed) {
+    let user = User::delegated(bed);
+    let script = "find() { for at in \"$1\"/*; do [ ! -d \"$at\" ] || { echo \"$at\"; find \"$at\"; }; done; }; \
+                  [ -d /sys/fs/cgroup ] || exit 3; \
+                  for at in /sys/fs/cgroup $(find /sys/fs/cgroup | grep dayfly-test); do \
+                  mkdir $at/mine 2>/dev/null && echo made $at/mine; done; echo end";
+    let sys = json!({ "destination": "/sys", "type": "none", "source": "/sys",
+        "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] });
+    let bundle = || user.single().remount("/sys", sys.clone()).sh(script);
+    let mut without = bundle().without_namespace("cgroup");
+    let mounts = without.config["mounts"].as_array_mut().expect("mounts");
+    mounts.retain(|mount| mount["destination"] != "/sys/fs/cgroup");
+    assert_eq!(without.make().run().ok().stdout, "end\n");
+    let c = bundle().without_namespace("cgroup").make();
+    assert_eq!(c.run().ok().stdout, "end\n");
+}
+
+fn nested(bed: &Bed) {
+    let user = User::nested(bed);
+    let script = "id -u; cat /proc/self/uid_map | wc -l; echo x >/dev/null && echo device; \
+                  touch /tmp/theirs; cat /proc/keys | wc -c";
+    let c =
+        user.plain().set("/process/user", json!({ "uid": 1000, "gid": 1000 })).sh(script).make();
+    assert_eq!(c.run().ok().stdout, "1000\n2\ndevice\n0\n");
+    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/theirs")), user.first + 999);
+    // A user namespace in the user namespace: Podman's keep-id.
+    let map = json!([{ "containerID": 0, "hostID": 1, "size": 1000 },
+        { "containerID": 1000, "hostID": 0, "size": 1 }]);
+    let c = user
+        .plain()
+        .push("/linux/namespaces", json!({ "type": "user" }))
+        .set("/linux/uidMappings", map.clone())
+        .set("/linux/gidMappings", map)
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
+        .sh("id -u; touch /tmp/kept");
+    let c = c.make();
+    assert_eq!(c.run().ok().stdout, "1000\n");
+    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/kept")), user.uid);
+}
+
+fn nested_exec_and_groups(bed: &Bed) {
+    let user = User::nested(bed);
+    let c = user
+        .plain()
+        .set("/process/user", json!({ "uid": 5, "gid": 6, "additionalGids": [10, 20] }))
+        .set("/process/oomScoreAdj", json!(150))
+        .make()
+        .detached();
+    let script = "id -u; id -G; cat /proc/self/oom_score_adj; readlink /proc/self/ns/pid";
+    let outcome = c.sh(script).ok();
+    let pid = fs::read_link(format!("/proc/{}/ns/pid", c.pid())).expect("namespace");
+    assert_eq!(outcome.lines(), ["5", "6 10 20", "150", &pid.to_string_lossy()]);
+    c.kill("TERM").ok();
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    c.delete().ok();
+}
+
+fn nested_pod(bed: &Bed) {
+    let user = User::nested(bed);
+    let first = user.plain().make().detached();
+    let pid = first.pid();
+    let kinds = ["pid", "network", "ipc", "uts"];
+    let second = kinds.into_iter().fold(user.plain(), |bundle, kind| {
+        let file = if kind == "network" { "net" } else { kind };
+        bundle.join_namespace(kind, &format!("/proc/{pid}/ns/{file}"))
+    });
+    let second = second.make().detached();
+    let link = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).expect("namespace");
+    assert_eq!(link(pid), link(second.pid()));
+    assert_eq!(second.sh("hostname").ok().stdout, "dayfly-test\n");
+    first.kill("KILL").ok();
+    wait::until_true("the pod's end", || second.status() == "stopped");
+}
+
+fn rootless_option(bed: &Bed) {
+    let user = User::new(bed);
+    let call = |value: &str| {
+        let c = user.single().sh("id -u").make();
+        let bundle = c.bundle.to_string_lossy().into_owned();
+        let root = user.bed.root().to_string_lossy().into_owned();
+        let args = ["--root", &root, "--rootless", value, "run", "--bundle", &bundle, &c.id];
+        user.bed.call_bare(&args).run()
+    };
+    for value in ["auto", "true"] {
+        assert_eq!(call(value).ok().stdout, "0\n");
+    }
+    // Then it counts as root, and its cgroup has to be.
+    let outcome = call("false");
+    assert!(outcome.code() == 1 && outcome.stderr.contains("permission denied"), "{outcome}");
+    let outcome = call("maybe");
+    assert!(outcome.stderr.contains("must be true, false or auto"), "{outcome}");
+}
