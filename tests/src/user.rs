@@ -54,7 +54,7 @@ impl User {
     /// A user who has nothing.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
-        Self::make(bed, None)
+        Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None)
     }
 
     /// A user who is in a cgroup of its own, as systemd would delegate one.
@@ -63,16 +63,17 @@ impl User {
     /// When it can't be made.
     #[must_use]
     pub fn delegated(bed: &Bed) -> Self {
-        let path = cgroups::path_of(&format!("user{}", NEXT.load(Ordering::Relaxed)));
+        let uid = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = cgroups::path_of(&format!("user{uid}"));
         let below = path.trim_start_matches('/');
         let parent = match bed.view {
             View::V2 => Path::new("/sys/fs/cgroup").join(below),
             View::Hybrid => Path::new("/sys/fs/cgroup/unified").join(below),
             // Of cgroup v1 nobody gets a part.
-            View::V1 => return Self::make(bed, None),
+            View::V1 => return Self::make(bed, uid, None),
         };
         fs::create_dir_all(parent.join("session")).expect("make cgroup");
-        Self::make(bed, Some(parent))
+        Self::make(bed, uid, Some(parent))
     }
 
     /// A user who is root of a user namespace with all its ids and a mount namespace, as in `podman unshare`.
@@ -81,7 +82,7 @@ impl User {
     /// When the namespaces can't be made.
     #[must_use]
     pub fn nested(bed: &Bed) -> Self {
-        let mut user = Self::make(bed, None);
+        let mut user = Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None);
         let first = user.first;
         let unshare = format!(
             "unshare --user --mount --map-root-user --map-users={first},1,{RANGE} \
@@ -98,8 +99,7 @@ impl User {
         user
     }
 
-    fn make(bed: &Bed, cgroup: Option<PathBuf>) -> Self {
-        let uid = NEXT.fetch_add(1, Ordering::Relaxed);
+    fn make(bed: &Bed, uid: u32, cgroup: Option<PathBuf>) -> Self {
         let first = uid * RANGE;
         let base = bed.dir.join(format!("user{uid}"));
         let (home, etc) = (base.join("home"), base.join("etc"));
