@@ -98,7 +98,8 @@ impl Header {
         let (body, rest) = rest.split_first_chunk::<4>()?;
         let (identity, rest) = rest.split_first_chunk::<8>()?;
         let (seal, _) = rest.split_first_chunk::<8>()?;
-        let pid = Pid::from_raw(i32::from_le_bytes(*pid));
+        // A negative one would be a group of processes.
+        let pid = Some(i32::from_le_bytes(*pid)).filter(|pid| *pid > 0).and_then(Pid::from_raw);
         let identity = Identity(u64::from_le_bytes(*identity));
         let body = u32::from_le_bytes(*body);
         let process = pid.map(|pid| (pid, identity));
