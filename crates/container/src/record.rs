@@ -125,6 +125,10 @@ impl Record {
 
 /// What there is of a record.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and nearly always a whole one"
+)]
 pub(crate) enum Found {
     /// All of it.
     Whole(Stored),
