@@ -59,6 +59,11 @@ fn rule(bytes: &[u8; 8]) -> DeviceRule {
     }
 }
 
+/// A rule's number is this one. Numbers beyond 31 bits, which Linux does not have, are those of no device.
+fn is_number(number: Option<u32>, of_device: u32) -> bool {
+    number.is_none_or(|number| number == of_device && i32::try_from(number).is_ok())
+}
+
 /// What a list of rules means, straight from the description in the crate.
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     let decide = |one: Access| {
@@ -66,8 +71,8 @@ fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, mino
             let speaks = rule.kind == DeviceKind::All
                 || (rule.kind == kind
                     && rule.access.contains(one)
-                    && rule.major.is_none_or(|number| number == major)
-                    && rule.minor.is_none_or(|number| number == minor));
+                    && is_number(rule.major, major)
+                    && is_number(rule.minor, minor));
             if speaks { rule.allow } else { allowed }
         })
     };

@@ -4,10 +4,8 @@
 pub fn target(data: &[u8]) {
     let Ok(id) = std::str::from_utf8(data) else { return };
     let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-.".contains(&byte);
-    let harmless = !id.is_empty()
-        && !id.starts_with('.')
-        && id.len() <= spec::MAX_ID
-        && id.bytes().all(word);
+    let harmless =
+        !id.is_empty() && !id.starts_with('.') && id.len() <= spec::MAX_ID && id.bytes().all(word);
     assert_eq!(spec::validate_id(id).is_ok(), harmless, "{id:?}");
     let unit = cgroup::systemd::Unit::parse(Some(id), "id", None);
     if let Ok(unit) = unit {

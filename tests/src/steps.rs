@@ -35,9 +35,9 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
         }
         let Some(actor) = actor else { continue };
         named &= !line.starts_with("            Self::");
-        let is_name = !named && (line.contains("label(") || line.contains("wait("))
-            || !named && line.starts_with("                \"");
-        if let (true, Some(name)) = (is_name, line.split('"').nth(1)) {
+        let holds_name =
+            ["label(", "wait(", "                \""].iter().any(|part| line.contains(part));
+        if let (false, true, Some(name)) = (named, holds_name, line.split('"').nth(1)) {
             named = true;
             kinds.insert((actor, name.to_owned()));
         }

@@ -219,10 +219,13 @@ impl Drop for User {
             let _ = holder.kill();
             let _ = holder.wait();
         }
-        let start = std::time::Instant::now();
-        while !self.processes().is_empty() && start.elapsed().as_secs() < 2 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        let gone = |check: &dyn Fn() -> bool| {
+            let start = std::time::Instant::now();
+            while !check() && start.elapsed() < crate::wait::patience() / 4 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        gone(&|| self.processes().is_empty());
         for pid in self.processes() {
             left.push(format!("process left behind: {pid}"));
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
@@ -230,7 +233,9 @@ impl Drop for User {
             }
         }
         if let Some(cgroup) = &self.cgroup {
-            let _ = fs::remove_dir(cgroup.join("session"));
+            // A process that has ended by its status may be in there for a moment yet.
+            let session = cgroup.join("session");
+            gone(&|| fs::remove_dir(&session).is_ok() || !session.exists());
             for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
                     left.push(format!("cgroup left behind: {}", entry.path().display()));

@@ -237,6 +237,7 @@ fn create_and_start_with_attributes(bed: &Bed) {
             json!([{ "path": "/dev/extra", "type": "c", "major": 1, "minor": 3 }]),
         )
         .set("/domainname", json!("domain"))
+        .set("/process/cwd", json!("/work"))
         .set("/root/readonly", json!(true));
     Walk::new(bundle).take();
 }

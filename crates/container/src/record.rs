@@ -105,7 +105,8 @@ impl Header {
         let (identity, rest) = rest.split_first_chunk::<8>()?;
         let (seal, rest) = rest.split_first_chunk::<8>()?;
         let (swap, _) = rest.split_first_chunk::<8>()?;
-        let pid = Pid::from_raw(i32::from_le_bytes(*pid));
+        // A negative one would be a group of processes.
+        let pid = Some(i32::from_le_bytes(*pid)).filter(|pid| *pid > 0).and_then(Pid::from_raw);
         let identity = Identity(u64::from_le_bytes(*identity));
         let body = u32::from_le_bytes(*body);
         let process = pid.map(|pid| (pid, identity));
@@ -131,6 +132,10 @@ impl Record {
 
 /// What there is of a record.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and nearly always a whole one"
+)]
 pub(crate) enum Found {
     /// All of it.
     Whole(Stored),

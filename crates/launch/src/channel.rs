@@ -170,10 +170,12 @@ pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
     for _ in 0..4 {
         match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return None,
-            Ok((_, length)) => match parse(bytes.get(..length).unwrap_or_default()) {
-                Ok(failed @ Message::Failed { .. }) => return Some(failed),
-                _ => {}
-            },
+            Ok((_, length)) => {
+                let said = parse(bytes.get(..length).unwrap_or_default());
+                if let Ok(failed @ Message::Failed { .. }) = said {
+                    return Some(failed);
+                }
+            }
             Err(Errno::CONNRESET | Errno::INTR) => {}
             Err(_) => return None,
         }
