@@ -106,7 +106,7 @@ fn fates(seed: &mut Seed) -> Vec<Fate> {
         };
         let at = seed.below(200) as usize;
         if matches!(fates[at], Fate::Lives) {
-            let starts = at % 4 == 0 && seed.below(3) == 0;
+            let starts = at.is_multiple_of(4) && seed.below(3) == 0;
             fates[at] = if starts { Fate::StartKilled(moment) } else { Fate::MakingKilled(moment) };
             left -= 1;
         }

@@ -49,8 +49,10 @@ pub fn clean(path: &str) -> Cow<'_, str> {
 /// Whether an absolute path has no empty names and none that begins with a dot: what almost all are, and
 /// quickly seen.
 fn is_plain(path: &str) -> bool {
-    let odd = |pair: &[u8; 2]| pair[0] == b'/' && matches!(pair[1], b'/' | b'.');
-    let any_odd = path.as_bytes().array_windows().fold(false, |any, pair| any | odd(pair));
+    let bytes = path.as_bytes();
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    let odd = |(before, after): (&u8, &u8)| *before == b'/' && matches!(after, b'/' | b'.');
+    let any_odd = pairs.fold(false, |any, pair| any | odd(pair));
     path.starts_with('/') && !any_odd && (path.len() == 1 || !path.ends_with('/'))
 }
 
