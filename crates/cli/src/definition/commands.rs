@@ -234,6 +234,46 @@ table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
     },
     Command {
         description: "\
+Keeps images, their layers unpacked once: imports them from layouts, archives and
+registries, lists, exports and removes them. \"dayfly run --image\" runs what is
+here. Executes the program dayfly-image; \"dayfly image --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[Example {
+            line: "image import layout:/srv/web:latest",
+            does: "unpack an image of an OCI layout",
+        }],
+        ..Command::new("image", "keep images, unpacked")
+    },
+    Command {
+        description: "\
+Assembles root filesystems from the layers of images, for those who bring their
+own runtime, and lists the ranges of ids that containers have. Executes the
+program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("rootfs", "assemble root filesystems from layers")
+    },
+    Command {
+        description: "\
+Looks at, plans, applies and changes the cgroups of this host: by plan files, by
+single commands, pinned to what CPUs and memory mean rather than to their
+numbers. Executes the program dayfly-host; \"dayfly cgroup --help\" tells all of
+it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("cgroup", "plan, apply and change the cgroups of this host")
+    },
+    Command {
+        description: "\
+Tells what this host does to the start of containers, and what helps. Executes the
+program dayfly-host; \"dayfly host --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("host", "check what this host does to container starts")
+    },
+    Command {
+        description: "\
 Between starts a host keeps compiled seccomp filters, loaded device programs and
 an empty mount namespace to make containers from, in /run/dayfly-cache. Nothing
 of it is needed: \"cache clear\" removes it, with its mounts, from under running
