@@ -1,5 +1,10 @@
 //! The command line.
 
+pub mod cgroup;
+pub mod host;
+
+use self::cgroup::CgroupCommand;
+use self::host::HostCommand;
 use clap::{Parser, Subcommand};
 
 /// Looks after the cgroups of this host and what it does to container starts.
@@ -22,10 +27,12 @@ pub enum Command {
     Host(HostCommand),
 }
 
-/// Commands of `dayfly cgroup`.
-#[derive(Debug, Subcommand)]
-pub enum CgroupCommand {}
-
-/// Commands of `dayfly host`.
-#[derive(Debug, Subcommand)]
-pub enum HostCommand {}
+/// How results are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
