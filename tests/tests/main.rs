@@ -13,6 +13,7 @@ mod devices;
 mod exec;
 mod faults;
 mod hooks;
+mod host;
 mod idmap;
 mod intel_rdt;
 mod lifecycle;
@@ -78,6 +79,7 @@ const SUBJECTS: &[Subject] = &[
     ("parallel", parallel::CASES),
     ("security", security::CASES),
     ("systemd", systemd::CASES),
+    ("host", host::CASES),
     ("weight", weight::CASES),
 ];
 

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use launch::{Given, Launched, Network, Pending};
-use plan::step::HostStep;
+use plan::step::{HostStep, NumberSet};
 use plan::{Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
@@ -24,6 +24,7 @@ use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::notify::{self, Manager, Relay};
 use crate::record::{self, Header, Record};
+use crate::start_cpus::StartCpus;
 use crate::store::{self, START, TryClone, path_in};
 use crate::{Container, Error, Store, Trace, foreground, hooks, pid_file, time};
 
@@ -64,6 +65,8 @@ pub struct CreateOptions<'a> {
     pub cgroup_driver: CgroupDriver,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
+    /// The CPUs to start from; the program runs where it would have otherwise.
+    pub start_cpus: Option<NumberSet>,
     /// What the start makes use of.
     pub techniques: Techniques,
 }
@@ -86,11 +89,13 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let cpus = StartCpus::enter(options.start_cpus.as_ref())?;
     let bundle = Bundle::load(options, store.trace())?;
     let mut spec = bundle.parse(store.trace())?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let mut request = request(options, &bundle, &spec, true, console.source())?;
+    request.own_cpus = cpus.own();
     if let Some(manager) = Manager::of(options.env) {
         manager.add(&mut spec, &mut request, store)?;
     }
@@ -108,6 +113,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
+    let cpus = StartCpus::enter(create.start_cpus.as_ref())?;
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
@@ -118,6 +124,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         false => Some(foreground::Signals::block(!options.no_subreaper)?),
     };
     let mut request = request(create, &bundle, &spec, false, console.source())?;
+    request.own_cpus = cpus.own();
     let manager = Manager::of(create.env);
     if let Some(manager) = manager {
         manager.add(&mut spec, &mut request, store)?;
@@ -126,6 +133,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     request.attended =
         !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
     let mut made = make(store, create, &bundle, &spec, request, console)?;
+    cpus.leave()?;
     let started = hooks::after_start(&made.container);
     let notify = manager.zip(made.notify.take());
     let mut status = match (signals, started) {
@@ -282,6 +290,7 @@ fn request<'a>(
         cgroup,
         resctrl,
         filter: None,
+        own_cpus: None,
         template: false,
         kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
     })

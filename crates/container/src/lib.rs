@@ -23,6 +23,7 @@ mod owner;
 mod pid_file;
 mod record;
 mod spool;
+mod start_cpus;
 mod state;
 mod store;
 mod time;

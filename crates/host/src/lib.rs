@@ -5,9 +5,10 @@
 //! | [`topology`] | CPUs, cores, caches, sockets and memory nodes |
 //! | [`cgroup`] | plan files, commands, pinning, live change, tiers |
 //! | [`host`] | what this host does to container starts, and what helps |
-//! | [`table`], [`error`], [`options`] | what they share |
+//! | [`table`], [`chart`], [`error`], [`options`] | what they share |
 
 pub mod cgroup;
+pub mod chart;
 pub mod error;
 pub mod host;
 pub mod options;

@@ -20,7 +20,7 @@ use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::state::StateText;
-use crate::step::{HostStep, InitStep, Memory, Slot};
+use crate::step::{HostStep, InitStep, Memory, NumberSet, Slot};
 use crate::technique::Techniques;
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
 
@@ -60,6 +60,9 @@ pub struct Request<'a> {
     pub resctrl: Option<Group>,
     /// The program of the configuration's seccomp profile, where the caller has it.
     pub filter: Option<seccomp::Program>,
+    /// The CPUs that the caller ran on before it went to those it starts containers from; hooks and the
+    /// container's program get them back.
+    pub own_cpus: Option<NumberSet>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
@@ -141,8 +144,16 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host(HostStep::RecordBirth);
     if has_runtime_hooks {
         builder.init(InitStep::AwaitHooks);
+        if let Some(cpus) = request.own_cpus {
+            builder.host(HostStep::RunOn(Box::new(cpus)));
+        }
         builder.host(HostStep::RunHooks);
     }
+    // As late as it can be: what init mounts is what the CPUs to start from are for.
+    let own_cpus = request.own_cpus.map(|cpus| InitStep::RunAgainOn(Box::new(cpus)));
+    let for_hooks = !spec.hooks.create_container.is_empty();
+    let (for_hooks, at_last) = if for_hooks { (own_cpus, None) } else { (None, own_cpus) };
+    builder.init.extend(for_hooks);
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
     if !context.birth.from_template {
         builder.init(if request.no_pivot { InitStep::ChangeRoot } else { InitStep::PivotRoot });
@@ -160,6 +171,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
     }
 
+    builder.init.extend(at_last);
     let around = Around {
         preserve_fds: request.preserve_fds,
         user_namespace: context.namespaces.user(),

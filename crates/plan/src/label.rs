@@ -140,6 +140,7 @@ impl InitStep {
         match self {
             Self::JoinCgroups => label(Phase::Cgroups, "join cgroups", ""),
             Self::RunOn(cpus) => label(Phase::Platform, "run on cpus", cpus.to_string()),
+            Self::RunAgainOn(cpus) => label(Phase::Platform, "run again on cpus", cpus.to_string()),
             Self::JoinNamespace { kind, .. } => {
                 label(Phase::Platform, "join namespace", names(*kind))
             }

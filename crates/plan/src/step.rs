@@ -95,7 +95,8 @@ pub enum HostStep {
         /// A PID namespace, or a pidfd.
         slot: Slot,
     },
-    /// Runs on these CPUs, and so does the process it makes; undone after the clone.
+    /// Runs on these CPUs, and so does the process it makes; undone after the clone that follows, if one
+    /// does.
     RunOn(Box<NumberSet>),
     /// Makes init.
     Clone {
@@ -258,6 +259,9 @@ pub enum InitStep {
     JoinCgroups,
     /// Runs on these CPUs from now on, as far as the cgroup has them.
     RunOn(Box<NumberSet>),
+    /// Runs again on the CPUs that the command had before `--start-cpus`; on all of its cgroup's if it has
+    /// none of them.
+    RunAgainOn(Box<NumberSet>),
     /// Joins a namespace.
     JoinNamespace {
         /// The namespace's descriptor.

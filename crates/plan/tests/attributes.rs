@@ -30,6 +30,7 @@ fn plan(process: &str, linux: &str) -> Plan {
         cgroup: None,
         resctrl: None,
         filter: None,
+        own_cpus: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),

@@ -54,6 +54,7 @@ fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> 
         cgroup: Some(location),
         resctrl: None,
         filter: None,
+        own_cpus: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),

@@ -25,6 +25,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         preserve_fds: 0,
         cgroup_driver: cgroup_driver(invocation.globals)?,
         env: invocation.args,
+        start_cpus: None,
         techniques: invocation.techniques()?,
     };
     let plan = container::compile(&options)?;

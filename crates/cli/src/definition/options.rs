@@ -79,6 +79,12 @@ pub static PRESERVE_FDS: Opt = Opt::new(
     "N",
     "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
 );
+/// Where a start happens.
+pub static START_CPUS: Opt = Opt::text(
+    "start-cpus",
+    "LIST",
+    "start from these CPUs, such as 0-23, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
+);
 /// Does not wait.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
 /// Keeps the state.

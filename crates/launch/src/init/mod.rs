@@ -101,6 +101,7 @@ impl Init<'_> {
         match step {
             InitStep::JoinCgroups => self.join_cgroups(),
             InitStep::RunOn(cpus) => attributes::run_on(cpus),
+            InitStep::RunAgainOn(cpus) => attributes::run_again_on(cpus),
             InitStep::JoinNamespace { slot, kind } => {
                 sys::ns::join(self.fd(*slot)?, *kind).op("setns")
             }
