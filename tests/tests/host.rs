@@ -17,7 +17,10 @@ pub const CASES: &[Case] = &[
     case!(check_of_no_host).needs(tool).unlike_runc(),
     case!(check_leaves_nothing).needs(tool).unlike_runc().alone(),
     case!(favordynmods_status).needs(tool).unlike_runc(),
-    case!(favordynmods_is_refused_beside_v1).needs(tool).unlike_runc().on(&[View::Hybrid, View::V1]),
+    case!(favordynmods_is_refused_beside_v1)
+        .needs(tool)
+        .unlike_runc()
+        .on(&[View::Hybrid, View::V1]),
     case!(locks_short).needs(tool).unlike_runc().alone(),
     case!(locks_bad_input).needs(tool).unlike_runc(),
     case!(start_cpus_are_left_again).needs(two_cpus).unlike_runc(),

@@ -53,7 +53,10 @@ fn good() -> Sysroot {
         ("proc/sys/fs/file-max", "9223372036854775807"),
         ("proc/sys/kernel/keys/root_maxkeys", "1000000"),
         ("proc/sys/kernel/keys/maxkeys", "200"),
-        ("proc/self/limits", "Max open files            1024                 524288               files"),
+        (
+            "proc/self/limits",
+            "Max open files            1024                 524288               files",
+        ),
     ];
     for (file, content) in files {
         sysroot.put(file, content);
@@ -266,7 +269,10 @@ fn a_long_mount_table() {
     let sysroot = good();
     let mut table = V2.to_owned();
     for number in 0..1200 {
-        table += &format!("\n{0} 21 0:40 / /m{0} rw,idmapped - overlay overlay rw,lowerdir=/a:/b", number + 50);
+        table += &format!(
+            "\n{0} 21 0:40 / /m{0} rw,idmapped - overlay overlay rw,lowerdir=/a:/b",
+            number + 50
+        );
     }
     sysroot.put("proc/self/mountinfo", &table);
     let (level, fact, ..) = verdict(&sysroot, "mounts.table");
@@ -281,13 +287,55 @@ fn a_long_mount_table() {
 fn settings_that_hurt() {
     let sysroot = good();
     let cases = [
-        ("sys/kernel/rcu_normal", "1", "settings.rcu", Level::Warning, "echo 0 > /sys/kernel/rcu_normal"),
-        ("proc/sys/net/core/bpf_jit_enable", "0", "settings.seccomp_jit", Level::Warning, "sysctl -w net.core.bpf_jit_enable=1"),
-        ("proc/sys/user/max_user_namespaces", "0", "limits.namespaces", Level::Warning, "sysctl -w user.max_user_namespaces=65536"),
-        ("proc/sys/user/max_net_namespaces", "0", "limits.namespaces", Level::Error, "sysctl -w user.max_net_namespaces=65536"),
-        ("proc/sys/kernel/pid_max", "32768", "limits.pids", Level::Warning, "sysctl -w kernel.pid_max=4194304"),
-        ("proc/sys/fs/inotify/max_user_instances", "128", "limits.inotify", Level::Warning, "sysctl -w fs.inotify.max_user_instances=8192"),
-        ("proc/self/limits", "Max open files 1024 2048 files", "limits.files", Level::Warning, "LimitNOFILE=1048576 in the engine's unit, or ulimit -Hn 1048576"),
+        (
+            "sys/kernel/rcu_normal",
+            "1",
+            "settings.rcu",
+            Level::Warning,
+            "echo 0 > /sys/kernel/rcu_normal",
+        ),
+        (
+            "proc/sys/net/core/bpf_jit_enable",
+            "0",
+            "settings.seccomp_jit",
+            Level::Warning,
+            "sysctl -w net.core.bpf_jit_enable=1",
+        ),
+        (
+            "proc/sys/user/max_user_namespaces",
+            "0",
+            "limits.namespaces",
+            Level::Warning,
+            "sysctl -w user.max_user_namespaces=65536",
+        ),
+        (
+            "proc/sys/user/max_net_namespaces",
+            "0",
+            "limits.namespaces",
+            Level::Error,
+            "sysctl -w user.max_net_namespaces=65536",
+        ),
+        (
+            "proc/sys/kernel/pid_max",
+            "32768",
+            "limits.pids",
+            Level::Warning,
+            "sysctl -w kernel.pid_max=4194304",
+        ),
+        (
+            "proc/sys/fs/inotify/max_user_instances",
+            "128",
+            "limits.inotify",
+            Level::Warning,
+            "sysctl -w fs.inotify.max_user_instances=8192",
+        ),
+        (
+            "proc/self/limits",
+            "Max open files 1024 2048 files",
+            "limits.files",
+            Level::Warning,
+            "LimitNOFILE=1048576 in the engine's unit, or ulimit -Hn 1048576",
+        ),
     ];
     for (file, content, id, level, fix) in cases {
         sysroot.put(file, content);

@@ -61,18 +61,19 @@ fn what_cannot_be_taken_back_needs_leave() {
 #[test]
 fn v1_is_told_the_boot_parameter() {
     let sysroot = host("6.12.0", V1);
-    for refused in [
-        on(&facts(&sysroot), true),
-        off(&facts(&sysroot)),
-        persist(&facts(&sysroot), true),
-    ] {
+    for refused in
+        [on(&facts(&sysroot), true), off(&facts(&sysroot)), persist(&facts(&sysroot), true)]
+    {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("the cgroups here are v1"), "{refused}");
         assert!(refused.contains("cgroup_favordynmods=true"), "{refused}");
     }
     sysroot.put("etc/default/grub", "GRUB_CMDLINE_LINUX=quiet");
     let refused = persist(&facts(&sysroot), true).unwrap_err().to_string();
-    assert!(refused.contains("GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub"), "{refused}");
+    assert!(
+        refused.contains("GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub"),
+        "{refused}"
+    );
 }
 
 #[test]

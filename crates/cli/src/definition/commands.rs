@@ -268,10 +268,19 @@ it.",
     },
     Command {
         description: "\
-Tells what this host does to the start of containers, and what helps. Executes the
-program dayfly-host; \"dayfly host --help\" tells all of it.",
+Tells what this host does to the start of containers, and what helps: \"check\" is a
+screen of verdicts with measured times, \"favordynmods\" has cgroups favour changes
+of their members, \"locks\" measures how threads get in each other's way. Executes
+the program dayfly-host; \"dayfly host --help\" tells all of it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
+        examples: &[
+            Example { line: "host check", does: "tell what could be improved here" },
+            Example {
+                line: "host locks --svg locks.svg",
+                does: "tell how many containers to start at once, and from which CPUs",
+            },
+        ],
         ..Command::new("host", "check what this host does to container starts")
     },
     Command {

@@ -80,7 +80,8 @@ impl Work {
         match self {
             Self::Lock => "one lock, as mount_lock is: read its sequence, take it, release it",
             Self::Mounts => {
-                "mounts: open_tree, move_mount and umount2, each thread in a mount namespace of its own"
+                "mounts: a layer bound and taken away (open_tree, move_mount, umount2), each thread in a \
+                 mount namespace of its own"
             }
         }
     }

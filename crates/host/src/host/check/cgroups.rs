@@ -55,8 +55,9 @@ fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
         text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let (there, handed_down) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
-    let legacy: Vec<&str> =
-        layout.legacy_names().into_iter().flat_map(|name| name.split(',')).collect();
+    let names = layout.legacy_names().into_iter().flat_map(|name| name.split(','));
+    // A hierarchy without a controller, for systemd's own tree.
+    let legacy: Vec<&str> = names.filter(|name| *name != "systemd").collect();
     let has = |name: &str| {
         there.iter().any(|one| one == name)
             || legacy.contains(&name)

@@ -27,27 +27,36 @@ pub fn round<T>(
         // Who is not ready comes as well, or the others would wait for ever.
         together.wait();
         let mut state = ready?;
-        let mut turns = 0u64;
-        while !over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        let mut turns = 0u32;
+        // Whole turns, the last one too: some take as long as a round is meant to.
+        while turns == 0 || !over.load(Ordering::Relaxed) {
             turn(&mut state)?;
             turns += 1;
         }
-        Ok::<u64, Errno>(turns)
+        Ok::<_, Errno>((start.elapsed(), turns))
     };
-    let (elapsed, counts) = thread::scope(|scope| {
-        let members: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || member(cpu))).collect();
+    let results = thread::scope(|scope| {
+        let members: Vec<_> = cpus
+            .iter()
+            .map(|&cpu| {
+                scope.spawn({
+                    let member = &member;
+                    move || member(cpu)
+                })
+            })
+            .collect();
         together.wait();
-        let start = Instant::now();
         thread::sleep(time);
         over.store(true, Ordering::Relaxed);
-        let elapsed = start.elapsed();
-        let counts: Vec<_> = members.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        (elapsed, counts)
+        members.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
-    let mut turns = 0;
-    for count in counts {
-        let count = count.unwrap_or(Err(Errno::CHILD));
-        turns += count.map_err(|errno| Error::system("measure", "a thread", errno))?;
+    let (mut elapsed, mut turns) = (Duration::ZERO, 0);
+    for result in results {
+        let result = result.unwrap_or(Err(Errno::CHILD));
+        let (took, of) = result.map_err(|errno| Error::system("measure", "a thread", errno))?;
+        elapsed += took;
+        turns += of;
     }
-    Ok(elapsed.as_secs_f64() * 1e6 * cpus.len() as f64 / turns.max(1) as f64)
+    Ok(elapsed.as_secs_f64() * 1e6 / f64::from(turns.max(1)))
 }
