@@ -1,6 +1,6 @@
 //! Groups of bars.
 
-use super::{BOTTOM, COLOURS, Frame, LEFT, RIGHT, Series, TOP, scale, text, vertical};
+use super::{BOTTOM, COLOURS, Frame, LEFT, RIGHT, Series, TOP, text, vertical};
 use std::fmt::Write;
 
 /// A picture of bars: a group for each label, in it a bar of each series. Point i of a series belongs to
@@ -30,7 +30,7 @@ pub fn bars(frame: &Frame, labels: &[String], series: &[Series]) -> String {
                 svg,
                 "<rect class=\"b\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" fill=\"{colour}\"/>"
             );
-            let shown = scale::label(value.round(), 1.0);
+            let shown = format!("{value:.0}");
             text(
                 &mut svg,
                 (x + wide / 2.0, y - 4.0),
