@@ -77,7 +77,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
         true => sys::probe::clone_into_cgroup(),
         false => facts.since(5, 7),
     };
-    let moves = "each start moves its init: one RCU grace period now and then, 5 to 15 ms";
+    let moves = "each start moves its init: an RCU grace period now and then";
     match (known, layout.unified.is_some()) {
         (true, true) if layout.mode() == Mode::V2 => {
             Verdict::new(about, Good, "born there (clone3)", "no start moves a process")
@@ -99,7 +99,7 @@ fn mount_namespace(facts: &Facts) -> Verdict {
 
 fn idmap(facts: &Facts, systems: Option<&FileSystems>) -> Verdict {
     let about = ("kernel.idmap", "id-mapped mounts");
-    let why = "layers are shared by containers with ids of their own, not copied for each";
+    let why = "containers with ids of their own share their layers";
     match systems {
         Some(FileSystems { idmap: Some((place, true)), .. }) => {
             Verdict::new(about, Good, format!("work in {place}"), why)
@@ -184,7 +184,7 @@ fn seal(facts: &Facts) -> Verdict {
         return Verdict::new(about, Good, fact, "nothing to do on a start");
     }
     if probe::image_can_move() {
-        let fact = "image moved to a read-only copy (PR_SET_MM_MAP)";
+        let fact = "moved to a read-only copy (PR_SET_MM_MAP)";
         return Verdict::new(about, Good, fact, "70 µs a start; none on a read-only mount");
     }
     Verdict::new(
@@ -249,7 +249,7 @@ fn statmount(facts: &Facts) -> Verdict {
         true => sys::probe::statmount(),
         false => facts.since(6, 8),
     };
-    let why = "dayfly reads no mount table on a start; monitors that do may ask for single mounts";
+    let why = "monitors can ask for one mount; a start reads none";
     match there {
         true => Verdict::new(about, Good, "there", why),
         false => Verdict::new(

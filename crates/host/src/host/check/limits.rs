@@ -120,7 +120,7 @@ fn inotify(facts: &Facts) -> Verdict {
             about,
             Warning,
             fact,
-            "monitors and systemd in containers take one each: \"too many open files\" from about 100 on",
+            "each monitor takes one: \"too many open files\" from 100 on",
         )
         .fix_if(few, "sysctl -w fs.inotify.max_user_instances=8192")
         .fix_if(small, "sysctl -w fs.inotify.max_user_watches=524288"),

@@ -62,13 +62,13 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
             ("measured.net", "network namespace"),
             of("net"),
             5000.0,
-            "made beside init's own work; 47 700 µs with its process on Linux 4.5",
+            "made beside init's work; 47 700 µs in all on Linux 4.5",
         ),
         judge(
             ("measured.ipc", "IPC namespace"),
             of("ipc"),
             1000.0,
-            "10 900 µs before Linux 5.9, which no longer waits for RCU",
+            "10 900 µs before Linux 5.9: it waited for RCU",
         ),
         judge(
             ("measured.mqueue", "mount of mqueue"),
@@ -80,7 +80,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
             ("measured.mnt", "mount namespace"),
             of("mnt"),
             2000.0,
-            "a copy of this host's mount table; dayfly copies one mount instead",
+            "this host's table, copied; dayfly copies one mount",
         ),
         others(&times),
         judge(
@@ -99,7 +99,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     if let (Some(birth), Some(fork)) = (of("birth"), of("fork")) {
         let about = ("measured.birth", "birth in a cgroup");
         let fact = format!("{:.0} µs apart, {:.0} outside one", birth.apart, fork.apart);
-        let why = "fork, exit and wait: no move, no wait for a grace period";
+        let why = "no move, no wait for a grace period";
         verdicts.push(figures(Verdict::new(about, Good, fact, why), birth));
     }
     Ok(Section { title: "measured here", verdicts })
@@ -210,8 +210,8 @@ fn moved(
     let favoured = State::of(facts, layout).is_on();
     let (level, why) = match (waits, layout.mode()) {
         (false, _) => (Good, "no wait for a grace period"),
-        (true, Mode::V2) => (Note, "it waits for a grace period: dayfly moves nobody, others do"),
-        (true, _) => (Warning, "it waits for a grace period, and each start here has one"),
+        (true, Mode::V2) => (Note, "waits for a grace period; dayfly moves nobody, others do"),
+        (true, _) => (Warning, "waits for a grace period, as each start here does"),
     };
     let fix = match layout.mode() {
         Mode::V2 => "dayfly host favordynmods on, for the others' sake",

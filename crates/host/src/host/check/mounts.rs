@@ -176,7 +176,7 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
             about,
             level,
             fact,
-            "maps every layer twice for a container with ids of its own: bursts stall on the mount lock",
+            "maps each layer twice a container: bursts stall on a lock",
         )
         .fix("update to containerd 2.2, 2.1.5 or 2.0.7"),
     };

@@ -49,7 +49,7 @@ fn rcu(facts: &Facts) -> Verdict {
             about,
             Good,
             format!("as the kernel chooses{extra}"),
-            "unmounts wait expedited; the first move into a cgroup a whole grace period",
+            "unmounts are quick; a move into a cgroup may wait",
         ),
     };
     verdict.figure("normal", normal).figure("expedited", expedited)
@@ -115,7 +115,7 @@ fn security(facts: &Facts) -> Verdict {
             about,
             Note,
             "neither AppArmor nor SELinux",
-            "profiles and labels of a configuration are refused; nothing to load on a start",
+            "profiles and labels are refused; there is none to load",
         ),
         (false, Some(_)) => Verdict::new(
             about,
@@ -157,7 +157,7 @@ fn ids(facts: &Facts) -> Verdict {
             about,
             Note,
             "none in /etc/subuid and /etc/subgid",
-            "users other than root start containers with one id; engines have none to hand out",
+            "only root has ids to give to containers",
         )
         .fix("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"),
         false => Verdict::new(
