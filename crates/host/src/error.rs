@@ -9,6 +9,7 @@ use std::path::Path;
 pub struct Error {
     what: What,
     advice: Option<String>,
+    source: Option<String>,
 }
 
 #[derive(Debug)]
@@ -54,6 +55,12 @@ impl Error {
         Self { advice: Some(advice.into()), ..self }
     }
 
+    /// Adds whose wish it was: `FILE:LINE`.
+    #[must_use]
+    pub fn sourced(self, source: impl Into<String>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
     /// The kernel's answer, where that was the cause.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &self.what {
@@ -66,6 +73,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
         match &self.what {
             What::System { op, object, cause } => match rustix::io::Errno::from_io_error(cause) {
                 Some(errno) => write!(f, "{op} {object}: {}", sys::errno::describe(errno))?,
@@ -86,7 +96,7 @@ impl std::error::Error for Error {}
 
 impl From<What> for Error {
     fn from(what: What) -> Self {
-        Self { what, advice: None }
+        Self { what, advice: None, source: None }
     }
 }
 
