@@ -141,8 +141,10 @@ fn dynmods(facts: &Facts, layout: &Layout) -> Option<Verdict> {
     let fact = format!("{source}{lasting}");
     let one_way = if state.one_way { " (one-way until reboot from Linux 6.18 on)" } else { "" };
     let verdict = match (state.known, state.is_on(), mode) {
-        (false, _, _) => Verdict::new(about, Note, fact, "moving a process waits for a grace period")
-            .fix("Linux 6.0 has it"),
+        (false, _, _) => {
+            Verdict::new(about, Note, fact, "moving a process waits for a grace period")
+                .fix("Linux 6.0 has it")
+        }
         (true, true, _) => Verdict::new(
             about,
             Good,

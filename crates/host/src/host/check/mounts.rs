@@ -165,13 +165,12 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
     let fact = containerd.version.clone();
     let level: Level = if containerd.maps_once() { Good } else { Warning };
     let verdict = match (containerd.maps_once(), containerd.looks_unmapped()) {
-        (true, true) => Verdict::new(about, level, fact, "maps the ids of an image once a container"),
-        (true, false) => Verdict::new(
-            about,
-            level,
-            fact,
-            "maps the ids of an image twice a container; 2.3 once",
-        ),
+        (true, true) => {
+            Verdict::new(about, level, fact, "maps the ids of an image once a container")
+        }
+        (true, false) => {
+            Verdict::new(about, level, fact, "maps the ids of an image twice a container; 2.3 once")
+        }
         (false, _) => Verdict::new(
             about,
             level,
