@@ -5,7 +5,7 @@ use container::{CgroupDriver, CreateOptions};
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PRESERVE_FDS, ROOTLESS, SYSTEMD_CGROUP,
+    PIDFD_SOCKET, PIN, PRESERVE_FDS, ROOTLESS, SYSTEMD_CGROUP, TIER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -46,6 +46,8 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         cgroup_driver: cgroup_driver(invocation.globals)?,
         env: invocation.args,
         techniques: invocation.techniques()?,
+        pin: values.text(&PIN),
+        tier: values.text(&TIER),
     })
 }
 

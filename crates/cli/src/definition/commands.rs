@@ -19,6 +19,8 @@ the bundle.",
             &NO_PIVOT,
             &NO_NEW_KEYRING,
             &PRESERVE_FDS,
+            &PIN,
+            &TIER,
             &TRACE,
         ],
         examples: &[Example {
@@ -46,6 +48,8 @@ signal), and deletes the container. Signals are passed on to the program.",
             &NO_PIVOT,
             &NO_NEW_KEYRING,
             &PRESERVE_FDS,
+            &PIN,
+            &TIER,
             &TRACE,
         ],
         examples: &[
@@ -262,6 +266,17 @@ numbers. Executes the program dayfly-host; \"dayfly cgroup --help\" tells all of
 it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
+        examples: &[
+            Example { line: "cgroup ls", does: "show all groups with what they use" },
+            Example {
+                line: "cgroup apply --dry-run /etc/cgconfig.conf",
+                does: "show what a plan would change",
+            },
+            Example {
+                line: "cgroup pin db node:0",
+                does: "give the group db the CPUs and the memory of node 0",
+            },
+        ],
         ..Command::new("cgroup", "plan, apply and change the cgroups of this host")
     },
     Command {
