@@ -6,6 +6,8 @@ mod birth;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
+mod cgtool;
+mod cgtool_parity;
 mod clocks;
 mod confinement;
 mod crash;
@@ -26,6 +28,7 @@ mod net_devices;
 mod notify;
 mod output;
 mod parallel;
+mod placement;
 mod plan;
 mod process;
 mod refused;
@@ -68,8 +71,11 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
+    ("cgtool", cgtool::CASES),
+    ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
+    ("placement", placement::CASES),
     ("plan", plan::CASES),
     ("traces", traces::CASES),
     ("crash", crash::CASES),

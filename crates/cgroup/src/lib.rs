@@ -26,6 +26,7 @@ mod remove;
 pub mod resctrl;
 pub mod stats;
 pub mod systemd;
+pub mod tier;
 pub mod topology;
 mod tree;
 mod v1;

@@ -262,6 +262,8 @@ impl Container {
             self.trace.work(Phase::Shutdown, "remove cgroup", directory(location), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
+            // A pool that is one short is no reason to keep the container.
+            let _ = cgroup::tier::release(location);
         }
         if let Some(group) = &self.record.resctrl {
             self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {

@@ -21,6 +21,7 @@ mod identity;
 mod notify;
 mod owner;
 mod pid_file;
+mod placement;
 mod record;
 mod spool;
 mod start_cpus;

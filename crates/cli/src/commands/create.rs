@@ -6,7 +6,7 @@ use spec::NumberSet;
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP,
+    PIDFD_SOCKET, PIN, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -48,6 +48,8 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         env: invocation.args,
         start_cpus: start_cpus(values)?,
         techniques: invocation.techniques()?,
+        pin: values.text(&PIN),
+        tier: values.text(&TIER),
     })
 }
 

@@ -27,6 +27,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         env: invocation.args,
         start_cpus: None,
         techniques: invocation.techniques()?,
+        pin: None,
+        tier: None,
     };
     let plan = container::compile(&options)?;
     match is_json(invocation.values.text(&PLAN_FORMAT), "text")? {

@@ -149,7 +149,8 @@ impl Changes {
                 writes.push((write, present.map(|text| text.trim_end().to_owned())));
             }
         }
-        let missing = self.tree.missing(&plan.group);
+        let mut missing = self.tree.missing(&plan.group);
+        missing.retain(|directory| !self.groups.iter().any(|it| it.missing.contains(directory)));
         let ownership = plan.ownership.clone();
         let (group, source) = (plan.group.clone(), plan.source.clone());
         Ok(GroupChanges { group, source, ownership, missing, belongings, writes })

@@ -6,6 +6,7 @@ use crate::options::cgroup::Rm;
 use ::cgroup::Cgroup;
 use rustix::io::Errno;
 use std::fs;
+use std::path::Path;
 
 /// Removes groups, from the deepest up.
 ///
@@ -56,7 +57,7 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
         }
         let inside = processes(&tree.directories(group))?;
         if !inside.is_empty() && !options.kill && !options.move_up {
-            let reason = format!("the group {group} has {} processes", inside.len());
+            let reason = format!("the group {group} has processes ({})", inside.len());
             let advice = "--move puts them into the parent, --kill ends them";
             return Err(Error::refused(reason).advise(advice));
         }
@@ -64,26 +65,37 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves the processes of a group to its parent, as often as new ones have come.
+/// Moves the processes of a group to its parent, as often as new ones have come. On cgroup v2 a group
+/// that hands controllers down takes none; there they go to the nearest one above that does.
 fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
-    for directory in tree.directories(group).iter().filter(|directory| directory.is_dir()) {
-        let Some(parent) = directory.parent() else { continue };
-        let file = parent.join("cgroup.procs");
+    for mount in tree.mounts.iter().filter(|mount| tree.covers(group, mount)) {
+        let directory = mount.path.join(&group.path);
+        if !directory.is_dir() {
+            continue;
+        }
         for _ in 0..100 {
-            let inside = processes(std::slice::from_ref(directory))?;
+            let inside = processes(std::slice::from_ref(&directory))?;
             if inside.is_empty() {
                 break;
             }
             for pid in inside {
-                match fs::write(&file, pid.to_string()) {
-                    // It has gone.
-                    Err(error) if error.raw_os_error() == Some(3) => {}
-                    result => result.map_err(|error| {
-                        Error::of("write", &file)(error)
-                            .advise("the parent takes no processes: --kill ends them")
-                    })?,
-                }
+                lift(pid, &directory, &mount.path)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Moves a process to the nearest group above `directory` that takes it; the root does.
+fn lift(pid: i32, directory: &Path, root: &Path) -> Result<(), Error> {
+    let above = directory.ancestors().skip(1).take_while(|above| above.starts_with(root));
+    for parent in above {
+        let file = parent.join("cgroup.procs");
+        match fs::write(&file, pid.to_string()) {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+            // It has gone.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(()),
+            result => return result.map_err(Error::of("write", &file)),
         }
     }
     Ok(())

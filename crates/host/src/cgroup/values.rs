@@ -32,10 +32,10 @@ pub fn get(options: &Get) -> Result<(), Error> {
                 keys.extend(files(&directory, None));
             }
         }
-        let mut values = Map::new();
+        let mut values: Vec<(String, String)> = Vec::new();
         for key in keys {
             match setting::read(&tree, group, &key) {
-                Ok(value) => _ = values.insert(key, Value::from(value)),
+                Ok(value) => values.push((key, value)),
                 // Of all there is, some can't be read now.
                 Err(_) if !options.keys.contains(&key) => {}
                 Err(error) => return Err(error),
@@ -44,7 +44,8 @@ pub fn get(options: &Get) -> Result<(), Error> {
         if options.format == Format::Table {
             print(options, group, &values);
         }
-        all.insert(group.path.clone(), Value::Object(values));
+        let object = values.into_iter().map(|(key, value)| (key, Value::from(value)));
+        all.insert(group.path.clone(), Value::Object(object.collect()));
     }
     if options.format == Format::Json {
         println!("{}", json!(all));
@@ -53,14 +54,13 @@ pub fn get(options: &Get) -> Result<(), Error> {
 }
 
 /// In cgget's form.
-fn print(options: &Get, group: &Group, values: &Map<String, Value>) {
+fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     if !options.no_headers {
         println!("{}:", group.path);
     }
     for (key, value) in values {
-        let text = value.as_str().unwrap_or_default();
         // Further lines are indented, so that the names stand out.
-        let text = text.replace('\n', "\n\t");
+        let text = value.replace('\n', "\n\t");
         if options.values_only {
             println!("{text}");
         } else {
