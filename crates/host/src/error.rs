@@ -7,7 +7,8 @@ use std::path::Path;
 /// Why something was not done: the operation, its object, the cause, and what the user can do.
 #[derive(Debug)]
 pub struct Error {
-    what: What,
+    /// Elsewhere, as results are handed about and errors are rare.
+    what: Box<What>,
     advice: Option<String>,
     source: Option<String>,
 }
@@ -63,7 +64,7 @@ impl Error {
 
     /// The kernel's answer, where that was the cause.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
-        match &self.what {
+        match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),
             What::Cgroup(cgroup::Error::System(error)) => Some(error.errno),
             _ => None,
@@ -76,7 +77,7 @@ impl fmt::Display for Error {
         if let Some(source) = &self.source {
             write!(f, "{source}: ")?;
         }
-        match &self.what {
+        match &*self.what {
             What::System { op, object, cause } => match rustix::io::Errno::from_io_error(cause) {
                 Some(errno) => write!(f, "{op} {object}: {}", sys::errno::describe(errno))?,
                 None => write!(f, "{op} {object}: {cause}")?,
@@ -96,7 +97,7 @@ impl std::error::Error for Error {}
 
 impl From<What> for Error {
     fn from(what: What) -> Self {
-        Self { what, advice: None, source: None }
+        Self { what: Box::new(what), advice: None, source: None }
     }
 }
 
