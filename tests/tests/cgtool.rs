@@ -28,6 +28,7 @@ pub const CASES: &[Case] = &[
     case!(exchanged_while_running).on(V1).needs(tool),
     case!(exchange_refused).on(V1).needs(tool),
     case!(v2_controllers_of_a_hybrid_host).on(HYBRID).needs(tool),
+    case!(values_plans_and_exchange_on_v2).on(&[View::V2]).needs(controllers),
     case!(at_each_boot).needs(tool),
     case!(refused).needs(tool),
 ];
@@ -42,6 +43,16 @@ pub fn tool() -> Result<(), String> {
     match beside.filter(|path| path.exists()) {
         Some(_) => Ok(()),
         None => Err("dayfly-host is not beside dayfly".to_owned()),
+    }
+}
+
+/// The v2 controllers that v1 has on other hosts.
+fn controllers() -> Result<(), String> {
+    tool()?;
+    let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    match ["cpuset", "cpu", "memory", "io", "pids"].iter().find(|name| !all.contains(**name)) {
+        None => Ok(()),
+        Some(name) => Err(format!("cgroup v2 has no {name} here")),
     }
 }
 
@@ -461,6 +472,57 @@ fn v2_controllers_of_a_hybrid_host(bed: &Bed) {
     cgroup(bed, &["set", "-r", "hugetlb.2MB.limit_in_bytes=4M", &own.child("a")]).ok();
     let value = cgroup(bed, &["get", "-nv", "-r", "hugetlb.2MB.max", &own.child("a")]).ok().stdout;
     assert_eq!(value, "4194304\n");
+}
+
+fn values_plans_and_exchange_on_v2(bed: &Bed) {
+    let own = Own::new(bed);
+    let (a, b) = (own.child("a"), own.child("b"));
+    cgroup(bed, &["create", &a, &b]).ok();
+    for (key, value, file, held) in [
+        ("memory.limit_in_bytes", "64M", "memory.max", "67108864"),
+        ("memory.memsw.limit_in_bytes", "65M", "memory.swap.max", "1048576"),
+        ("memory.soft_limit_in_bytes", "1M", "memory.low", "1048576"),
+        ("cpu.shares", "512", "cpu.weight", "59"),
+        ("cpu.cfs_quota_us", "25000", "cpu.max", "25000 100000"),
+        ("cpu.cfs_period_us", "50000", "cpu.max", "25000 50000"),
+        ("pids.max", "30", "pids.max", "30"),
+        ("cpuset.cpus", "0", "cpuset.cpus", "0"),
+    ] {
+        cgroup(bed, &["set", "-r", &format!("{key}={value}"), &a]).ok();
+        assert_eq!(own.read("", "a", file), held, "{key}={value}");
+    }
+    cgroup(bed, &["set", "-r", "net_cls.classid=1", &a]).fails_without_log("nft");
+    cgroup(bed, &["set", "-r", "cpuset.cpus=1", &b]).ok();
+    let busy = ["cgroup", "exec", "-g", &a, "sh", "-c", "while :; do :; done"];
+    let running = bed.call_bare(&busy).spawn();
+    let pid = pid_of(&running);
+    dayfly_tests::wait::until_true("in place", || allowed(&pid) == "0");
+    cgroup(bed, &["swap", &a, &b]).ok();
+    assert_eq!(allowed(&pid), "1");
+    assert_eq!(own.read("", "b", "cpuset.cpus"), "0");
+    cgroup(bed, &["kill", &a]).ok();
+    let _ = running.wait();
+
+    let file = bed.dir.join("snapshot.toml");
+    let file = file.to_str().expect("path");
+    cgroup(bed, &["snapshot", "-o", file, &own.name]).ok();
+    cgroup(bed, &["diff", file]).exits(0);
+    cgroup(bed, &["rm", "-r", &own.name]).ok();
+    cgroup(bed, &["apply", file]).ok();
+    assert_eq!(own.read("", "a", "memory.max"), "67108864");
+    assert_eq!(own.read("", "a", "cpu.max"), "25000 50000");
+    cgroup(bed, &["pin", &b, "node:0,cores:1"]).ok();
+    assert_eq!(own.read("", "b", "cpuset.mems"), "0");
+    // A limit below what is used would have the kernel kill for it.
+    let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
+    let running = bed.call_bare(&["cgroup", "exec", "-g", &b, "sh", "-c", hungry]).spawn();
+    let used = || own.read("", "b", "memory.current").parse::<u64>().expect("number");
+    dayfly_tests::wait::until_true("memory in use", || used() > 20_000_000);
+    let small = plan(bed, "small.toml", &format!("[group.\"{b}\"]\nmemory.max = \"1M\"\n"));
+    cgroup(bed, &["apply", &small]).fails_without_log("small.toml:2: memory.max: the limit of");
+    assert_eq!(own.read("", "b", "memory.max"), "max");
+    cgroup(bed, &["kill", &b]).ok();
+    let _ = running.wait();
 }
 
 fn at_each_boot(bed: &Bed) {
