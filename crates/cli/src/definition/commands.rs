@@ -283,10 +283,10 @@ it.",
     },
     Command {
         description: "\
-Tells what this host does to the start of containers, and what helps: \"check\" is a
-screen of verdicts with measured times, \"favordynmods\" has cgroups favour changes
-of their members, \"locks\" measures how threads get in each other's way. Executes
-the program dayfly-host; \"dayfly host --help\" tells all of it.",
+Tells what this host does to the start of containers, and what helps: \"check\"
+is a screen of verdicts with measured times, \"favordynmods\" has cgroups favour
+changes of their members, \"locks\" measures how threads get in each other's
+way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
