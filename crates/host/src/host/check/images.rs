@@ -16,7 +16,7 @@ pub struct Store {
 
 /// Where engines keep manifests, or configurations that list layers.
 const PLACES: [(&str, &str); 4] = [
-    ("dayfly", "/var/lib/dayfly/blobs/sha256"),
+    ("dayfly", "/var/lib/dayfly/images"),
     ("containerd", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"),
     ("docker", "/var/lib/docker/image/overlay2/imagedb/content/sha256"),
     ("podman", "/var/lib/containers/storage/overlay-images"),
@@ -50,9 +50,18 @@ pub fn stores(facts: &Facts) -> Vec<Store> {
 fn largest(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    // Podman has a directory an image.
-    let files = paths.map(|path| if path.is_dir() { path.join("manifest") } else { path });
-    files.map(|file| layers(&file)).max().unwrap_or(0)
+    paths
+        .map(|path| if path.is_dir() { of_directory(&path) } else { layers(&path) })
+        .max()
+        .unwrap_or(0)
+}
+
+/// Dayfly has a directory an image, with a list of its layers, and Podman one with the manifest.
+fn of_directory(image: &Path) -> u64 {
+    match fs::read_to_string(image.join("layers")) {
+        Ok(list) => list.lines().count() as u64,
+        Err(_) => layers(&image.join("manifest")),
+    }
 }
 
 fn layers(file: &Path) -> u64 {
