@@ -4,13 +4,13 @@ PREFIX ?= /usr/local
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
 DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
-BENCH = $(CARGO_TARGET_DIR)/release/dayfly-bench
+TOOLS = dayfly-bench dayfly-image dayfly-host
 
 all: build
 
 build:
 	$(CARGO) build --release -p dayfly-cli
-	$(CARGO) build --release -p dayfly-bench
+	$(CARGO) build --release $(TOOLS:%=-p %)
 
 # Everything within 25 minutes on two cores: lint, unit tests, the integration
 # suite in three cgroup views, engines, a selection in a virtual machine.
@@ -46,7 +46,8 @@ man completions docs:
 
 install: build docs
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
-	install -D -m 755 $(BENCH) $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-bench
+	for tool in $(TOOLS); do \
+	    install -D -m 755 $(CARGO_TARGET_DIR)/release/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool; done
 	[ ! -d build/docs/man ] || for page in build/docs/man/*; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/}; done
 

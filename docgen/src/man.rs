@@ -7,7 +7,6 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use dayfly_bench::options::Options;
 use dayfly_cli::definition::{COMMANDS, Command, NAME};
 
 use crate::command;
@@ -23,9 +22,25 @@ pub fn write(directory: &Path) -> io::Result<()> {
         let page = directory.join(format!("{NAME}-{}.{SECTION}", definition.name));
         fs::write(page, of(definition)?)?;
     }
-    for experiment in Options::command().get_subcommands() {
-        let name = format!("{NAME}-bench-{}", experiment.get_name());
-        fs::write(directory.join(format!("{name}.{SECTION}")), benchmark(experiment, name)?)?;
+    let tools = [
+        ("bench", dayfly_bench::options::Options::command()),
+        ("", dayfly_image::options::Options::command()),
+        ("", dayfly_host::options::Options::command()),
+    ];
+    tools.iter().try_for_each(|(name, command)| below(directory, command, name))
+}
+
+/// Pages of all commands below `command`, which `words` lead to.
+fn below(directory: &Path, command: &clap::Command, words: &str) -> io::Result<()> {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let words = format!("{words} {}", command.get_name());
+        let words = words.trim_start();
+        below(directory, command, words)?;
+        // The commands of the table have pages already.
+        if words.contains(' ') {
+            let page = format!("{NAME}-{}.{SECTION}", words.replace(' ', "-"));
+            fs::write(directory.join(page), tool(command, words)?)?;
+        }
     }
     Ok(())
 }
@@ -67,17 +82,16 @@ fn of(definition: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// An experiment of `bench`, whose definitions are clap's own.
-fn benchmark(experiment: &clap::Command, name: String) -> io::Result<Vec<u8>> {
-    let command = format!("{NAME} bench {}", experiment.get_name());
-    let man = Man::new(experiment.clone().name(name)).section(SECTION);
-    let usage = match experiment.get_positionals().next() {
-        Some(argument) => format!("[options] {argument}"),
-        None => "[options]".to_owned(),
-    };
-    let mut page = begin(&man, &command, &usage)?;
+/// A command of a tool, whose definitions are clap's own.
+fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
+    let name = format!("{NAME}-{}", words.replace(' ', "-"));
+    let man = Man::new(definition.clone().name(name)).section(SECTION);
+    let arguments = definition.get_positionals().map(ToString::to_string);
+    let usage: Vec<String> = std::iter::once("[options]".to_owned()).chain(arguments).collect();
+    let mut page = begin(&man, &format!("{NAME} {words}"), &usage.join(" "))?;
     let mut end = Roff::new();
-    see_also(&mut end, &[&format!("{NAME}-bench")]);
+    let above = words.rsplit_once(' ').map_or(words, |(above, _)| above).replace(' ', "-");
+    see_also(&mut end, &[&format!("{NAME}-{above}")]);
     end.to_writer(&mut page)?;
     Ok(page)
 }

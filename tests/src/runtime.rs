@@ -213,6 +213,14 @@ impl Outcome {
         self.fails_as(1, text)
     }
 
+    /// [`Outcome::fails`] of a tool, which keeps no log.
+    #[track_caller]
+    pub fn fails_without_log(self, text: &str) -> Self {
+        let outcome = self.exits(1);
+        assert!(outcome.stderr.contains(text), "standard error lacks {text:?}: {outcome}");
+        outcome
+    }
+
     /// [`Outcome::fails`] with another exit code.
     #[track_caller]
     pub fn fails_as(self, code: i32, text: &str) -> Self {

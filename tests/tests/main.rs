@@ -6,6 +6,8 @@ mod birth;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
+mod cgtool;
+mod cgtool_parity;
 mod clocks;
 mod confinement;
 mod crash;
@@ -14,6 +16,7 @@ mod errors;
 mod exec;
 mod faults;
 mod hooks;
+mod host;
 mod hostile;
 mod idmap;
 mod intel_rdt;
@@ -27,6 +30,7 @@ mod net_devices;
 mod notify;
 mod output;
 mod parallel;
+mod placement;
 mod plan;
 mod process;
 mod refused;
@@ -72,8 +76,11 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
     ("errors", errors::CASES),
+    ("cgtool", cgtool::CASES),
+    ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
+    ("placement", placement::CASES),
     ("plan", plan::CASES),
     ("traces", traces::CASES),
     ("crash", crash::CASES),
@@ -88,6 +95,7 @@ const SUBJECTS: &[Subject] = &[
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
     ("systemd", systemd::CASES),
+    ("host", host::CASES),
     ("weight", weight::CASES),
 ];
 

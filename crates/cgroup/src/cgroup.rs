@@ -135,6 +135,19 @@ impl Cgroup {
         }
     }
 
+    /// Has every controller of cgroup v2 handed down to it, as for one that is made anew.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn hand_down_controllers(&self) -> Result<(), Error> {
+        match &self.unified {
+            Some(Unified { place, directory }) => {
+                controllers::enable(directory, place, &Resources::default())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The cgroup of a unit that was just started, with nothing open yet.
     pub(crate) fn of_started(unit: &Unit) -> Self {
         let mut cgroup = Self::default();

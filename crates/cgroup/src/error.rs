@@ -137,6 +137,18 @@ pub enum Error {
         /// The class.
         directory: String,
     },
+    /// The name of a tier is no size.
+    BadTier {
+        /// The name.
+        tier: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// There is no pool of this tier.
+    NoTier {
+        /// Its name.
+        tier: String,
+    },
     /// A file of the kernel does not read as documented.
     Unreadable {
         /// The file.
@@ -259,6 +271,11 @@ impl fmt::Display for Error {
             Self::OtherSchemata { line, directory } => {
                 write!(f, "intelRdt: {directory} exists and has other schemata than {line:?}")
             }
+            Self::BadTier { tier, reason } => write!(f, "tier {tier:?}: {reason}"),
+            Self::NoTier { tier } => write!(
+                f,
+                "there is no pool of the tier {tier}: \"dayfly cgroup tier create {tier}\" makes one"
+            ),
             Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
         }
     }

@@ -2,4 +2,4 @@
 
 pub(crate) mod controllers;
 pub(crate) mod limits;
-pub(crate) mod weight;
+pub mod weight;

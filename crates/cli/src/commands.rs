@@ -1,7 +1,6 @@
 //! The commands, one file each: what was given becomes a call of the container crate, and what that
 //! returns is printed.
 
-mod bench;
 mod cache;
 mod create;
 mod delete;
@@ -18,6 +17,7 @@ mod run;
 mod spec;
 mod start;
 mod state;
+mod tool;
 mod update;
 
 use core::fmt::Write;
@@ -31,7 +31,6 @@ use crate::invocation::Invocation;
 /// Runs `command`; returns its exit status.
 pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let done = match command.name {
-        "bench" => bench::command(invocation),
         "cache" => cache::command(invocation),
         "create" => create::command(invocation),
         "delete" => delete::command(invocation),
@@ -48,7 +47,9 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
         "spec" => spec::command(invocation),
         "start" => start::command(invocation),
         "state" => state::command(invocation),
-        "trace" => bench::trace(invocation),
+        "bench" | "trace" | "image" | "rootfs" | "cgroup" | "host" => {
+            tool::command(command.name, invocation)
+        }
         "update" => update::command(invocation),
         name => Err(Failure::unsupported(name)),
     };

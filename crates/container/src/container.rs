@@ -263,6 +263,8 @@ impl Container {
             self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
+            // A pool that is one short is no reason to keep the container.
+            let _ = cgroup::tier::release(location);
         }
         if let Some(group) = &self.record.resctrl {
             self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {

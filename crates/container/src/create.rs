@@ -6,8 +6,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use cgroup::tier::Taken;
 use launch::{Given, Launched, Network, Pending};
-use plan::step::HostStep;
+use plan::step::{HostStep, NumberSet};
 use plan::{Caller, Kernel, Plan, Request, Techniques};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
@@ -25,8 +26,9 @@ use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::notify::{self, Manager, Relay};
 use crate::record::{self, Header, Record};
+use crate::start_cpus::StartCpus;
 use crate::store::{self, START, TryClone, path_in};
-use crate::{Container, Error, Store, Trace, foreground, hooks, pid_file, time};
+use crate::{Container, Error, Store, Trace, foreground, hooks, pid_file, placement, time};
 
 /// Who manages cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,8 +69,14 @@ pub struct CreateOptions<'a> {
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
+    /// The CPUs to start from; the program runs where it would have otherwise.
+    pub start_cpus: Option<NumberSet>,
     /// What the start makes use of.
     pub techniques: Techniques,
+    /// Words for its CPUs.
+    pub pin: Option<&'a str>,
+    /// The pool that its cgroup is taken from.
+    pub tier: Option<&'a str>,
 }
 
 /// What `run` is given.
@@ -89,15 +97,21 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let cpus = StartCpus::enter(options.start_cpus.as_ref())?;
     let bundle = Bundle::load(options, store.trace())?;
     let mut spec = bundle.parse(store.trace())?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
-    let mut request = request(options, &bundle, &spec, true, console.source())?;
+    let tier = place(&mut spec, options)?;
+    let mut request = request(options, &bundle, &spec, true, console.source(), tier.as_ref())?;
+    request.own_cpus = cpus.own();
     if let Some(manager) = Manager::of(options.env) {
         manager.add(&mut spec, &mut request, store)?;
     }
     let made = make(store, options, &bundle, &spec, request, console)?;
+    if let Some(tier) = tier {
+        tier.keep();
+    }
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
     core::mem::forget(made);
@@ -111,6 +125,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
+    let cpus = StartCpus::enter(create.start_cpus.as_ref())?;
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
@@ -120,7 +135,9 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         true => None,
         false => Some(foreground::Signals::block(!options.no_subreaper)?),
     };
-    let mut request = request(create, &bundle, &spec, false, console.source())?;
+    let tier = place(&mut spec, create)?;
+    let mut request = request(create, &bundle, &spec, false, console.source(), tier.as_ref())?;
+    request.own_cpus = cpus.own();
     let manager = Manager::of(create.env);
     if let Some(manager) = manager {
         manager.add(&mut spec, &mut request, store)?;
@@ -129,6 +146,10 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     request.attended =
         !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
     let mut made = make(store, create, &bundle, &spec, request, console)?;
+    if let Some(tier) = tier {
+        tier.keep();
+    }
+    cpus.leave()?;
     let started = hooks::after_start(&made.container);
     let notify = manager.zip(made.notify.take());
     let mut status = match (signals, started) {
@@ -172,10 +193,11 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
 /// As [`create`].
 pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let bundle = Bundle::read(options)?;
-    let spec = bundle.spec()?;
+    let mut spec = bundle.spec()?;
+    placement::pin(&mut spec, options)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = terminal.then_some(plan::Console::Given);
-    let mut request = request(options, &bundle, &spec, true, console)?;
+    let mut request = request(options, &bundle, &spec, true, console, None)?;
     // A start of root's would have it.
     request.template = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
@@ -246,17 +268,25 @@ pub(crate) fn absolute(path: &str) -> Result<String, Error> {
     Ok(plan::absolute(&here.to_string_lossy(), path))
 }
 
+/// Heeds what is asked of the container's place.
+fn place(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<Option<Taken>, Error> {
+    placement::pin(spec, options)?;
+    placement::tier(spec, options)
+}
+
 fn request<'a>(
     options: &CreateOptions<'a>,
     bundle: &'a Bundle,
     spec: &Spec<'_>,
     wait_for_start: bool,
     console: Option<plan::Console<'a>>,
+    tier: Option<&Taken>,
 ) -> Result<Request<'a>, Error> {
     let caller = Caller::probe(options.env.env("PATH"));
     let rootless = options.rootless.unwrap_or(caller.is_confined());
     let mut shown_cgroup = None;
     let cgroup = match options.cgroup_driver {
+        CgroupDriver::Cgroupfs if tier.is_some() => tier.map(|taken| taken.location.clone()),
         CgroupDriver::Cgroupfs => {
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
             let host = cgroup::Host::detect()?;
@@ -305,6 +335,7 @@ fn request<'a>(
         cgroup,
         resctrl,
         filter: None,
+        own_cpus: None,
         template: false,
         rootless,
         shown_cgroup,

@@ -59,6 +59,8 @@ pub struct Context<'a, 's> {
     pub(crate) birth: Birth,
     pub(crate) cgroup: Option<&'a cgroup::Location>,
     pub(crate) caller: &'a Caller,
+    /// Whether the start is to happen on CPUs of its own.
+    pub has_start_cpus: bool,
 }
 
 impl Context<'_, '_> {

@@ -22,7 +22,7 @@ use crate::namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::state::StateText;
-use crate::step::{DeviceSource, HostStep, InitStep, Memory, Slot};
+use crate::step::{DeviceSource, HostStep, InitStep, Memory, NumberSet, Slot};
 use crate::technique::Techniques;
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
 
@@ -68,6 +68,9 @@ pub struct Request<'a> {
     pub rootless: bool,
     /// What a mount of cgroups shows where the container has no cgroup of its own: the caller's.
     pub shown_cgroup: Option<cgroup::Location>,
+    /// The CPUs that the caller ran on before it went to those it starts containers from; hooks and the
+    /// container's program get them back.
+    pub own_cpus: Option<NumberSet>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
@@ -104,6 +107,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         namespaces,
         cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
         caller: &request.caller,
+        has_start_cpus: request.own_cpus.is_some(),
     };
     if !context.namespaces.has(CloneFlags::NEWNS) {
         request.kernel.check_detached()?;
@@ -155,8 +159,16 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host(HostStep::RecordBirth);
     if has_runtime_hooks {
         builder.init(InitStep::AwaitHooks);
+        if let Some(cpus) = request.own_cpus {
+            builder.host(HostStep::RunOn(Box::new(cpus)));
+        }
         builder.host(HostStep::RunHooks);
     }
+    // As late as it can be: what init mounts is what the CPUs to start from are for.
+    let own_cpus = request.own_cpus.map(|_| InitStep::RunOnEveryCpu);
+    let for_hooks = !spec.hooks.create_container.is_empty();
+    let (for_hooks, at_last) = if for_hooks { (own_cpus, None) } else { (None, own_cpus) };
+    builder.init.extend(for_hooks);
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
     if is_off(Defence::AfterPivot) {
         compile_terminal(&mut builder, process, &context);
@@ -182,6 +194,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
     }
 
+    builder.init.extend(at_last);
     let around = Around {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,

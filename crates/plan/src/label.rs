@@ -137,6 +137,7 @@ impl InitStep {
         match self {
             Self::JoinCgroups => label(Phase::Cgroups, "join cgroups", ""),
             Self::RunOn(cpus) => label(Phase::Platform, "run on cpus", cpus.to_string()),
+            Self::RunOnEveryCpu => label(Phase::Platform, "run on every cpu", ""),
             Self::JoinNamespace { kind, .. } => {
                 label(Phase::Platform, "join namespace", names(*kind))
             }

@@ -97,6 +97,10 @@ pub fn compile(
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);
+    // With --start-cpus as late as can be (compile.rs): what init mounts is what those are for.
+    if !context.has_start_cpus {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
     builder.init.append(&mut builder.taken);
     for (slot, kind) in joins {
         builder.init(InitStep::JoinNamespace { slot, kind });
@@ -211,6 +215,7 @@ pub fn join_all(
         builder.init(InitStep::AwaitAdmission);
     }
     builder.init(InitStep::JoinCgroups);
+    builder.init(InitStep::RunOnEveryCpu);
     if let Some(cpus) = settled {
         builder.init(InitStep::RunOn(Box::new(cpus)));
     }

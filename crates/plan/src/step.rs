@@ -91,7 +91,8 @@ pub enum HostStep {
         /// A PID namespace, or a pidfd.
         slot: Slot,
     },
-    /// Runs on these CPUs, and so does the process it makes; undone after the clone.
+    /// Runs on these CPUs, and so does the process it makes; undone after the clone that follows, if one
+    /// does.
     RunOn(Box<NumberSet>),
     /// Makes init.
     Clone {
@@ -297,10 +298,12 @@ pub struct Limit {
 /// What init does, in order.
 #[derive(Debug)]
 pub enum InitStep {
-    /// Moves into the cgroups of the v1 hierarchies, and onto every CPU that its cgroup has.
+    /// Moves into the cgroups of the v1 hierarchies.
     JoinCgroups,
     /// Runs on these CPUs from now on, as far as the cgroup has them.
     RunOn(Box<NumberSet>),
+    /// Runs on every CPU that its cgroup has, whatever CPUs the caller was tied to (as runc since 1.2).
+    RunOnEveryCpu,
     /// Joins a namespace.
     JoinNamespace {
         /// The namespace's descriptor.

@@ -33,6 +33,7 @@ fn plan(process: &str, linux: &str) -> Plan {
         caller: Caller::default(),
         rootless: false,
         shown_cgroup: None,
+        own_cpus: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),

@@ -66,6 +66,7 @@ fn compile_by(
         rootless: caller.is_rootless(),
         caller,
         shown_cgroup: None,
+        own_cpus: None,
         template: true,
         kernel: Kernel {
             version: (6, 18),

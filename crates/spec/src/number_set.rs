@@ -83,6 +83,15 @@ impl NumberSet {
     }
 }
 
+impl FromIterator<u32> for NumberSet {
+    /// Numbers beyond what a set holds are left out.
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut set = Self::default();
+        numbers.into_iter().for_each(|number| set.insert(number));
+        set
+    }
+}
+
 fn number(text: &str) -> Result<u32, InvalidNumbers> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {

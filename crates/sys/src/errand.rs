@@ -1,12 +1,12 @@
-//! A child process that fetches one descriptor for its parent, from where the parent does not want to
-//! go itself.
+//! A child process that fetches a descriptor or a number for its parent, from where the parent does not
+//! want to go itself.
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::clone::{Clone, CloneFlags, clone3};
+use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
 
 /// Runs `fetch` in a child and returns the descriptor it got there. The child is gone by then,
@@ -35,14 +35,59 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
     drop(theirs);
     let mut errno = [0; 4];
     let answer = fdpass::receive(&ours, &mut errno);
-    // Nobody to wait for if the caller ignores SIGCHLD.
-    let wait = || waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
-    while matches!(wait(), Err(Errno::INTR)) {}
+    reap(&child);
     match answer? {
         (_, Some(fd)) => Ok(fd),
         (4, None) => Err(Errno::from_raw_os_error(i32::from_ne_bytes(errno))),
         _ => Err(Errno::CHILD),
     }
+}
+
+/// Runs `work` in a child, born in `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), and returns
+/// the number it came to. The child is gone by then, whatever it did to its namespaces. As to memory,
+/// see [`fetch`].
+///
+/// # Errors
+/// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).
+pub fn ask(
+    cgroup: Option<BorrowedFd<'_>>,
+    work: impl FnOnce() -> Result<u32, Errno>,
+) -> Result<u32, Errno> {
+    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: the child only runs `work`, on its own copy of memory, and ends.
+    let child = match unsafe { clone3(CloneFlags::empty(), cgroup) }? {
+        Clone::Child => {
+            drop(ours);
+            let (errno, number) = match work() {
+                Ok(number) => (0, number),
+                Err(errno) => (errno.raw_os_error(), 0),
+            };
+            let answer = (u64::from(number) << 32) | u64::from(errno.unsigned_abs());
+            let _ = write(&theirs, &answer.to_ne_bytes());
+            crate::start::exit(0)
+        }
+        Clone::Parent(child) => child,
+    };
+    drop(theirs);
+    let mut answer = [0; 8];
+    let read = loop {
+        match rustix::io::read(&ours, &mut answer) {
+            Err(Errno::INTR) => {}
+            read => break read,
+        }
+    };
+    reap(&child);
+    match (read?, u64::from_ne_bytes(answer)) {
+        (8, answer) if answer as u32 == 0 => Ok((answer >> 32) as u32),
+        (8, answer) => Err(Errno::from_raw_os_error(answer as i32)),
+        _ => Err(Errno::CHILD),
+    }
+}
+
+/// Waits for the end. There is nobody to wait for if the caller ignores SIGCHLD.
+fn reap(child: &Child) {
+    let wait = || waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
+    while matches!(wait(), Err(Errno::INTR)) {}
 }
 
 #[cfg(test)]
@@ -59,6 +104,12 @@ mod tests {
         });
         assert_eq!(rustix::io::read(fetched.unwrap(), &mut [0]), Ok(0));
         assert_eq!(std::env::current_dir().unwrap(), before);
+    }
+
+    #[test]
+    fn a_number_comes_back() {
+        assert_eq!(ask(None, || Ok(u32::MAX)), Ok(u32::MAX));
+        assert_eq!(ask(None, || Err(Errno::XDEV)), Err(Errno::XDEV));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod net;
 pub mod ns;
 pub mod nsfs;
 pub mod personality;
+pub mod probe;
 pub mod ptrace;
 pub mod raw;
 pub mod rtnetlink;

@@ -34,7 +34,8 @@ pub fn csv(series: &[Series]) -> String {
 }
 
 /// A name as a field (RFC 4180).
-pub(crate) fn quoted(field: &str) -> String {
+#[must_use]
+pub fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

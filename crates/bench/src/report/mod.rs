@@ -7,8 +7,7 @@ mod table;
 mod tests;
 
 pub use compare::{Row, compare};
-pub use csv::csv;
-pub(crate) use csv::quoted;
+pub use csv::{csv, quoted};
 pub use table::{Table, resources, times, verdicts, weights};
 pub(crate) use table::{judged, title};
 

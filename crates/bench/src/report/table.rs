@@ -9,13 +9,22 @@ use std::fmt::{self, Write};
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+    left: Vec<usize>,
 }
 
 impl Table {
     /// A table with nothing but its headings.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
-        Self { rows: vec![headings.iter().map(|&heading| heading.to_owned()).collect()] }
+        let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
+        Self { rows: vec![headings], left: vec![0] }
+    }
+
+    /// Sets these columns, from 0, to the left: those that hold words.
+    #[must_use]
+    pub fn left(mut self, columns: &[usize]) -> Self {
+        self.left = columns.to_vec();
+        self
     }
 
     /// Adds a row.
@@ -35,9 +44,11 @@ impl fmt::Display for Table {
         for row in &self.rows {
             let mut line = String::new();
             for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                match at {
-                    0 => write!(line, "{cell:<width$}")?,
-                    _ => write!(line, "  {cell:>width$}")?,
+                let gap = if at == 0 { "" } else { "  " };
+                if self.left.contains(&at) {
+                    write!(line, "{gap}{cell:<width$}")?;
+                } else {
+                    write!(line, "{gap}{cell:>width$}")?;
                 }
             }
             writeln!(f, "{}", line.trim_end())?;

@@ -23,6 +23,26 @@ pub fn io_weight(weight: u16) -> Option<u64> {
     (weight != 0).then_some(1 + above * 9999 / 990)
 }
 
+/// cpu.weight as cpu.shares: the most shares that [`cpu_weight`] makes no more than this weight of,
+/// so that there and back again nothing changes.
+pub fn cpu_shares(weight: u64) -> u64 {
+    let (mut low, mut high) = (2_u64, 262_144);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if cpu_weight(middle).is_some_and(|other| other <= weight) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// io.weight (1 to 10000) as blkio.weight (10 to 1000), linearly.
+pub fn blkio_weight(weight: u64) -> u64 {
+    10 + (weight.clamp(1, 10_000) - 1) * 990 / 9999
+}
+
 /// The swap part of the v1 limit `swap` of memory and swap together, for memory.swap.max.
 ///
 /// `None` leaves it alone; -1 is unlimited. `memory` is the limit of memory, 0 if there is none.
@@ -71,6 +91,22 @@ mod tests {
         assert_eq!(io_weight(10), Some(1));
         assert_eq!(io_weight(500), Some(4950));
         assert_eq!(io_weight(1000), Some(10_000));
+    }
+
+    #[test]
+    fn weights_of_v2_come_back() {
+        let known = [(1, 2), (59, 512), (100, 1024), (10_000, 262_144), (u64::MAX, 262_144)];
+        for (weight, shares) in known {
+            let got = cpu_shares(weight);
+            assert!(got >= shares && got < shares + shares / 32 + 2, "{weight}: {got}");
+        }
+        assert_eq!(cpu_shares(100), 1024);
+        for weight in 1..10_000 {
+            assert!(cpu_weight(cpu_shares(weight)).unwrap() <= weight);
+            assert!(cpu_weight(cpu_shares(weight) + 1).unwrap() > weight);
+        }
+        assert_eq!((blkio_weight(1), blkio_weight(4950), blkio_weight(10_000)), (10, 500, 1000));
+        assert_eq!(blkio_weight(0), 10);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `create`: makes a container that waits for `start`.
 
 use container::{CgroupDriver, CreateOptions};
+use spec::NumberSet;
 
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PRESERVE_FDS, ROOTLESS, SYSTEMD_CGROUP,
+    PIDFD_SOCKET, PIN, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -37,7 +38,10 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         cgroup_driver: cgroup_driver(invocation.globals)?,
         rootless: rootless(invocation.globals)?,
         env: invocation.args,
+        start_cpus: start_cpus(values)?,
         techniques: invocation.techniques()?,
+        pin: values.text(&PIN),
+        tier: values.text(&TIER),
     })
 }
 
@@ -50,6 +54,18 @@ fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
             ROOTLESS.long
         ))),
         answer => Ok(answer),
+    }
+}
+
+/// The CPUs to start from.
+fn start_cpus(values: &Values<'_>) -> Result<Option<NumberSet>, Failure> {
+    let Some(text) = values.text(&START_CPUS) else { return Ok(None) };
+    match NumberSet::parse(text) {
+        Ok(cpus) if !cpus.is_empty() => Ok(Some(cpus)),
+        _ => Err(Failure::new(format_args!(
+            "invalid value {text:?} for --{}: must be a list of CPUs such as 0-3,8",
+            START_CPUS.long
+        ))),
     }
 }
 

@@ -26,7 +26,10 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         cgroup_driver: cgroup_driver(invocation.globals)?,
         rootless: None,
         env: invocation.args,
+        start_cpus: None,
         techniques: invocation.techniques()?,
+        pin: None,
+        tier: None,
     };
     let plan = container::compile(&options)?;
     match is_json(invocation.values.text(&PLAN_FORMAT), "text")? {

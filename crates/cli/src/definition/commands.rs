@@ -19,6 +19,9 @@ the bundle.",
             &NO_PIVOT,
             &NO_NEW_KEYRING,
             &PRESERVE_FDS,
+            &PIN,
+            &TIER,
+            &START_CPUS,
             &TRACE,
         ],
         examples: &[Example {
@@ -46,6 +49,9 @@ signal), and deletes the container. Signals are passed on to the program.",
             &NO_PIVOT,
             &NO_NEW_KEYRING,
             &PRESERVE_FDS,
+            &PIN,
+            &TIER,
+            &START_CPUS,
             &TRACE,
         ],
         examples: &[
@@ -231,6 +237,66 @@ table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
             },
         ],
         ..Command::new("trace", "tell where the time of a container's start goes")
+    },
+    Command {
+        description: "\
+Keeps images, their layers unpacked once: imports them from layouts, archives and
+registries, lists, exports and removes them. \"dayfly run --image\" runs what is
+here. Executes the program dayfly-image; \"dayfly image --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[Example {
+            line: "image import layout:/srv/web:latest",
+            does: "unpack an image of an OCI layout",
+        }],
+        ..Command::new("image", "keep images, unpacked")
+    },
+    Command {
+        description: "\
+Assembles root filesystems from the layers of images, for those who bring their
+own runtime, and lists the ranges of ids that containers have. Executes the
+program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("rootfs", "assemble root filesystems from layers")
+    },
+    Command {
+        description: "\
+Looks at, plans, applies and changes the cgroups of this host: by plan files, by
+single commands, pinned to what CPUs and memory mean rather than to their
+numbers. Executes the program dayfly-host; \"dayfly cgroup --help\" tells all of
+it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example { line: "cgroup ls", does: "show all groups with what they use" },
+            Example {
+                line: "cgroup apply --dry-run /etc/cgconfig.conf",
+                does: "show what a plan would change",
+            },
+            Example {
+                line: "cgroup pin db node:0",
+                does: "give the group db the CPUs and the memory of node 0",
+            },
+        ],
+        ..Command::new("cgroup", "plan, apply and change the cgroups of this host")
+    },
+    Command {
+        description: "\
+Tells what this host does to the start of containers, and what helps: \"check\"
+is a screen of verdicts with measured times, \"favordynmods\" has cgroups favour
+changes of their members, \"locks\" measures how threads get in each other's
+way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example { line: "host check", does: "tell what could be improved here" },
+            Example {
+                line: "host locks --svg locks.svg",
+                does: "tell how many containers to start at once, and from which CPUs",
+            },
+        ],
+        ..Command::new("host", "check what this host does to container starts")
     },
     Command {
         description: "\

@@ -79,6 +79,24 @@ pub static PRESERVE_FDS: Opt = Opt::new(
     "N",
     "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
 );
+/// Where a start happens.
+pub static START_CPUS: Opt = Opt::text(
+    "start-cpus",
+    "LIST",
+    "start from these CPUs, such as 0-23, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
+);
+/// CPUs by what they are.
+pub static PIN: Opt = Opt::text(
+    "pin",
+    "WORDS",
+    "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
+);
+/// A cgroup made ahead.
+pub static TIER: Opt = Opt::text(
+    "tier",
+    "SIZE",
+    "use a cgroup that \"dayfly cgroup tier create\" made ahead for this much memory, such as 256M",
+);
 /// Does not wait.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
 /// Keeps the state.

@@ -105,6 +105,11 @@ impl Init<'_> {
         match step {
             InitStep::JoinCgroups => self.join_cgroups(),
             InitStep::RunOn(cpus) => attributes::run_on(cpus),
+            InitStep::RunOnEveryCpu => {
+                // A cgroup whose CPUs are all offline lets nobody run anywhere else; so does runc.
+                let _ = sys::sched::run_on_every_cpu();
+                Ok(())
+            }
             InitStep::JoinNamespace { slot, kind } => {
                 sys::ns::join(self.fd(*slot)?, *kind).op("setns")
             }
@@ -273,7 +278,6 @@ impl Init<'_> {
             let procs = unsafe { BorrowedFd::borrow_raw(procs) };
             rustix::io::write(procs, b"0").map(drop).op("write cgroup.procs")?;
         }
-        let _ = sys::sched::run_on_every_cpu();
         Ok(())
     }
 

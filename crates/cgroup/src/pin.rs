@@ -1,0 +1,393 @@
+//! CPUs by what they are: `node:0`, `ccx:1`, `cores:4,no-smt`.
+//!
+//! | word | CPUs |
+//! |---|---|
+//! | `node:0`, `nodes:0-1` | those of memory nodes |
+//! | `package:0` | those of sockets, in the order of their first CPUs; `socket` is the same |
+//! | `ccx:1` | those under level 3 caches, in the order of their first CPUs |
+//! | `cpus:0-3` | these |
+//! | `cores:4` | of so many cores, as near to each other as can be |
+//! | `spread:4` | of so many cores, as far from each other as can be: nodes and caches in turns |
+//! | `no-smt` | one of each core |
+//!
+//! Words are joined by commas. Each narrows what the others leave; cores are counted last. The memory
+//! nodes are those of the CPUs.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::{List, Topology};
+
+/// What was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pin {
+    within: Vec<Within>,
+    count: Option<Count>,
+    no_smt: bool,
+}
+
+/// CPUs and memory nodes, as cpuset.cpus and cpuset.mems take them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPUs.
+    pub cpus: List,
+    /// The memory nodes nearest to them.
+    pub mems: List,
+}
+
+/// Why there are no such CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinError {
+    /// The words.
+    words: String,
+    /// What is wrong with them.
+    reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Within {
+    Nodes(List),
+    Packages(List),
+    Ccxs(List),
+    Cpus(List),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Near(u32),
+    Spread(u32),
+}
+
+impl Pin {
+    /// Reads words such as `node:0,cores:4,no-smt`.
+    ///
+    /// # Errors
+    /// A word that is none of those above.
+    pub fn parse(words: &str) -> Result<Self, PinError> {
+        let wrong = |reason: String| PinError { words: words.to_string(), reason };
+        let mut pin = Self::default();
+        for word in split(words) {
+            if word == "no-smt" {
+                pin.no_smt = true;
+                continue;
+            }
+            let Some((kind, text)) = word.split_once(':') else {
+                return Err(wrong(format!("{word:?} is no such word: {KNOWN}")));
+            };
+            let list = || match List::parse(text) {
+                Some(list) if !list.is_empty() => Ok(list),
+                _ => Err(wrong(format!("{text:?} is no list such as 0-3,7"))),
+            };
+            let count = || match text.parse::<u32>() {
+                Ok(count) if count > 0 => Ok(count),
+                _ => Err(wrong(format!("{text:?} is no number of cores"))),
+            };
+            let count = match kind {
+                "node" | "nodes" => pin.also(Within::Nodes(list()?)),
+                "package" | "packages" | "socket" | "sockets" => {
+                    pin.also(Within::Packages(list()?))
+                }
+                "ccx" | "ccxs" => pin.also(Within::Ccxs(list()?)),
+                "cpu" | "cpus" => pin.also(Within::Cpus(list()?)),
+                "core" | "cores" => Some(Count::Near(count()?)),
+                "spread" => Some(Count::Spread(count()?)),
+                _ => return Err(wrong(format!("{kind:?} is no such word: {KNOWN}"))),
+            };
+            if count.is_some() && pin.count.is_some() {
+                return Err(wrong("cores are counted twice".to_string()));
+            }
+            pin.count = pin.count.or(count);
+        }
+        if pin == Self::default() {
+            return Err(wrong(format!("there is no word: {KNOWN}")));
+        }
+        Ok(pin)
+    }
+
+    fn also(&mut self, within: Within) -> Option<Count> {
+        self.within.push(within);
+        None
+    }
+
+    /// The CPUs and memory nodes that this is on `topology`, among those `allowed`.
+    ///
+    /// # Errors
+    /// What is not there, or not enough of it.
+    pub fn resolve(&self, topology: &Topology, allowed: &List) -> Result<Placement, PinError> {
+        let wrong = |reason: String| PinError { words: self.to_string(), reason };
+        let mut cpus = topology.online().intersection(allowed);
+        for within in &self.within {
+            cpus = cpus.intersection(&within.cpus(topology).map_err(wrong)?);
+        }
+        if cpus.is_empty() {
+            return Err(wrong(format!("no CPU of {allowed} is meant by that")));
+        }
+        let mut cores = cores(topology, &cpus);
+        if let Some(count) = self.count {
+            let (Count::Near(number) | Count::Spread(number)) = count;
+            let there = cores.len();
+            if there < number as usize {
+                return Err(wrong(format!(
+                    "there are {there} cores in {cpus}, fewer than {number}"
+                )));
+            }
+            cores = match count {
+                Count::Near(number) => near(topology, &cores, number as usize),
+                Count::Spread(number) => spread(topology, &cores, number as usize),
+            };
+        }
+        let take =
+            |core: &List| core.iter().take(if self.no_smt { 1 } else { usize::MAX }).collect();
+        let cpus: List = cores.iter().flat_map(|core| -> Vec<u32> { take(core) }).collect();
+        let mems = topology.memory_of(&cpus);
+        Ok(Placement { cpus, mems })
+    }
+}
+
+impl Within {
+    fn cpus(&self, topology: &Topology) -> Result<List, String> {
+        let pick = |what: &str, wanted: &List, all: Vec<(u32, List)>| {
+            let there: List = all.iter().map(|(id, _)| *id).collect();
+            let absent = wanted.without(&there);
+            if !absent.is_empty() {
+                return Err(format!("there is no {what} {absent}: this host has {there}"));
+            }
+            let wanted = all.into_iter().filter(|(id, _)| wanted.contains(*id));
+            Ok(wanted.fold(List::default(), |sum, (_, cpus)| sum.union(&cpus)))
+        };
+        match self {
+            Self::Nodes(wanted) => {
+                let nodes = topology.nodes.iter().map(|node| (node.id, node.cpus.clone()));
+                let cpus = pick("memory node", wanted, nodes.collect())?;
+                if cpus.is_empty() {
+                    Err("that is memory without CPUs".to_string())
+                } else {
+                    Ok(cpus)
+                }
+            }
+            Self::Packages(wanted) => {
+                pick("package", wanted, (0..).zip(topology.packages()).collect())
+            }
+            Self::Ccxs(wanted) => {
+                let ccxs = topology.ccxs().into_iter().map(|ccx| ccx.cpus);
+                pick("ccx", wanted, (0..).zip(ccxs).collect())
+            }
+            Self::Cpus(wanted) => {
+                let online = topology.online();
+                let all = online.iter().map(|id| (id, List::from_iter([id]))).collect();
+                pick("CPU", wanted, all)
+            }
+        }
+    }
+}
+
+const KNOWN: &str =
+    "there are node:, package:, ccx:, cpus: with a list, cores:, spread: with a number, and no-smt";
+
+/// Splits at commas, but for those within lists: `nodes:0,2,no-smt` is two words.
+fn split(words: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in words.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        match all.last_mut() {
+            Some(last) if part.starts_with(|c: char| c.is_ascii_digit()) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => all.push(part.to_string()),
+        }
+    }
+    all
+}
+
+/// What there is of each core among `cpus`.
+fn cores(topology: &Topology, cpus: &List) -> Vec<List> {
+    let cores = topology.cores().into_iter().map(|core| core.intersection(cpus));
+    cores.filter(|core| !core.is_empty()).collect()
+}
+
+/// `cores` by the cache they are under, caches by their node.
+fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
+    let mut all: Vec<(u32, Vec<List>)> = Vec::new();
+    for ccx in topology.ccxs() {
+        let inside =
+            cores.iter().filter(|core| core.is_within(&ccx.cpus)).cloned().collect::<Vec<_>>();
+        let first = inside.first().and_then(List::first);
+        let node = first.and_then(|cpu| topology.cpu(cpu)).map(|cpu| cpu.node);
+        if let Some(node) = node {
+            all.push((node, inside));
+        }
+    }
+    all.sort_by_key(|(node, _)| *node);
+    all
+}
+
+/// Under one cache if any has room, the one with the least; else on one node, likewise; else from
+/// the first on.
+fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
+    let caches = by_cache(topology, cores);
+    let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
+    if let Some(cores) = fitting.min_by_key(|cores| cores.len()) {
+        return cores.iter().take(count).cloned().collect();
+    }
+    let mut nodes: Vec<(u32, Vec<List>)> = Vec::new();
+    for (node, cores) in &caches {
+        match nodes.last_mut() {
+            Some((last, all)) if last == node => all.extend(cores.iter().cloned()),
+            _ => nodes.push((*node, cores.clone())),
+        }
+    }
+    let fitting = nodes.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
+    if let Some(cores) = fitting.min_by_key(|cores| cores.len()) {
+        return cores.iter().take(count).cloned().collect();
+    }
+    nodes.into_iter().flat_map(|(_, cores)| cores).take(count).collect()
+}
+
+/// One core of each cache in turns, the caches of different nodes in turns.
+fn spread(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
+    let mut queues: Vec<Vec<Vec<List>>> = Vec::new();
+    let mut node_of_last = None;
+    for (node, cores) in by_cache(topology, cores) {
+        let reversed = cores.into_iter().rev().collect();
+        match queues.last_mut() {
+            Some(caches) if node_of_last == Some(node) => caches.push(reversed),
+            _ => queues.push([reversed].into()),
+        }
+        node_of_last = Some(node);
+    }
+    let mut chosen = Vec::new();
+    for round in 0.. {
+        let before = chosen.len();
+        let mut left = false;
+        for caches in &mut queues {
+            let caches_there = caches.len();
+            let Some(at) = round_robin(round, caches_there) else { continue };
+            // The caches of a node in turns, passing over the empty ones.
+            for step in 0..caches_there {
+                let cache = caches.get_mut((at + step) % caches_there);
+                if let Some(core) = cache.and_then(Vec::pop) {
+                    chosen.push(core);
+                    break;
+                }
+            }
+            left |= caches.iter().any(|cache| !cache.is_empty());
+            if chosen.len() == count {
+                return chosen;
+            }
+        }
+        if chosen.len() == before && !left {
+            break;
+        }
+    }
+    chosen
+}
+
+fn round_robin(round: usize, among: usize) -> Option<usize> {
+    round.checked_rem(among)
+}
+
+/// A group placed on memory nodes by its size; see [`place`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub placement: Placement,
+}
+
+/// Places groups of so many CPUs on memory nodes: the largest first, each on the node where least is
+/// left over; one that fits on none gets the CPUs of the nearest nodes that have any. No CPU is given
+/// twice.
+///
+/// # Errors
+/// More CPUs wanted than there are.
+pub fn place(
+    groups: &[(String, u32)],
+    topology: &Topology,
+    allowed: &List,
+) -> Result<Vec<Placed>, PinError> {
+    let wanted: u64 = groups.iter().map(|(_, size)| u64::from(*size)).sum();
+    let cpus = topology.online().intersection(allowed);
+    if wanted > cpus.len() as u64 {
+        let reason = format!("{wanted} CPUs are wanted, and there are {}: {cpus}", cpus.len());
+        return Err(PinError { words: "auto".to_string(), reason });
+    }
+    // CPUs of one core stay together.
+    let mut free: Vec<Vec<u32>> = topology
+        .nodes
+        .iter()
+        .map(|node| {
+            let cores = cores(topology, &node.cpus.intersection(&cpus));
+            cores.iter().flat_map(List::iter).collect()
+        })
+        .collect();
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|at| core::cmp::Reverse(groups.get(*at).map_or(0, |(_, size)| *size)));
+    let mut placed: Vec<(usize, Placed)> = Vec::new();
+    for at in order {
+        let Some((name, size)) = groups.get(at) else { continue };
+        let size = *size as usize;
+        let fitting = free.iter().enumerate().filter(|(_, cpus)| cpus.len() >= size);
+        let home = fitting.min_by_key(|(_, cpus)| cpus.len()).map(|(node, _)| node);
+        let home = home.or_else(|| {
+            let fullest = free.iter().enumerate().rev().max_by_key(|(_, cpus)| cpus.len());
+            fullest.map(|(node, _)| node)
+        });
+        let mut chosen = Vec::new();
+        for node in from_nearest(topology, home.unwrap_or(0)) {
+            let Some(cpus) = free.get_mut(node) else { continue };
+            let take = cpus.len().min(size - chosen.len());
+            chosen.extend(cpus.drain(..take));
+        }
+        let cpus: List = chosen.into_iter().collect();
+        let mems = topology.memory_of(&cpus);
+        let placement = Placement { cpus, mems };
+        placed.push((at, Placed { name: name.clone(), placement }));
+    }
+    placed.sort_by_key(|(at, _)| *at);
+    Ok(placed.into_iter().map(|(_, placed)| placed).collect())
+}
+
+/// The places of nodes in [`Topology::nodes`], by their distance from the one at `home`.
+fn from_nearest(topology: &Topology, home: usize) -> Vec<usize> {
+    let distances =
+        topology.nodes.get(home).map(|node| node.distances.as_slice()).unwrap_or_default();
+    let mut all: Vec<usize> = (0..topology.nodes.len()).collect();
+    all.sort_by_key(|at| (*at != home, distances.get(*at).copied().unwrap_or(u32::MAX)));
+    all
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for within in &self.within {
+            let (kind, list) = match within {
+                Within::Nodes(list) => ("nodes", list),
+                Within::Packages(list) => ("packages", list),
+                Within::Ccxs(list) => ("ccxs", list),
+                Within::Cpus(list) => ("cpus", list),
+            };
+            write!(f, "{comma}{kind}:{list}")?;
+            comma = ",";
+        }
+        match self.count {
+            Some(Count::Near(count)) => write!(f, "{comma}cores:{count}")?,
+            Some(Count::Spread(count)) => write!(f, "{comma}spread:{count}")?,
+            None => {}
+        }
+        if self.count.is_some() {
+            comma = ",";
+        }
+        if self.no_smt { write!(f, "{comma}no-smt") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for PinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pin {}: {}", self.words, self.reason)
+    }
+}
+
+impl core::error::Error for PinError {}

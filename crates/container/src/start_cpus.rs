@@ -1,0 +1,52 @@
+//! `--start-cpus`: starting containers from some CPUs, without having them stay there.
+//!
+//! Mounts meet at locks of the kernel's that are dear where many CPUs far from each other want them.
+//! `dayfly host locks` tells which CPUs get most done. What begins on them is the command and init's set-up;
+//! hooks and the program run where they would have otherwise.
+
+use alloc::format;
+
+use plan::step::NumberSet;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sys::{Context, Errno};
+
+use crate::Error;
+
+/// Where the command ran before, if it went elsewhere.
+pub(crate) struct StartCpus(Option<CpuSet>);
+
+impl StartCpus {
+    /// Goes to `cpus`, if that is asked for.
+    ///
+    /// # Errors
+    /// None of them is there, or none is allowed here.
+    pub(crate) fn enter(cpus: Option<&NumberSet>) -> Result<Self, Error> {
+        let Some(cpus) = cpus else { return Ok(Self(None)) };
+        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        let mut set = CpuSet::new();
+        cpus.iter().for_each(|cpu| set.set(cpu as usize));
+        match sched_setaffinity(None, &set) {
+            Err(Errno::INVAL) => Err(Error::Text(format!(
+                "--start-cpus {cpus}: none of these CPUs is online and allowed here"
+            ))),
+            result => {
+                result.context("sched_setaffinity", cpus)?;
+                Ok(Self(Some(own)))
+            }
+        }
+    }
+
+    /// The CPUs that are left for the start: what hooks and the program get back.
+    pub(crate) fn own(&self) -> Option<NumberSet> {
+        let own = self.0.as_ref()?;
+        Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
+    }
+
+    /// Goes back, once the start is over.
+    pub(crate) fn leave(&self) -> Result<(), Error> {
+        match &self.0 {
+            Some(own) => Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the running kernel can do, tried out. Nothing is left behind: every mount made here is detached, and
+//! gone with its descriptor.
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatfs, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
+};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use std::fs;
+use std::path::Path;
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+/// How the layers of a root filesystem are put together, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layers {
+    /// `lowerdir+` takes descriptors of a detached tree (Linux 6.15).
+    ByDescriptor,
+    /// `lowerdir+` takes names below /proc/self/fd (Linux 6.7).
+    ByName,
+    /// One id-mapped parent is attached, and layers are named below it (Linux 5.19).
+    Attached,
+    /// No overlay of id-mapped layers: they are copied.
+    Copied,
+}
+
+/// What was found out about file systems.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystems {
+    /// Where id-mapped mounts were tried, and whether they work there.
+    pub idmap: Option<(String, bool)>,
+    /// How layers are put together.
+    pub layers: Layers,
+}
+
+/// Tries id-mapped mounts and overlays, in the first of `places` that has two directories, and else on a
+/// tmpfs that nobody sees. Needs root.
+#[must_use]
+pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
+    let users = user_namespace().ok()?;
+    let place = places.iter().find_map(|place| Some((*place, two_directories(place)?)));
+    let mut idmap = None;
+    if let Some((place, names)) = &place {
+        let tree = detached(place).and_then(|tree| idmapped(tree, &users));
+        idmap = Some(((*place).to_owned(), tree.is_ok()));
+        if let Ok(tree) = tree {
+            return Some(FileSystems { idmap, layers: layers(&tree, names) });
+        }
+    }
+    let names = ["a".to_owned(), "b".to_owned()];
+    let layers = match memory(&names).and_then(|tree| idmapped(tree, &users)) {
+        Ok(tree) => layers(&tree, &names),
+        Err(_) => Layers::Copied,
+    };
+    Some(FileSystems { idmap, layers })
+}
+
+/// A user namespace with a mapping, for id-mapped mounts.
+fn user_namespace() -> Result<OwnedFd, Errno> {
+    sys::errand::fetch(|| {
+        sys::ns::unshare(CloneFlags::NEWUSER)?;
+        sys::fs::write_at(CWD, c"/proc/self/setgroups", b"deny")?;
+        sys::fs::write_at(CWD, c"/proc/self/uid_map", b"0 0 1")?;
+        sys::fs::write_at(CWD, c"/proc/self/gid_map", b"0 0 1")?;
+        openat(CWD, c"/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    })
+}
+
+fn two_directories(place: &str) -> Option<[String; 2]> {
+    let entries = fs::read_dir(Path::new(place)).ok()?.flatten();
+    let mut names = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Some([names.next()?, names.next()?])
+}
+
+fn detached(place: &str) -> Result<OwnedFd, Errno> {
+    open_tree(CWD, place, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+}
+
+/// A tmpfs with directories in it, attached nowhere.
+fn memory(names: &[String; 2]) -> Result<OwnedFd, Errno> {
+    let fs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&fs)?;
+    let tree = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    names.iter().try_for_each(|name| mkdirat(&tree, name, Mode::from_raw_mode(0o755)))?;
+    Ok(tree)
+}
+
+fn idmapped(tree: OwnedFd, users: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let map =
+        MountAttr { set: attr::IDMAP, userns_fd: users.as_raw_fd() as u64, ..MountAttr::default() };
+    mount_setattr(tree.as_fd(), false, &map)?;
+    Ok(tree)
+}
+
+/// The best way in which an overlay of two directories of `tree` comes about.
+fn layers(tree: &OwnedFd, names: &[String; 2]) -> Layers {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = |name: &String| openat(tree, name.as_str(), flags, Mode::empty());
+    let (Ok(upper), Ok(lower)) = (open(&names[0]), open(&names[1])) else { return Layers::Copied };
+    let directories = [&upper, &lower];
+    let name = |fd: &&OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let by_descriptor =
+        overlay(|fs| directories.iter().try_for_each(|fd| fsconfig_set_fd(fs, "lowerdir+", fd)));
+    if by_descriptor {
+        return Layers::ByDescriptor;
+    }
+    let by_name = overlay(|fs| {
+        directories.iter().try_for_each(|fd| fsconfig_set_string(fs, "lowerdir+", name(fd)))
+    });
+    match by_name {
+        true => Layers::ByName,
+        false => Layers::Attached,
+    }
+}
+
+fn overlay(configure: impl FnOnce(&OwnedFd) -> Result<(), Errno>) -> bool {
+    let made = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|fs| {
+        configure(&fs)?;
+        fsconfig_create(&fs)
+    });
+    made.is_ok()
+}
+
+/// Whether a pidfd's inode tells processes apart (pidfs, Linux 6.9).
+#[must_use]
+pub fn pidfd_inode() -> bool {
+    const MAGIC: u64 = 0x5049_4446;
+    let magic = pidfd_open(getpid(), PidfdFlags::empty()).and_then(fstatfs);
+    magic.is_ok_and(|fs| fs.f_type as u64 == MAGIC)
+}
+
+/// Whether /proc/self/exe can be changed to another mount of the same file (PR_SET_MM_MAP).
+#[must_use]
+pub fn image_can_move() -> bool {
+    rustix::process::virtual_memory_map_config_struct_size().is_ok()
+}
+
+/// Whether the program at `path` lies on a read-only mount.
+#[must_use]
+pub fn on_read_only_mount(path: &Path) -> bool {
+    let written = rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::empty());
+    written == Err(Errno::ROFS)
+}
+
+/// Whether open_tree(2) makes a mount namespace of a tree (OPEN_TREE_NAMESPACE, Linux 7.0).
+#[must_use]
+pub fn open_tree_namespace() -> bool {
+    const OPEN_TREE_NAMESPACE: u32 = 2;
+    let flags = OpenTreeFlags::from_bits_retain(OPEN_TREE_NAMESPACE);
+    open_tree(CWD, c"/", flags | OpenTreeFlags::OPEN_TREE_CLOEXEC).is_ok()
+}

@@ -1,0 +1,151 @@
+//! The screen: a line a verdict, with what helps below it.
+
+use super::verdict::{Level, Section, Verdict};
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+/// The width where nobody says how wide the screen is.
+const WIDTH: usize = 132;
+/// The least that the last column gets.
+const NARROW: usize = 34;
+
+/// How it is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Columns of text.
+    pub width: usize,
+    /// Whether marks have colours.
+    pub colour: bool,
+}
+
+impl Look {
+    /// As standard output is: its width if it is a terminal, colours unless NO_COLOR forbids them.
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        let stdout = std::io::stdout();
+        let terminal = stdout.is_terminal();
+        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| terminal);
+        Self {
+            width: size.map_or(WIDTH, |size| usize::from(size.ws_col)).clamp(80, 200),
+            colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+}
+
+/// The whole screen, under a first line that says what it is about.
+#[must_use]
+pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
+    let all = || sections.iter().flat_map(|section| &section.verdicts);
+    let widest = |text: fn(&Verdict) -> &str| all().map(|it| text(it).chars().count()).max();
+    let names = widest(|it| it.name).unwrap_or(0);
+    let facts =
+        widest(|it| &it.fact).unwrap_or(0).min((look.width.saturating_sub(names + 8)) * 45 / 100);
+    let columns =
+        Columns { names, facts, whys: look.width.saturating_sub(names + facts + 8).max(NARROW) };
+    let mut text = String::new();
+    let _ = writeln!(text, "{head}");
+    for section in sections {
+        let _ = writeln!(text, "\n{}", paint(section.title, "1", look));
+        for verdict in &section.verdicts {
+            columns.write(&mut text, verdict, look);
+        }
+    }
+    let count = |level| all().filter(|verdict| verdict.level == level).count();
+    let _ = writeln!(
+        text,
+        "\n{} as they should be, {} to know, {} to improve, {} broken",
+        count(Level::Good),
+        count(Level::Note),
+        count(Level::Warning),
+        count(Level::Error),
+    );
+    text
+}
+
+struct Columns {
+    names: usize,
+    facts: usize,
+    whys: usize,
+}
+
+impl Columns {
+    fn write(&self, text: &mut String, verdict: &Verdict, look: Look) {
+        let Verdict { level, name, fact, why, fix, .. } = verdict;
+        let colour = match level {
+            Level::Good => "32",
+            Level::Note => "36",
+            Level::Warning => "33",
+            Level::Error => "31",
+        };
+        let mark = paint(&level.mark().to_string(), colour, look);
+        let (facts, whys) = (wrap(fact, self.facts), wrap(why, self.whys));
+        for line in 0..facts.len().max(whys.len()) {
+            let first = line == 0;
+            let (mark, name) = if first { (mark.as_str(), *name) } else { (" ", "") };
+            let fact = facts.get(line).map_or("", String::as_str);
+            let why = whys.get(line).map_or("", String::as_str);
+            let (names, width) = (self.names, self.facts);
+            let whole =
+                format!(" {mark} {name:<names$}  {fact:<width$}  {}", paint(why, "2", look));
+            let _ = writeln!(text, "{}", whole.trim_end());
+        }
+        for fix in fix {
+            let indent = self.names + 5;
+            let _ = writeln!(text, "{:indent$}{} {fix}", "", paint("→", colour, look));
+        }
+    }
+}
+
+fn paint(text: &str, code: &str, look: Look) -> String {
+    match look.colour && !text.is_empty() {
+        true => format!("\x1b[{code}m{text}\x1b[0m"),
+        false => text.to_owned(),
+    }
+}
+
+/// Lines of at most `width` characters, broken between words.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let room = width.saturating_sub(word.chars().count() + 1);
+        match lines.last_mut() {
+            Some(line) if line.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("onetwothree", 7), ["onetwothree"]);
+        assert!(wrap("", 7).is_empty());
+    }
+
+    #[test]
+    fn a_screen() {
+        let good = Verdict::new(("a.b", "one"), Level::Good, "fact", "why it is so");
+        let bad = Verdict::new(("a.c", "another"), Level::Error, "no", "bad").fix("do it");
+        let section = Section { title: "things", verdicts: vec![good, bad] };
+        let text = draw("head", &[section], Look { width: 100, colour: false });
+        let expected = "\
+head
+
+things
+ ✓ one      fact  why it is so
+ ✗ another  no    bad
+            → do it
+
+1 as they should be, 0 to know, 0 to improve, 1 broken
+";
+        assert_eq!(text, expected);
+    }
+}

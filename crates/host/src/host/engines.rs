@@ -1,0 +1,107 @@
+//! Which containerd a host has, and how it maps the ids of images (containerd PR #12092).
+
+use super::facts::Facts;
+use std::process::{Command, Stdio};
+
+/// The containerd of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Containerd {
+    /// Its version, as it names itself.
+    pub version: String,
+    numbers: (u32, u32, u32),
+}
+
+impl Containerd {
+    /// Asks the program in the search path; of another host, Debian's package database.
+    #[must_use]
+    pub fn find(facts: &Facts) -> Option<Self> {
+        let said = facts.is_live().then(ask).flatten();
+        Self::parse(&said.or_else(|| packaged(facts))?)
+    }
+
+    fn parse(version: &str) -> Option<Self> {
+        let digits = version.trim_start_matches('v');
+        let mut numbers = digits
+            .split(|letter: char| !letter.is_ascii_digit())
+            .map(|number| number.parse::<u32>().ok());
+        let numbers = (numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0));
+        Some(Self { version: digits.to_owned(), numbers })
+    }
+
+    /// Whether it maps the common parent of all layers instead of each: 2.2.0, 2.1.5, 2.0.7 and what
+    /// came after them.
+    #[must_use]
+    pub fn maps_once(&self) -> bool {
+        match self.numbers {
+            (2, 0, patch) => patch >= 7,
+            (2, 1, patch) => patch >= 5,
+            numbers => numbers >= (2, 2, 0),
+        }
+    }
+
+    /// Whether it looks into an image without mapping it first: 2.3.0.
+    #[must_use]
+    pub fn looks_unmapped(&self) -> bool {
+        self.numbers >= (2, 3, 0)
+    }
+
+    /// Mount operations of so many starts, of images with so many layers, each start with ids of its own:
+    /// the binds of its layers, the overlay, the unmounts; once to look inside, once to run.
+    #[must_use]
+    pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
+        match (self.maps_once(), self.looks_unmapped()) {
+            (true, true) => starts * (3 + 1),
+            (true, false) => starts * 2 * 3,
+            (false, _) => starts * 2 * (1 + 2 * layers),
+        }
+    }
+}
+
+/// `containerd github.com/containerd/containerd 1.6.20~ds1 …`
+fn ask() -> Option<String> {
+    let mut command = Command::new("containerd");
+    let output =
+        command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split_whitespace().nth(2).map(str::to_owned)
+}
+
+fn packaged(facts: &Facts) -> Option<String> {
+    let status = facts.text("/var/lib/dpkg/status")?;
+    let package = status.split("\n\n").find(|package| {
+        let installed = package.contains("Status: install ok installed");
+        let name = package.lines().find_map(|line| line.strip_prefix("Package: "));
+        installed && matches!(name, Some("containerd" | "containerd.io"))
+    })?;
+    package.lines().find_map(|line| line.strip_prefix("Version: ")).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_change_and_where_it_went() {
+        let fixed = |version| Containerd::parse(version).map(|it| it.maps_once());
+        for (version, expected) in [
+            ("1.6.20~ds1", false),
+            ("1.7.29", false),
+            ("2.0.6", false),
+            ("2.0.7", true),
+            ("2.1.4", false),
+            ("v2.1.5", true),
+            ("2.2.0", true),
+            ("2.4.2", true),
+            ("3.0", true),
+        ] {
+            assert_eq!(fixed(version), Some(expected), "{version}");
+        }
+        assert_eq!(Containerd::parse("unknown"), None);
+    }
+
+    #[test]
+    fn operations_of_seed_001() {
+        let of = |version: &str| Containerd::parse(version).unwrap().mount_operations(100, 50);
+        assert_eq!((of("1.7.0"), of("2.2.0"), of("2.3.0")), (20_200, 600, 400));
+    }
+}

@@ -1,0 +1,3 @@
+//! Tables for people.
+
+pub use dayfly_bench::report::Table;

@@ -1,0 +1,3 @@
+//! Keeps images, and assembles root filesystems from their layers.
+
+pub mod options;

@@ -1,0 +1,155 @@
+//! Containers on CPUs by what they are, and in cgroups made ahead.
+
+use crate::cgtool::{cgroup, tool};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
+use serde_json::{Value, json};
+
+const V1: &[View] = &[View::V1, View::Hybrid];
+
+pub const CASES: &[Case] = &[
+    case!(pinned_by_option).on(V1).unlike_runc(),
+    case!(pinned_by_annotation).on(V1).unlike_runc(),
+    case!(pinned_wrongly).unlike_runc(),
+    case!(no_accounting_leaks_between_tenants).on(V1).needs(tool).unlike_runc().alone(),
+    case!(tiers_in_every_view).needs(tool).unlike_runc().alone(),
+];
+
+const CPUS: &str = "grep Cpus_allowed_list /proc/self/status";
+
+fn pinned_by_option(bed: &Bed) {
+    let c = bed.bundle().sh(CPUS).make();
+    assert_eq!(c.run_with(&["--pin", "cpus:1"]).ok().stdout, "Cpus_allowed_list:\t1\n");
+    let c = bed.bundle().sh(CPUS).make();
+    assert_eq!(c.run_with(&["--pin", "cores:1,no-smt"]).ok().stdout, "Cpus_allowed_list:\t0\n");
+    // CPUs of the configuration bound the words.
+    let cpu = json!({ "cpu": { "cpus": "1" } });
+    let c = bed.bundle().set("/linux/resources", cpu).sh(CPUS).make();
+    assert_eq!(c.run_with(&["--pin", "node:0"]).ok().stdout, "Cpus_allowed_list:\t1\n");
+}
+
+fn pinned_by_annotation(bed: &Bed) {
+    let asks = json!({ "run.dayfly.pin": "cpus:1" });
+    let c = bed.bundle().set("/annotations", asks).sh("sleep 60").make();
+    c.create().ok();
+    assert_eq!(c.cgroup_read("cpuset", "cpuset.cpus"), "1");
+    assert_eq!(c.cgroup_read("cpuset", "cpuset.mems"), "0");
+    c.delete_force().ok();
+}
+
+fn pinned_wrongly(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.run_with(&["--pin", "node:99"]).fails("there is no memory node 99");
+    let c = bed.bundle().set("/annotations", json!({ "run.dayfly.pin": "nod:0" })).make();
+    c.create().fails("no such word");
+    assert!(!c.exists());
+}
+
+/// The pools of these cases: a size that nobody else asks for.
+const TIER: &str = "77M";
+
+struct Pool<'a>(&'a Bed);
+
+impl<'a> Pool<'a> {
+    fn of(bed: &'a Bed, count: &str) -> Self {
+        cgroup(bed, &["tier", "create", TIER, "--count", count]).ok();
+        Self(bed)
+    }
+
+    fn state(&self) -> (u64, u64) {
+        let text = cgroup(self.0, &["tier", "ls", "--format", "json"]).ok().stdout;
+        let all: Value = serde_json::from_str(&text).expect("JSON");
+        let ours = all.as_array().expect("list").iter().find(|pool| pool["tier"] == TIER);
+        let count = |key: &str| ours.and_then(|pool| pool[key].as_u64()).expect("count");
+        (count("free"), count("taken"))
+    }
+}
+
+impl Drop for Pool<'_> {
+    fn drop(&mut self) {
+        let _ = cgroup(self.0, &["tier", "rm", TIER]);
+    }
+}
+
+/// Its cgroup, as the kernel names it.
+fn place(c: &Container<'_>) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("process");
+    let is_it = |line: &&str| line.contains("/dayfly-tiers/");
+    let line = text.lines().find(is_it).unwrap_or_else(|| panic!("no tier: {text}"));
+    line.splitn(3, ':').nth(2).expect("path").to_owned()
+}
+
+fn tiers_in_every_view(bed: &Bed) {
+    if !bed.view.has_v1()
+        && !std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
+            .is_ok_and(|all| all.contains("memory"))
+    {
+        // The limit can't be set where there is no such controller.
+        cgroup(bed, &["tier", "create", TIER, "--count", "1"]).fails_without_log("\"memory\"");
+        let _ = cgroup(bed, &["tier", "rm", TIER]);
+        return;
+    }
+    let pool = Pool::of(bed, "2");
+    assert_eq!(pool.state(), (2, 0));
+    let asks = json!({ "run.dayfly.tier": TIER });
+    let c = bed.bundle().set("/annotations", asks).sh("sleep 60").make().detached();
+    assert!(place(&c).contains("/dayfly-tiers/77M/"));
+    assert_eq!(pool.state(), (1, 1));
+    let failing = bed.bundle().args(&["/no/such/program"]).make();
+    assert_ne!(failing.run_with(&["--tier", TIER]).code(), 0);
+    assert_eq!(pool.state(), (1, 1), "a failed start gives its cgroup back");
+    let second = bed.bundle().sh("sleep 60").make();
+    second.run_with(&["--tier", TIER, "--detach"]).ok();
+    let third = bed.bundle().sh("sleep 60").make();
+    third.run_with(&["--tier", TIER, "--detach"]).ok();
+    assert_eq!(pool.state(), (0, 2), "the third makes its own");
+    assert!(place(&third).contains("/dayfly-tiers/77M/"));
+    for c in [&c, &second, &third] {
+        c.delete_force().ok();
+    }
+    assert_eq!(pool.state(), (2, 0));
+    bed.bundle().make().run_with(&["--tier", "78M"]).fails("tier create 78M");
+    bed.bundle().make().run_with(&["--tier", "many"]).fails("give a size");
+}
+
+/// Each tenant begins with nothing used, no peak, no event, and the limit in place.
+fn no_accounting_leaks_between_tenants(bed: &Bed) {
+    let pool = Pool::of(bed, "1");
+    let limit = (77_u64 << 20).to_string();
+    let mut places = Vec::new();
+    for tenant in 0..3 {
+        // Uses memory and CPU time, and runs into its limit.
+        let hungry = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; x=$(head -c 300000000 /dev/zero | tr '\\0' x); sleep 60";
+        let c = bed.bundle().sh("sleep 60").make();
+        c.create_with(&["--tier", TIER]).ok();
+        let path = place(&c);
+        let read = |controller: &str, file: &str| {
+            let path = dayfly_tests::cgroups::dir(bed.view, controller, &path).join(file);
+            std::fs::read_to_string(path).expect("read").trim_end().to_owned()
+        };
+        assert_eq!(read("memory", "memory.limit_in_bytes"), limit, "tenant {tenant}");
+        assert_eq!(read("memory", "memory.failcnt"), "0", "tenant {tenant}");
+        let oom = read("memory", "memory.oom_control");
+        assert!(oom.contains("oom_kill 0"), "tenant {tenant}: {oom}");
+        // Init alone is in it, and has used next to nothing.
+        let number =
+            |controller: &str, file: &str| read(controller, file).parse::<u64>().expect(file);
+        assert!(number("memory", "memory.max_usage_in_bytes") < 8 << 20, "tenant {tenant}");
+        assert!(number("cpuacct", "cpuacct.usage") < 200_000_000, "tenant {tenant}");
+        c.start().ok();
+        let _ = c.sh(hungry);
+        dayfly_tests::wait::until_true("the limit felt", || {
+            read("memory", "memory.failcnt") != "0"
+        });
+        c.delete_force().ok();
+        let gone = dayfly_tests::cgroups::dir(bed.view, "memory", &path);
+        assert!(!gone.exists(), "{}", gone.display());
+        places.push(path);
+    }
+    assert_eq!(pool.state(), (1, 0));
+    places.dedup();
+    assert_eq!(places.len(), 3, "no cgroup had two tenants");
+}
