@@ -206,7 +206,9 @@ impl<'a> Container<'a> {
     /// The arguments of `run` or `create`.
     #[must_use]
     pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
-        vec![step.as_ref(), "--bundle".as_ref(), self.bundle.as_os_str(), self.id.as_ref()]
+        let own = self.entrant.start_options.iter().map(AsRef::as_ref);
+        let bundle = ["--bundle".as_ref(), self.bundle.as_os_str(), self.id.as_ref()];
+        std::iter::once(step.as_ref()).chain(own).chain(bundle).collect()
     }
 
     fn call(&self, step: &'static str, arguments: &[&OsStr]) -> Result<Sample, Fault> {

@@ -6,7 +6,7 @@
 //! | [`race`] | rounds in turns |
 //! | [`weight`] | what is counted instead |
 //! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
-//! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
 //! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
 //! | [`record`], [`report`] | the circumstances, and how results are written |
@@ -38,6 +38,7 @@ pub mod spaced;
 pub mod stand;
 pub mod start;
 pub mod statistics;
+pub mod tiers;
 pub mod trace;
 pub mod view;
 pub mod weight;

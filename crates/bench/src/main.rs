@@ -1,12 +1,14 @@
 //! The `dayfly-bench` program, which `dayfly bench` executes.
 
 use clap::Parser;
-use dayfly_bench::options::{Ablation, Bundle, Command, Common, Options, Trace, TraceOverhead};
+use dayfly_bench::options::{
+    Ablation, Bundle, Command, Common, Options, Tiers, Trace, TraceOverhead,
+};
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
     Error, ablation, burst, config, interrupt, mounts, rootfs, runtime, session, spaced, start,
-    trace,
+    tiers, trace,
 };
 use std::fs;
 use std::path::Path;
@@ -47,6 +49,7 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Ablation(options) => ablation(&options),
+        Command::Tiers(options) => tiers(&options),
         Command::Trace(options) => trace(&options.settled()),
         Command::TraceOverhead(options) => trace_overhead(&options),
         Command::Bundle(options) => bundle(&options),
@@ -80,6 +83,13 @@ fn ablation(options: &Ablation) -> Result<(), Error> {
     let entrants = ablation::entrants(&runtime, &options.without);
     session::run(&options.common, entrants, |stand, entrants| {
         ablation::experiment(options, stand, entrants)
+    })
+}
+
+fn tiers(options: &Tiers) -> Result<(), Error> {
+    let entrants = tiers::entrants(&own(&options.common)?, &options.size);
+    session::run(&options.common, entrants, |stand, entrants| {
+        tiers::experiment(options, stand, entrants)
     })
 }
 

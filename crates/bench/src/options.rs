@@ -29,6 +29,8 @@ pub enum Command {
     Mounts(Mounts),
     /// Tell what each technique of dayfly's start path is worth here
     Ablation(Ablation),
+    /// Tell what cgroups that were made ahead save a start
+    Tiers(Tiers),
     /// Tell where the time of a start goes, step by step: dayfly by its own account, any runtime by
     /// its system calls
     Trace(Trace),
@@ -180,6 +182,23 @@ pub struct Ablation {
     /// What is timed
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
+}
+
+/// `tiers`.
+#[derive(Debug, Args)]
+pub struct Tiers {
+    /// What all experiments take; the first runtime alone takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// The pool that is made for it
+    #[arg(long, default_value = "256M")]
+    pub size: String,
+    /// Containers whose cgroups are looked at
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub tenants: usize,
 }
 
 /// What `trace` says of runtimes.

@@ -28,6 +28,8 @@ pub struct Entrant {
     pub runtime: Runtime,
     /// Options of its own, for each command.
     pub options: Vec<String>,
+    /// Options of its own, for `create` and `run`.
+    pub start_options: Vec<String>,
     /// Further variables of the runtime's environment.
     pub environment: Vec<(String, String)>,
     /// Why it is out, if it is.
@@ -42,6 +44,7 @@ impl Entrant {
             name: runtime.name.clone(),
             runtime,
             options: Vec::new(),
+            start_options: Vec::new(),
             environment: Vec::new(),
             failure: None,
         }

@@ -91,7 +91,7 @@ fn named_with_file_and_line() {
         (
             "p.toml",
             "[group.a]\npin = \"node:7\"\n",
-            "/p.toml:2: pin node:7: there is no memory node 7",
+            "/p.toml:2: pin nodes:7: there is no memory node 7",
         ),
         (
             "p.toml",
