@@ -14,6 +14,7 @@ mod exec;
 mod faults;
 mod hooks;
 mod idmap;
+mod images;
 mod intel_rdt;
 mod lifecycle;
 mod listener;
@@ -77,6 +78,7 @@ const SUBJECTS: &[Subject] = &[
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("images", images::CASES),
     ("systemd", systemd::CASES),
     ("weight", weight::CASES),
 ];
