@@ -156,7 +156,9 @@ impl Layer {
     /// A symbolic link.
     #[must_use]
     pub fn symlink(self, name: &str, target: &str) -> Self {
-        self.entry(EntryType::Symlink, name, target, 0o777, b"")
+        // As PAX has it, since a header's own field is short.
+        let told = self.pax(&[("linkpath", target.as_bytes())]);
+        told.entry(EntryType::Symlink, name, "", 0o777, b"")
     }
 
     /// A hard link.

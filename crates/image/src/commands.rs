@@ -80,7 +80,7 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
             },
             ignore_owners: options.ignore_owners,
             seccomp: seccomp.map(Into::into),
-            sync: !options.no_sync,
+            sync: options.sync,
             jobs: options.jobs.unwrap_or_else(|| default_jobs(&source.blobs)).max(1),
             progress: options.progress,
         },

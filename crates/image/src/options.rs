@@ -84,15 +84,15 @@ pub struct Bringing {
     /// Most entries that all layers may have
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     pub max_entries: u64,
-    /// How many times its size a layer may unpack to, once it is longer than 256 MiB
+    /// How many times its size a layer may unpack to, once it is longer than 64 MiB
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_ratio: u64,
     /// Layers unpacked at the same time, by default as many as there are CPUs
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Do not wait until all of it is on the disk: after a loss of power, files may be empty
+    /// Wait until all of it is on the disk: else a loss of power in the next half minute can leave empty files
     #[arg(long)]
-    pub no_sync: bool,
+    pub sync: bool,
     /// Show a bar
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,

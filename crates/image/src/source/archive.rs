@@ -210,5 +210,6 @@ fn copy(mut from: impl Read, scratch: &Path, name: &str) -> io::Result<File> {
     let mut file =
         File::options().read(true).write(true).create_new(true).open(scratch.join(name))?;
     io::copy(&mut from, &mut file)?;
+    file.rewind()?;
     Ok(file)
 }

@@ -1,10 +1,12 @@
 //! Images in the store and their names.
 
 use super::Store;
-use super::work::{Work, remove_tree, replace};
+use super::work::{Work, remove_tree, rename, replace};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::reference::Reference;
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -133,9 +135,9 @@ impl Store {
     /// Removes something of the store: at once for who looks for it, then from the disk.
     pub(super) fn discard(&self, work: &Work, part: &str, name: &str) -> Result<()> {
         let (from, to) = (self.path(part, name), work.path().join(name));
-        match fs::rename(&from, &to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::at("remove", &from)(error)),
+        match rename(&from, &to, RenameFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::errno("remove", &from)(errno)),
             Ok(()) => remove_tree(&to),
         }
     }

@@ -3,7 +3,8 @@
 use super::Store;
 use crate::error::{Error, Result};
 use rustix::fs::{
-    CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, mkdir, open, renameat_with,
+    CWD, FlockOperation, Mode, OFlags, RenameFlags, chmod, flock, fstat, mkdir, open,
+    renameat_with, stat,
 };
 use rustix::io::Errno;
 use std::fs;
@@ -115,7 +116,7 @@ fn open_up(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Those of renameat2(2).
 pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+    match rename(from, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
         Err(errno) => Err(Error::errno("rename to", to)(errno)),
@@ -128,8 +129,25 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
 /// Those of renameat2(2).
 pub fn replace(from: &Path, to: &Path) -> Result<()> {
     if !rename_new(from, to)? {
-        renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
-            .map_err(Error::errno("rename to", to))?;
+        rename(from, to, RenameFlags::EXCHANGE).map_err(Error::errno("rename to", to))?;
     }
     Ok(())
+}
+
+/// Renames a directory. Its owner must be allowed to write it, since it gets another parent: a layer's root
+/// need not be like that.
+///
+/// # Errors
+/// Those of renameat2(2).
+pub fn rename(from: &Path, to: &Path, flags: RenameFlags) -> rustix::io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, flags) {
+        Err(Errno::ACCESS) => {
+            let mode = Mode::from_raw_mode(stat(from)?.st_mode & 0o7777);
+            chmod(from, mode | Mode::RWXU)?;
+            let result = renameat_with(CWD, from, CWD, to, flags);
+            chmod(if result.is_ok() { to } else { from }, mode)?;
+            result
+        }
+        result => result,
+    }
 }

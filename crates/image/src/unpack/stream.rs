@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How much is read at once.
 pub const BUFFER: usize = 256 << 10;
 /// Up to here no ratio is too high: a file of zeros compresses a thousand times.
-const FREE: u64 = 256 << 20;
+const FREE: u64 = 64 << 20;
 
 /// How much an image may unpack to.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Limits {
     pub bytes: u64,
     /// Entries in all of its archives.
     pub entries: u64,
-    /// How many times as long as its blob an archive may be once it is longer than 256 MiB.
+    /// How many times as long as its blob an archive may be once it is longer than 64 MiB.
     pub ratio: u64,
 }
 
