@@ -15,7 +15,7 @@ use crate::reference::Reference;
 use crate::runtime;
 use crate::source::{Blobs, Source};
 use crate::store::{Image, LayerInfo, Store, Work};
-use crate::unpack::{Attributes, Below, Keep, Limits, Shared, Way, unpack};
+use crate::unpack::{Attributes, Below, Keep, Limits, Shared, Task, Way, unpack};
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,8 +244,8 @@ impl Importer<'_> {
         let unpack = |below, way| {
             let work = self.store.work()?;
             let source = self.source.blobs.open(blob)?;
-            unpack(source, blob, diff_id, below, way, &work, &self.keep, &self.shared)
-                .map(|info| Layer::made(name, info, work))
+            let task = Task { source, blob, diff_id, below, way };
+            unpack(task, &work, &self.keep, &self.shared).map(|info| Layer::made(name, info, work))
         };
         match unpack(below.clone(), Way::Files) {
             Err(Error::NeedsFrame) => unpack(below, Way::Frame),

@@ -108,7 +108,7 @@ fn replay(store: &Store, part: Part, out: &mut dyn Write) -> Result<Digest> {
     let mut out = Hashed::new(out);
     let mut frames = Frames::open(&store.record(&part.directory).join("frame"))?;
     let writing = || Error::at("write", format!("layer {}", part.diff_id));
-    while let Some(record) = frames.next()? {
+    while let Some(record) = frames.next_record()? {
         interrupt::check()?;
         out.write_all(&record.piece).map_err(writing())?;
         if record.path.is_empty() {

@@ -182,9 +182,9 @@ fn split_tag(text: &str) -> (&Path, Option<&str>) {
 
 /// How long the shortest beginning that exists leaves the rest: tags may have colons of their own.
 fn tag_length(text: &str) -> usize {
-    let colons = text.match_indices(':').map(|(at, _)| at);
-    let found = colons.clone().find(|&at| Path::new(&text[..at]).exists());
-    found.or_else(|| colons.last()).map_or(0, |at| text.len() - at)
+    let mut colons = text.match_indices(':').map(|(at, _)| at);
+    let found = colons.find(|&at| Path::new(&text[..at]).exists());
+    found.or_else(|| text.rfind(':')).map_or(0, |at| text.len() - at)
 }
 
 fn is_index(descriptor: &Descriptor, text: &[u8]) -> bool {

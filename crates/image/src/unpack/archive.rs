@@ -167,7 +167,7 @@ impl<'a> Archive<'a> {
             }
         };
         self.left = data;
-        self.padding = data.next_multiple_of(BLOCK as u64).checked_sub(data).unwrap_or_default();
+        self.padding = padding(data);
         let mut entry = Entry {
             path,
             kind,
@@ -340,7 +340,7 @@ impl<'a> Archive<'a> {
             return Err(unfit("has a header longer than 2 MiB"));
         }
         let mut data = vec![0; usize::try_from(size).unwrap_or_default()];
-        (self.left, self.padding) = (size, size.next_multiple_of(BLOCK as u64) - size);
+        (self.left, self.padding) = (size, padding(size));
         self.read_data(&mut data, true)?;
         self.skip()?;
         Ok(data)
@@ -356,6 +356,12 @@ impl<'a> Archive<'a> {
     fn record(&mut self, bytes: &[u8]) -> Result<()> {
         self.frame.raw(bytes)
     }
+}
+
+/// Zeros after contents of that length.
+fn padding(length: u64) -> u64 {
+    let block = BLOCK as u64;
+    (block - length % block) % block
 }
 
 /// A header's time. Negative ones are stored in binary with all upper bits set.

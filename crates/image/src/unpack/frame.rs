@@ -110,7 +110,7 @@ impl Frames {
     ///
     /// # Errors
     /// Those of reading, and that the frame is damaged.
-    pub fn next(&mut self) -> Result<Option<Record>> {
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.read().map_err(Error::at("read", &self.path))
     }
 

@@ -42,22 +42,28 @@ pub enum Way {
     Frame,
 }
 
-/// Unpacks the layer that `source` reads into `work`: its directory is `layer`, its record is begun in `record`.
+/// What is to be unpacked.
+pub struct Task<'a> {
+    /// Reads the blob.
+    pub source: Box<dyn Read + 'a>,
+    /// What the blob must be.
+    pub blob: &'a Descriptor,
+    /// What the archive in it must be.
+    pub diff_id: Digest,
+    /// The layers below, as far as they are known.
+    pub below: Below,
+    /// Where the contents of files are kept.
+    pub way: Way,
+}
+
+/// Unpacks the layer that `task.source` reads into `work`: its directory is `layer`, its record is begun in `record`.
 ///
 /// # Errors
 /// Those of reading and writing; a blob or an archive that is not the one of the digests; what an entry is
-/// refused for; a limit; [`Error::NeedsBelow`] if `below` is unknown and must not be; [`Error::NeedsFrame`] if
-/// `way` is the wrong one.
-pub fn unpack<'a>(
-    source: Box<dyn Read + 'a>,
-    blob: &'a Descriptor,
-    diff_id: Digest,
-    below: Below,
-    way: Way,
-    work: &Work,
-    keep: &Keep,
-    shared: &'a Shared,
-) -> Result<LayerInfo> {
+/// refused for; a limit; [`Error::NeedsBelow`] if `task.below` is unknown and must not be; [`Error::NeedsFrame`] if
+/// `task.way` is the wrong one.
+pub fn unpack(task: Task<'_>, work: &Work, keep: &Keep, shared: &Shared) -> Result<LayerInfo> {
+    let Task { source, blob, diff_id, below, way } = task;
     let (layer, record) = (work.path().join("layer"), work.path().join("record"));
     for directory in [&layer, &record] {
         fs::create_dir(directory).map_err(Error::at("make", directory))?;

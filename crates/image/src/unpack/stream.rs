@@ -118,7 +118,7 @@ impl Read for Blob<'_> {
 
 enum Decoder<'a> {
     Plain(BufReader<Blob<'a>>),
-    Gzip(flate2::bufread::MultiGzDecoder<BufReader<Blob<'a>>>),
+    Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<Blob<'a>>>>),
     Zstd(zstd::stream::read::Decoder<'a, BufReader<Blob<'a>>>),
 }
 
@@ -128,7 +128,8 @@ impl<'a> Decoder<'a> {
         let mut reader = BufReader::with_capacity(BUFFER, blob);
         let start = reader.fill_buf()?;
         if start.starts_with(&[0x1f, 0x8b]) {
-            return Ok(Self::Gzip(flate2::bufread::MultiGzDecoder::new(reader)));
+            let decoder = flate2::bufread::MultiGzDecoder::new(reader);
+            return Ok(Self::Gzip(Box::new(decoder)));
         }
         let skippable = matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
         if skippable || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
