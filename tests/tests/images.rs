@@ -68,13 +68,14 @@ fn visible(bed: &Bed) -> Vec<PathBuf> {
 
 /// An import that must fail with `text` and leave nothing.
 #[track_caller]
-fn refused(bed: &Bed, layout: &Layout, options: &[&str], text: &str) {
+fn refused(bed: &Bed, layout: &Layout, options: &[&str], text: &str) -> String {
     let source = layout.dir.to_str().expect("path");
     let all = [&["import", source, "--name", "test"], options].concat();
     let outcome = image::call(bed, &all).run().exits(1);
     assert!(outcome.stderr.contains(text), "lacks {text:?}: {outcome}");
     let left = visible(bed);
     assert!(left.is_empty(), "left by {outcome}: {left:?}");
+    outcome.stderr
 }
 
 fn every_packing(bed: &Bed) {
@@ -289,6 +290,7 @@ fn hostile_archives(bed: &Bed) {
     wrong[0] = b'b';
     let huge = [("GNU.sparse.map", &b"0,5,3,9"[..]), ("GNU.sparse.size", b"20")];
     let cases: Vec<(&str, Layer, &str)> = vec![
+        ("terminal", Layer::new().file("a\x1b[2J/../b", 0o644, b""), "a\\u{1b}[2J"),
         ("up", Layer::new().file("../escaped", 0o644, b""), "\"..\""),
         ("up inside", Layer::new().file("a/../../escaped", 0o644, b""), "\"..\""),
         ("link up", Layer::new().link("a", "../../escaped"), "may not lead there"),
@@ -338,7 +340,8 @@ fn hostile_archives(bed: &Bed) {
     let before: BTreeSet<PathBuf> = outside(bed);
     for (name, layer, text) in cases {
         let layout = image::layout(bed, "hostile", vec![layer]);
-        refused(bed, &layout, &[], text);
+        let said = refused(bed, &layout, &[], text);
+        assert!(!said.contains('\x1b'), "{name}: {said:?}");
         fs::remove_dir_all(&layout.dir).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outside(bed), before, "{name}");
     }

@@ -1,6 +1,6 @@
 //! What the commands of `dayfly image` do.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::export::{Form, export};
 use crate::import::{self, Imported, default_jobs};
 use crate::list;
@@ -36,7 +36,8 @@ pub fn execute(command: ImageCommand) -> Result<()> {
 /// # Errors
 /// Those of making it.
 pub fn open(options: &StoreOptions) -> Result<Store> {
-    Store::open(options.store.as_deref())
+    // A variable that is set to nothing is none.
+    Store::open(options.store.as_deref().filter(|store| !store.as_os_str().is_empty()))
 }
 
 fn print(text: &str) -> Result<()> {
@@ -86,7 +87,7 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         },
     )?;
     for sentence in warning.into_iter().chain(losses) {
-        eprintln!("dayfly-image: warning: {sentence}");
+        eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     print(&format!("{} {}: {layers} layers, {unpacked} unpacked\n", names.join(" "), image.digest))

@@ -1,6 +1,7 @@
 //! The `dayfly-image` program, which `dayfly image` and `dayfly rootfs` execute.
 
 use clap::Parser;
+use dayfly_image::error::printable;
 use dayfly_image::options::{Command, Options};
 use dayfly_image::{commands, interrupt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dayfly-image: {error}");
+            eprintln!("dayfly-image: {}", printable(&error.to_string()));
             ExitCode::FAILURE
         }
     }

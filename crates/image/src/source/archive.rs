@@ -67,7 +67,10 @@ impl Archive {
         if let Some(plain) = plain {
             file = plain.map_err(Error::at("decompress", path))?;
         }
-        let files = scan(&mut file).map_err(reading())?;
+        // What the crate says has pieces of the file in it.
+        let files = scan(&mut file).map_err(|_| {
+            Error::Unfit(format!("{} is no archive, or a damaged one", path.display()))
+        })?;
         Ok(Self { file, path: path.to_owned(), files, blobs: BTreeMap::new() })
     }
 

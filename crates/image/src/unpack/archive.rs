@@ -370,8 +370,8 @@ fn seconds(header: &Header) -> Result<(i64, u32)> {
     Ok((time.cast_signed(), 0))
 }
 
-fn field(error: io::Error) -> Error {
-    Error::Unfit(format!("the archive has a header that is not of the form: {error}"))
+fn field(_: io::Error) -> Error {
+    unfit("has a header with a field that is no number: this is no archive, or a damaged one")
 }
 
 fn unfit(what: &str) -> Error {
