@@ -21,6 +21,7 @@ pub mod bundle;
 pub mod cgroups;
 pub mod console;
 pub mod container;
+pub mod image;
 pub mod leak;
 pub mod mounted;
 pub mod profile;

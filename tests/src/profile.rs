@@ -1,3 +1,3 @@
-//! The default seccomp profile of the machine's engines, which the benchmarks use as well.
+//! The default seccomp profile of the machine's engines.
 
-pub use dayfly_bench::profile::{PATH, seccomp};
+pub use defaults::seccomp::{PATH, linux as seccomp};

@@ -19,6 +19,7 @@ mod hooks;
 mod host;
 mod hostile;
 mod idmap;
+mod images;
 mod intel_rdt;
 mod lifecycle;
 mod listener;
@@ -94,6 +95,7 @@ const SUBJECTS: &[Subject] = &[
     ("hostile", hostile::procfs::CASES),
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
+    ("images", images::CASES),
     ("systemd", systemd::CASES),
     ("host", host::CASES),
     ("weight", weight::CASES),

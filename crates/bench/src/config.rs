@@ -4,8 +4,8 @@
 //! that came later.
 
 use crate::Error;
-use crate::profile;
 use clap::ValueEnum;
+use defaults::{CAPABILITIES, seccomp};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,21 +15,6 @@ pub const MAPPED_ROOT: u32 = 100_000;
 
 /// The program of the createRuntime hook.
 pub const HOOK: &str = "/bin/true";
-
-/// What a container gets by default.
-pub const CAPABILITIES: &[&str] = &[
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SETFCAP",
-    "CAP_SETGID",
-    "CAP_SETPCAP",
-    "CAP_SETUID",
-    "CAP_SYS_CHROOT",
-];
 
 /// A kind of container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -74,9 +59,10 @@ impl Profile {
 /// # Errors
 /// The engines' seccomp profile is not there or not understood.
 pub fn podman(profile: Profile) -> Result<Value, Error> {
-    let mut config = plain();
+    let mut config = defaults::podman();
+    config["hostname"] = json!("bench");
     if profile != Profile::Plain {
-        let seccomp = profile::seccomp(Path::new(profile::PATH), CAPABILITIES);
+        let seccomp = seccomp::linux(Path::new(seccomp::PATH), CAPABILITIES);
         config["linux"]["seccomp"] = seccomp.map_err(|reason| {
             Error::Unfit(format!(
                 "{reason}\nPodman's seccomp profile comes with \
@@ -120,67 +106,6 @@ fn push(list: &mut Value, item: Value) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);
     }
-}
-
-fn plain() -> Value {
-    json!({
-        "ociVersion": "1.0.2",
-        "process": {
-            "terminal": false,
-            "user": { "uid": 0, "gid": 0, "umask": 0o22 },
-            "args": ["/bin/true"],
-            "env": [
-                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "TERM=xterm",
-                "container=podman",
-                "HOME=/root",
-            ],
-            "cwd": "/",
-            "capabilities": {
-                "bounding": CAPABILITIES,
-                "effective": CAPABILITIES,
-                "permitted": CAPABILITIES,
-            },
-        },
-        "root": { "path": "rootfs", "readonly": false },
-        "hostname": "bench",
-        "mounts": mounts(),
-        "linux": {
-            "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
-            "namespaces": [
-                { "type": "pid" }, { "type": "network" }, { "type": "ipc" },
-                { "type": "uts" }, { "type": "mount" }, { "type": "cgroup" },
-            ],
-            "maskedPaths": [
-                "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
-                "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
-                "/sys/fs/selinux", "/sys/dev/block",
-            ],
-            "readonlyPaths": [
-                "/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
-                "/proc/sysrq-trigger",
-            ],
-        },
-    })
-}
-
-fn mounts() -> Value {
-    json!([
-        { "destination": "/proc", "type": "proc", "source": "proc",
-          "options": ["nosuid", "noexec", "nodev"] },
-        { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
-          "options": ["nosuid", "strictatime", "mode=755", "size=65536k"] },
-        { "destination": "/sys", "type": "sysfs", "source": "sysfs",
-          "options": ["nosuid", "noexec", "nodev", "ro"] },
-        { "destination": "/dev/pts", "type": "devpts", "source": "devpts",
-          "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"] },
-        { "destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue",
-          "options": ["nosuid", "noexec", "nodev"] },
-        { "destination": "/dev/shm", "type": "tmpfs", "source": "shm",
-          "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=64000k"] },
-        { "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
-          "options": ["rprivate", "nosuid", "noexec", "nodev", "relatime", "ro"] },
-    ])
 }
 
 #[cfg(test)]

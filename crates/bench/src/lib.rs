@@ -26,7 +26,6 @@ pub mod mounts;
 pub mod options;
 pub mod probe;
 pub mod process;
-pub mod profile;
 pub mod progress;
 pub mod race;
 pub mod record;

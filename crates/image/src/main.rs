@@ -1,8 +1,26 @@
 //! The `dayfly-image` program, which `dayfly image` and `dayfly rootfs` execute.
 
 use clap::Parser;
-use dayfly_image::options::Options;
+use dayfly_image::error::printable;
+use dayfly_image::options::{Command, Options};
+use dayfly_image::{commands, interrupt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::process::ExitCode;
 
-fn main() {
-    match Options::parse().command {}
+fn main() -> ExitCode {
+    let command = Options::parse().command;
+    // Trees may be deep, and each layer that is not finished is held open.
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let result = interrupt::catch().and_then(|()| match command {
+        Command::Image(command) => commands::execute(command),
+        Command::Rootfs(command) => match command {},
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dayfly-image: {}", printable(&error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use crate::export::{Compression, Form};
+use crate::progress::Progress;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
 
 /// Keeps images, and assembles root filesystems from their layers.
 #[derive(Debug, Parser)]
@@ -24,7 +27,186 @@ pub enum Command {
 
 /// Commands of `dayfly image`.
 #[derive(Debug, Subcommand)]
-pub enum ImageCommand {}
+pub enum ImageCommand {
+    /// Bring an image into the store from a directory or a file
+    ///
+    /// The image is in an OCI image layout (a directory or an archive of one), or in an archive of
+    /// "docker save" or "podman save". Its layers may be compressed with gzip, zstd or not at all. Digests and
+    /// sizes are checked. Layers that are there already are not unpacked again.
+    Import(Import),
+    /// Bring an image into the store from a registry
+    ///
+    /// Passwords are those of "podman login" and "docker login"; credential helpers are not asked.
+    Pull(Pull),
+    /// List images
+    Ls(Ls),
+    /// Tell what is known of an image
+    Inspect(Inspect),
+    /// Take an image's name away, and remove what nothing else needs
+    ///
+    /// An image stays as long as it has another name or a container was made from it.
+    Rm(Rm),
+    /// Remove what nothing names any more
+    Gc(Gc),
+    /// Write an image to a directory or a file
+    ///
+    /// Layers are packed again, byte by byte as they were unpacked: diff-ids and the image's id stay. Blobs are
+    /// compressed anew, so their digests and that of the manifest may be others.
+    Export(Export),
+}
+
+/// Where the store is.
+#[derive(Debug, Args)]
+pub struct StoreOptions {
+    /// The store: by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
+    #[arg(long, value_name = "DIR", env = "DAYFLY_STORE")]
+    pub store: Option<PathBuf>,
+}
+
+/// How an image is brought in.
+#[derive(Debug, Args)]
+pub struct Bringing {
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// Take the image for that platform: OS/ARCHITECTURE[/VARIANT], by default this host's
+    #[arg(long, value_name = "PLATFORM")]
+    pub platform: Option<String>,
+    /// The engines' seccomp profile for its containers, or "none"
+    #[arg(long, value_name = "FILE", default_value = defaults::seccomp::PATH)]
+    pub seccomp: PathBuf,
+    /// As a user: files of all owners become yours
+    #[arg(long)]
+    pub ignore_owners: bool,
+    /// Most bytes that all layers may unpack to
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 30)]
+    pub max_bytes: u64,
+    /// Most entries that all layers may have
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    pub max_entries: u64,
+    /// How many times its size a layer may unpack to, once it is longer than 64 MiB
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub max_ratio: u64,
+    /// Layers unpacked at the same time, by default as many as there are CPUs
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Wait until all of it is on the disk: else a loss of power in the next half minute can leave empty files
+    #[arg(long)]
+    pub sync: bool,
+    /// Show a bar
+    #[arg(long, value_enum, default_value_t = Progress::Auto)]
+    pub progress: Progress,
+}
+
+/// `dayfly image import`
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The directory or file, perhaps with :TAG or :NAME after it; "-" reads an archive from standard input
+    #[arg(value_name = "SOURCE")]
+    pub source: String,
+    /// What to call it, by default as where it comes from; may be given several times
+    #[arg(long, short, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// The rest.
+    #[command(flatten)]
+    pub bringing: Bringing,
+}
+
+/// `dayfly image pull`
+#[derive(Debug, Args)]
+pub struct Pull {
+    /// The image: HOST[:PORT]/NAME[:TAG][@DIGEST]
+    #[arg(value_name = "REF")]
+    pub reference: String,
+    /// What to call it here, by default REF; may be given several times
+    #[arg(long, short, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Talk HTTP instead of HTTPS, to a registry on this host only
+    #[arg(long)]
+    pub plain_http: bool,
+    /// A file with passwords, as in containers-auth.json(5)
+    #[arg(long, value_name = "FILE")]
+    pub authfile: Option<PathBuf>,
+    /// The rest.
+    #[command(flatten)]
+    pub bringing: Bringing,
+}
+
+/// How a command tells what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// `dayfly image ls`
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The form
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Digests only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `dayfly image inspect`
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// The image's name, or the beginning of its digest
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The form
+    #[arg(long, short, value_enum, default_value_t = Format::Json)]
+    pub format: Format,
+}
+
+/// `dayfly image rm`
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Names of images, or the beginnings of digests: then all names of the image are taken away
+    #[arg(value_name = "IMAGE", required = true)]
+    pub images: Vec<String>,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+}
+
+/// `dayfly image gc`
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+}
+
+/// `dayfly image export`
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The image's name, or the beginning of its digest
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// The directory or file to make; "-" writes an archive to standard output
+    #[arg(value_name = "DESTINATION")]
+    pub destination: PathBuf,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The form: by default oci-archive for names that end in .tar and "-", oci else
+    #[arg(long, value_enum)]
+    pub format: Option<Form>,
+    /// How layers are compressed; those of docker-archive never are
+    #[arg(long, value_enum, default_value_t = Compression::Gzip)]
+    pub compress: Compression,
+}
 
 /// Commands of `dayfly rootfs`.
 #[derive(Debug, Subcommand)]

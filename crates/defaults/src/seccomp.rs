@@ -13,7 +13,7 @@ pub const PATH: &str = "/usr/share/containers/seccomp.json";
 ///
 /// # Errors
 /// When the file is not there or not JSON.
-pub fn seccomp(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
+pub fn linux(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("read {}: {error}", path.display()))?;
     let profile: Value = serde_json::from_str(&text)

@@ -1,0 +1,164 @@
+//! What the commands of `dayfly image` do.
+
+use crate::error::{Error, Result, printable};
+use crate::export::{Form, export};
+use crate::import::{self, Imported, default_jobs};
+use crate::list;
+use crate::oci::Platform;
+use crate::options::{
+    Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm, StoreOptions,
+};
+use crate::reference::Reference;
+use crate::registry::{self, Access};
+use crate::source::Source;
+use crate::store::{Freed, Store};
+use crate::unpack::Limits;
+use std::io::{self, Write};
+
+/// Does what a command line asks for.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn execute(command: ImageCommand) -> Result<()> {
+    match command {
+        ImageCommand::Import(options) => import(&options),
+        ImageCommand::Pull(options) => pull(&options),
+        ImageCommand::Ls(options) => ls(&options),
+        ImageCommand::Inspect(options) => inspect(&options),
+        ImageCommand::Rm(options) => rm(&options),
+        ImageCommand::Gc(options) => gc(&options),
+        ImageCommand::Export(options) => write_out(&options),
+    }
+}
+
+/// Opens the store that the options name.
+///
+/// # Errors
+/// Those of making it.
+pub fn open(options: &StoreOptions) -> Result<Store> {
+    // A variable that is set to nothing is none.
+    Store::open(options.store.as_deref().filter(|store| !store.as_os_str().is_empty()))
+}
+
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(Error::at("write", "standard output")),
+    }
+}
+
+fn import(options: &Import) -> Result<()> {
+    let store = open(&options.bringing.store)?;
+    let scratch = store.work()?;
+    let source = Source::local(&options.source, &platform(&options.bringing)?, scratch.path())?;
+    bring(&store, &source, &options.name, &options.bringing)
+}
+
+fn pull(options: &Pull) -> Result<()> {
+    let store = open(&options.bringing.store)?;
+    let reference = Reference::parse(&options.reference)?;
+    let access = Access { plain_http: options.plain_http, auth_file: options.authfile.clone() };
+    let source = registry::find(&reference, &platform(&options.bringing)?, &access)?;
+    bring(&store, &source, &options.name, &options.bringing)
+}
+
+fn platform(options: &Bringing) -> Result<Platform> {
+    options.platform.as_deref().map_or_else(|| Ok(Platform::host()), Platform::parse)
+}
+
+fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
+    let (seccomp, warning) = list::seccomp(&options.seccomp)?;
+    let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
+    let Imported { image, names, unpacked, layers, losses } = import::import(
+        store,
+        source,
+        &import::Options {
+            names: names?,
+            limits: Limits {
+                bytes: options.max_bytes,
+                entries: options.max_entries,
+                ratio: options.max_ratio,
+            },
+            ignore_owners: options.ignore_owners,
+            seccomp: seccomp.map(Into::into),
+            sync: options.sync,
+            jobs: options.jobs.unwrap_or_else(|| default_jobs(&source.blobs)).max(1),
+            progress: options.progress,
+        },
+    )?;
+    for sentence in warning.into_iter().chain(losses) {
+        eprintln!("dayfly-image: warning: {}", printable(&sentence));
+    }
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    print(&format!("{} {}: {layers} layers, {unpacked} unpacked\n", names.join(" "), image.digest))
+}
+
+fn ls(options: &Ls) -> Result<()> {
+    let images = list::images(&open(&options.store)?)?;
+    if options.quiet {
+        let digests = images.iter().filter_map(|image| image["digest"].as_str());
+        return print(&digests.map(|digest| format!("{digest}\n")).collect::<String>());
+    }
+    match options.format {
+        Format::Table => print(&list::table(&images)),
+        Format::Json => print(&format!("{:#}\n", serde_json::Value::from(images))),
+    }
+}
+
+fn inspect(options: &Inspect) -> Result<()> {
+    let store = open(&options.store)?;
+    let info = list::inspect(&store, &store.find_image(&options.image)?)?;
+    match options.format {
+        Format::Table => print(&list::summary(&info)),
+        Format::Json => print(&format!("{info:#}\n")),
+    }
+}
+
+fn rm(options: &Rm) -> Result<()> {
+    let store = open(&options.store)?;
+    for text in &options.images {
+        let image = store.find_image(text)?;
+        let named = Reference::parse(text).ok();
+        let refs = store.refs()?;
+        let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
+        let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
+        // By its name one name goes, by its digest all.
+        let mut gone: Vec<_> = one.collect();
+        if gone.is_empty() {
+            gone = all.collect();
+        }
+        for (name, _) in gone {
+            store.remove_ref(name)?;
+            print(&format!("removed {name}\n"))?;
+        }
+    }
+    match store.try_claim()? {
+        Some(claim) => report(store.collect(&claim)?),
+        None => print("an import is under way: \"dayfly image gc\" removes the layers later\n"),
+    }
+}
+
+fn gc(options: &Gc) -> Result<()> {
+    let store = open(&options.store)?;
+    let claim = match store.try_claim()? {
+        Some(claim) => claim,
+        None => {
+            eprintln!("dayfly-image: waiting for an import to end");
+            store.claim()?
+        }
+    };
+    report(store.collect(&claim)?)
+}
+
+fn report(freed: Freed) -> Result<()> {
+    let Freed { images, layers, bytes } = freed;
+    print(&format!("{images} images and {layers} layers removed, {} freed\n", list::size(bytes)))
+}
+
+fn write_out(options: &Export) -> Result<()> {
+    let store = open(&options.store)?;
+    let image = store.find_image(&options.image)?;
+    let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
+    let name = Reference::parse(&options.image).ok();
+    export(&store, &image, name, &options.destination, form, options.compress)
+}

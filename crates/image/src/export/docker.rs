@@ -1,0 +1,32 @@
+//! What `docker load` reads: layers as plain archives, and `manifest.json`.
+
+use super::Stored;
+use super::layer::{self, Compression};
+use crate::error::{Error, Result};
+use crate::store::Store;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+/// Writes an image into the empty directory `to`.
+pub(super) fn write(store: &Store, stored: &Stored, to: &Path) -> Result<()> {
+    let mut layers: Vec<String> = Vec::new();
+    for &part in &stored.layers {
+        let name = format!("{}.tar", part.diff_id.hex());
+        if !layers.contains(&name) {
+            layer::write(store, part, &to.join(&name), Compression::None)?;
+        }
+        layers.push(name);
+    }
+    let config = format!("{}.json", stored.config_digest.hex());
+    let names: Vec<String> = stored.names.iter().map(ToString::to_string).collect();
+    let manifest = json!([{ "Config": config, "RepoTags": names, "Layers": layers }]);
+    for (name, text) in [
+        (config.as_str(), &stored.config_text),
+        ("manifest.json", &manifest.to_string().into_bytes()),
+    ] {
+        let path = to.join(name);
+        fs::write(&path, text).map_err(Error::at("write", &path))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Which of an index's images is taken.
+
+use crate::error::{Error, Result};
+use crate::oci::{Descriptor, INDEX, Platform};
+
+impl Platform {
+    /// This host's.
+    #[must_use]
+    pub fn host() -> Self {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "x86" => "386",
+            "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
+            "riscv64" => "riscv64",
+            other => other,
+        };
+        Self { architecture: architecture.to_owned(), os: "linux".to_owned(), variant: None }
+    }
+
+    /// From `OS/ARCHITECTURE[/VARIANT]`, or an architecture alone.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when it is not of that form.
+    pub fn parse(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split('/').collect();
+        let (os, architecture, variant) = match words[..] {
+            [architecture] => ("linux", architecture, None),
+            [os, architecture] => (os, architecture, None),
+            [os, architecture, variant] => (os, architecture, Some(variant.to_owned())),
+            _ => ("", "", None),
+        };
+        if os.is_empty() || architecture.is_empty() {
+            return Err(Error::Unfit(format!(
+                "{text:?} is no platform: it must be like linux/amd64 or linux/arm/v7"
+            )));
+        }
+        let architecture = match architecture {
+            "x86_64" | "x86-64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        Ok(Self { architecture: architecture.to_owned(), os: os.to_owned(), variant })
+    }
+
+    /// Whether an image for `other` is one for this. Where no variant is asked for, every one will do.
+    #[must_use]
+    pub fn takes(&self, other: &Self) -> bool {
+        self.os == other.os
+            && self.architecture == other.architecture
+            && (self.variant.is_none() || self.variant == other.variant)
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)?;
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
+    }
+}
+
+/// The manifest for `wanted`: the only one there is if it does not say for what, else the first that fits.
+///
+/// # Errors
+/// [`Error::Unfit`], naming what there is.
+pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
+    let platform = |entry: &&'a Descriptor| entry.platform.as_ref();
+    let nested = |entry: &Descriptor| INDEX.contains(&entry.media_type.as_str());
+    if let [only] = manifests
+        && (only.platform.is_none() || nested(only))
+    {
+        return Ok(only);
+    }
+    // A list inside a list that says nothing of platforms is looked into when nothing else fits.
+    let fits = manifests.iter().find(|entry| platform(entry).is_some_and(|p| wanted.takes(p)));
+    fits.or_else(|| manifests.iter().find(|entry| nested(entry) && entry.platform.is_none()))
+        .ok_or_else(|| {
+            let there: Vec<String> = manifests
+                .iter()
+                .filter_map(|entry| platform(&entry))
+                .filter(|platform| platform.os != "unknown")
+                .map(ToString::to_string)
+                .collect();
+            Error::Unfit(match there[..] {
+                [] => format!("there is no image for {wanted}, nor any that names its platform"),
+                _ => format!(
+                    "there is no image for {wanted}: --platform takes one of {}",
+                    there.join(", ")
+                ),
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+
+    fn entry(platform: Option<&str>) -> Descriptor {
+        Descriptor {
+            media_type: String::new(),
+            digest: Digest::of(platform.unwrap_or_default().as_bytes()),
+            size: 0,
+            platform: platform.map(|text| Platform::parse(text).expect("platform")),
+            annotations: None,
+        }
+    }
+
+    #[test]
+    fn the_platform_asked_for_is_taken() {
+        let all = [entry(Some("linux/arm/v6")), entry(Some("linux/arm/v7")), entry(Some("amd64"))];
+        let chosen = |text: &str| choose(&all, &Platform::parse(text).expect("platform"));
+        assert_eq!(chosen("linux/arm/v7").expect("v7").digest, all[1].digest);
+        assert_eq!(chosen("linux/arm").expect("arm").digest, all[0].digest);
+        assert_eq!(chosen("x86_64").expect("amd64").digest, all[2].digest);
+        let error = chosen("s390x").expect_err("none").to_string();
+        assert!(error.contains("linux/arm/v6, linux/arm/v7, linux/amd64"), "{error}");
+    }
+
+    #[test]
+    fn the_only_image_need_not_name_a_platform() {
+        assert!(choose(&[entry(None)], &Platform::host()).is_ok());
+        assert!(choose(&[entry(None), entry(None)], &Platform::host()).is_err());
+        assert!(Platform::parse("a/b/c/d").is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! What nothing names any more is removed.
+
+use super::{Lock, Store};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+/// How much was removed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Freed {
+    /// Images.
+    pub images: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Bytes in the layers' files.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Removes images without a name that no container was made from, and layers without an image.
+    ///
+    /// # Errors
+    /// Those of reading and removing.
+    pub fn collect(&self, _claim: &Lock) -> Result<Freed> {
+        let mut freed = Freed::default();
+        let work = self.work()?;
+        let named = self.images_in_use()?;
+        let mut used = BTreeSet::new();
+        for name in self.names("images")? {
+            if named.contains(&name) {
+                used.extend(self.layers_of(&name)?);
+            } else {
+                self.discard(&work, "images", &name)?;
+                freed.images += 1;
+            }
+        }
+        for name in self.names("layers")? {
+            if used.contains(&name) {
+                continue;
+            }
+            let info =
+                Digest::from_hex(&name).and_then(|name| self.find_layer(name).ok().flatten());
+            freed.layers += 1;
+            freed.bytes += info.map_or(0, |layer| layer.info.size);
+            self.discard(&work, "layers", &name)?;
+        }
+        for name in self.names("records")? {
+            if !used.contains(&name) {
+                self.discard(&work, "records", &name)?;
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The images that a reference names or a container was made from.
+    fn images_in_use(&self) -> Result<BTreeSet<String>> {
+        let mut used: BTreeSet<String> =
+            self.refs()?.into_iter().map(|(_, image)| image.hex()).collect();
+        for container in self.names("containers")? {
+            let link = self.path("containers", &container).join("image");
+            match fs::read_link(&link) {
+                Ok(target) => {
+                    used.extend(target.file_name().map(|name| name.to_string_lossy().into_owned()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::at("read", &link)(error)),
+            }
+        }
+        Ok(used)
+    }
+
+    /// The names of an image's layers.
+    fn layers_of(&self, image: &str) -> Result<Vec<String>> {
+        let path = self.path("images", image).join("layers");
+        let text = fs::read_to_string(&path).map_err(Error::at("read", &path))?;
+        let name = |line: &str| line.rsplit('/').next().map(str::to_owned);
+        Ok(text.lines().filter_map(name).collect())
+    }
+}

@@ -1,0 +1,189 @@
+//! The store on disk.
+//!
+//! | in the store | is |
+//! |---|---|
+//! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id; by its chain-id if it is made for the layers below it |
+//! | `records/HEX/` | what else is known of that layer: `info.json`, and `frame`, its archive without the files' contents |
+//! | `images/HEX/` | an image, named by its manifest's digest: what a container is started from, and its documents |
+//! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
+//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image |
+//! | `work/RANDOM/` | what is not finished, locked by its maker |
+//! | `lock` | held by all who rely on what no reference names yet; exclusively by who removes |
+//!
+//! Whatever is in one of the first four places is whole: it was made in `work` and renamed.
+
+mod gc;
+mod layers;
+mod refs;
+mod work;
+
+pub use gc::Freed;
+pub use layers::{LayerInfo, Published};
+pub use refs::Image;
+pub use work::Work;
+
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// What this process may do to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Root of the host: everything.
+    Root,
+    /// Root of a user namespace: owners as far as they are mapped, no devices.
+    Namespace,
+    /// A user: everything belongs to him.
+    User,
+}
+
+impl Rights {
+    fn look_up() -> Self {
+        if !rustix::process::geteuid().is_root() {
+            return Self::User;
+        }
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let words: Vec<&str> = map.split_whitespace().collect();
+        if words == ["0", "0", "4294967295"] { Self::Root } else { Self::Namespace }
+    }
+
+    /// The extended attribute that makes a directory hide those below it.
+    #[must_use]
+    pub fn opaque(self) -> &'static str {
+        match self {
+            Self::Root => "trusted.overlay.opaque",
+            Self::Namespace | Self::User => "user.overlay.opaque",
+        }
+    }
+}
+
+/// A store that is open.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// What this process may do there.
+    pub rights: Rights,
+}
+
+/// That nothing unreferenced is removed meanwhile, or, exclusively held, that nobody relies on it.
+#[derive(Debug)]
+pub struct Lock {
+    _file: OwnedFd,
+}
+
+impl Store {
+    /// Opens the store in `directory`, by default the user's, makes it if need be, and removes what killed
+    /// commands left unfinished.
+    ///
+    /// # Errors
+    /// Those of making directories.
+    pub fn open(directory: Option<&Path>) -> Result<Self> {
+        let rights = Rights::look_up();
+        let root = match directory {
+            Some(directory) => {
+                std::path::absolute(directory).map_err(Error::at("find", directory))?
+            }
+            None => default_directory(rights)?,
+        };
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        for part in ["layers", "records", "images", "refs", "containers", "work"] {
+            let path = root.join(part);
+            builder.create(&path).map_err(Error::at("make", &path))?;
+        }
+        // Lines of `layers` files are paths, and dayfly reads these without asking what a link means.
+        let root = fs::canonicalize(&root).map_err(Error::at("find", &root))?;
+        let store = Self { root, rights };
+        store.sweep()?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path in the store.
+    #[must_use]
+    pub fn path(&self, part: &str, name: &str) -> PathBuf {
+        self.root.join(part).join(name)
+    }
+
+    /// Where the layer of that name is.
+    #[must_use]
+    pub fn layer(&self, name: &Digest) -> PathBuf {
+        self.path("layers", &name.hex())
+    }
+
+    /// Where the image is.
+    #[must_use]
+    pub fn image(&self, manifest: &Digest) -> PathBuf {
+        self.path("images", &manifest.hex())
+    }
+
+    /// Has nothing removed until it is dropped. Waits for who is removing.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn rely(&self) -> Result<Lock> {
+        self.lock(FlockOperation::LockShared)
+    }
+
+    /// Waits until nobody relies on what is unreferenced.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn claim(&self) -> Result<Lock> {
+        self.lock(FlockOperation::LockExclusive)
+    }
+
+    /// The same without waiting; none while somebody relies.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn try_claim(&self) -> Result<Option<Lock>> {
+        match self.lock(FlockOperation::NonBlockingLockExclusive) {
+            Err(Error::System { cause, .. }) if cause.kind() == std::io::ErrorKind::WouldBlock => {
+                Ok(None)
+            }
+            lock => lock.map(Some),
+        }
+    }
+
+    fn lock(&self, how: FlockOperation) -> Result<Lock> {
+        let path = self.root.join("lock");
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file =
+            open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(Error::errno("open", &path))?;
+        loop {
+            match flock(&file, how) {
+                Ok(()) => return Ok(Lock { _file: file }),
+                Err(Errno::INTR) => crate::interrupt::check()?,
+                Err(errno) => return Err(Error::errno("lock", &path)(errno)),
+            }
+        }
+    }
+}
+
+fn default_directory(rights: Rights) -> Result<PathBuf> {
+    if rights == Rights::Root {
+        return Ok(PathBuf::from("/var/lib/dayfly"));
+    }
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .map(|data| data.join("dayfly"))
+        .ok_or_else(|| {
+            Error::Unfit(
+                "no place for a store: neither XDG_DATA_HOME nor HOME is set; --store names one"
+                    .to_owned(),
+            )
+        })
+}
