@@ -67,7 +67,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     if values.flag(&HELP) {
         return print(&CommandHelp(command));
     }
-    count_arguments(command, arguments.len())
+    count_arguments(command, &values, arguments.len())
         .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;

@@ -22,6 +22,7 @@ use trace::{PROGRAM, Phase};
 use crate::console::{Console, Terminal};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
+use crate::layered::{self, LayeredOptions, LayeredRecord, Prepared};
 use crate::notify::{self, Manager, Relay};
 use crate::record::{self, Header, Record};
 use crate::store::{self, START, TryClone, path_in};
@@ -66,6 +67,8 @@ pub struct CreateOptions<'a> {
     pub env: sys::Args,
     /// What the start makes use of.
     pub techniques: Techniques,
+    /// The root filesystem, where it comes in layers.
+    pub layered: Option<&'a LayeredOptions<'a>>,
 }
 
 /// What `run` is given.
@@ -88,13 +91,14 @@ pub struct RunOptions<'a> {
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let bundle = Bundle::load(options, store.trace())?;
     let mut spec = bundle.parse(store.trace())?;
+    let prepared = prepare_layers(store, options, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let mut request = request(options, &bundle, &spec, true, console.source())?;
     if let Some(manager) = Manager::of(options.env) {
         manager.add(&mut spec, &mut request, store)?;
     }
-    let made = make(store, options, &bundle, &spec, request, console)?;
+    let made = make(store, options, &bundle, &spec, request, console, prepared.as_ref())?;
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
     core::mem::forget(made);
@@ -110,6 +114,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
+    let prepared = prepare_layers(store, create, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
     let ours = console.take_receiver();
@@ -125,7 +130,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =
         !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
-    let mut made = make(store, create, &bundle, &spec, request, console)?;
+    let mut made = make(store, create, &bundle, &spec, request, console, prepared.as_ref())?;
     let started = hooks::after_start(&made.container);
     let notify = manager.zip(made.notify.take());
     let mut status = match (signals, started) {
@@ -149,6 +154,10 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         }
     };
     made.program_ran(trace, &spec);
+    if let Some(prepared) = prepared.filter(|_| create.layered.is_some_and(|layered| layered.stats))
+    {
+        let _ = core::fmt::Write::write_str(&mut sys::stdio::Stderr, &prepared.stats(trace));
+    }
     if let (Some(pending), Ok(code)) = (made.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
@@ -161,6 +170,29 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         made.container.destroy()?;
     }
     status
+}
+
+/// Decides about layers, where the command line names some.
+fn prepare_layers<'a>(
+    store: &Store,
+    options: &CreateOptions<'a>,
+    bundle: &Bundle,
+    spec: &mut Spec<'a>,
+) -> Result<Option<Prepared>, Error> {
+    let Some(layered) = options.layered else { return Ok(None) };
+    if layered.stats && !store.trace().is_on() {
+        store.trace().turn_on();
+    }
+    if let Some(image) = &layered.image {
+        image.apply(spec)?;
+    }
+    store
+        .trace()
+        .work(Phase::Configuration, "prepare layers", &layered.layers, || {
+            let version = Kernel::probe().version;
+            layered::prepare(store, options.id, &bundle.path, layered, spec, version)
+        })
+        .map(Some)
 }
 
 /// Compiles a bundle's configuration without running it: `dayfly plan`.
@@ -272,6 +304,7 @@ fn request<'a>(
     Ok(Request {
         id: options.id,
         bundle: &bundle.path,
+        rootfs: None,
         wait_for_start,
         attended: false,
         no_pivot: options.no_pivot,
@@ -307,6 +340,8 @@ struct Made {
     program_since: u64,
     /// What it says to the service manager, where that is to be heard now.
     notify: Option<OwnedFd>,
+    /// What is left of assembling its root filesystem.
+    _rootfs: Option<rootfs::Assembled>,
 }
 
 impl Made {
@@ -327,11 +362,13 @@ fn make(
     options: &CreateOptions<'_>,
     bundle: &Bundle,
     spec: &Spec<'_>,
-    mut request: Request<'_>,
+    request: Request<'_>,
     console: Console<'_>,
+    prepared: Option<&Prepared>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
     let trace = store.trace();
+    let mut request = Request { rootfs: prepared.map(Prepared::root), ..request };
     // A maker is worth its process only where a CPU is free for it.
     if plan::makes_network(spec, &request)
         && request.kernel.techniques.contains(Techniques::CROWD_CHECK)
@@ -366,15 +403,25 @@ fn make(
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
-    let directory =
-        trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?;
+    let directory = match prepared.and_then(Prepared::take_directory) {
+        Some(claimed) => claimed,
+        None => {
+            trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?
+        }
+    };
+    let layered = prepared.map(|prepared| &*prepared.record);
     let result = listen_for_readiness(options, request, &directory).and_then(|notify| {
-        launch_claimed(trace, options, bundle, spec, request, plan, &directory, given)
+        launch_claimed(trace, options, bundle, spec, request, plan, layered, &directory, given)
             .map(|recorded| (recorded, notify))
     });
     match result {
         Ok((Recorded { header, record, launched }, notify)) => {
-            let Launched { child, program_since, pending } = launched;
+            let Launched { child, program_since, pending, rootfs } = launched;
+            if let Some(prepared) = prepared {
+                prepared.keep();
+                prepared
+                    .tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
+            }
             let directory = match pending {
                 // Init holds the lock as well, until its exec.
                 Some(_) => store.reopen(directory, options.id)?,
@@ -387,7 +434,7 @@ fn make(
             let root = store.root_fd().try_clone_fd()?;
             let filter = Vec::new();
             let container = Container { root, directory, header, record, filter, trace };
-            Ok(Made { container, child, pending, program_since, notify })
+            Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })
         }
         Err(error) => {
             if let Some(path) = options.pid_file {
@@ -445,13 +492,17 @@ fn launch_claimed(
     spec: &Spec<'_>,
     request: &Request<'_>,
     plan: &'static Plan,
+    layered: Option<&LayeredRecord>,
     directory: &OwnedFd,
     mut given: Given,
 ) -> Result<Recorded, Error> {
-    let record = describe(bundle, spec, request, plan);
+    let record = describe(bundle, spec, request, plan, layered);
     let mut draft = trace.work(Phase::Configuration, "write record", "", || {
         record::write(directory.as_fd(), &record, plan.filter.as_ref())
     })?;
+    if let Some(layered) = layered {
+        trace.work(Phase::Mounts, "make directory", options.id, || layered.make_directory())?;
+    }
     if request.wait_for_start {
         given.start = Some(listen_for_start(directory)?);
     }
@@ -494,7 +545,13 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
     Ok(socket)
 }
 
-fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan) -> Record {
+fn describe(
+    bundle: &Bundle,
+    spec: &Spec<'_>,
+    request: &Request<'_>,
+    plan: &Plan,
+    layered: Option<&LayeredRecord>,
+) -> Record {
     let linux = spec.linux.as_ref();
     let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
     let bits = |own: bool| {
@@ -524,6 +581,7 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         poststart: hooks::to_json(&spec.hooks.poststart),
         poststop: hooks::to_json(&spec.hooks.poststop),
         keyring: !request.no_new_keyring,
+        layered: layered.cloned().map(Box::new),
         state_head: plan.state.head().to_string(),
         agent: plan.host.iter().find_map(|step| match step {
             HostStep::SendListener(agent) => {

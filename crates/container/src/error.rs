@@ -32,6 +32,8 @@ pub enum Error {
     Launch(launch::Error),
     /// The cgroup.
     Cgroup(cgroup::Error),
+    /// Layers, or ranges of ids.
+    Rootfs(rootfs::Error),
     /// A system call.
     System(sys::Error),
 }
@@ -71,6 +73,7 @@ impl fmt::Display for Error {
             Self::Plan(error) => error.fmt(f),
             Self::Launch(error) => error.fmt(f),
             Self::Cgroup(error) => error.fmt(f),
+            Self::Rootfs(error) => error.fmt(f),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -94,6 +97,7 @@ from!(
     Plan(plan::Error),
     Launch(launch::Error),
     Cgroup(cgroup::Error),
+    Rootfs(rootfs::Error),
     System(sys::Error)
 );
 

@@ -218,7 +218,8 @@ impl trace::Failed for Error {
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
                 Errno::INVAL.errno()
             }
-            Self::Cgroup(_) | Self::Text(_) => Errno::CANCELED.errno(),
+            Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
+            Self::Cgroup(_) | Self::Rootfs(_) | Self::Text(_) => Errno::CANCELED.errno(),
         }
     }
 }

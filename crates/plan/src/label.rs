@@ -84,6 +84,15 @@ impl HostStep {
                 };
                 label(Phase::Mounts, "clone tree", object)
             }
+            Self::MapLayers { user_namespace } => {
+                let how = if user_namespace.is_some() { "idmap" } else { "" };
+                label(Phase::Mounts, "map layers", how)
+            }
+            Self::OpenLayers => label(Phase::Mounts, "open layers", ""),
+            Self::MakeUpper => label(Phase::Mounts, "make upper", ""),
+            Self::AssembleRootfs => label(Phase::Mounts, "assemble rootfs", ""),
+            Self::DetachLayers => label(Phase::Mounts, "detach layers", ""),
+            Self::CopyLayers => label(Phase::Mounts, "copy layers", ""),
             Self::CloneDevice { path, major, minor, .. } => {
                 label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
             }

@@ -44,6 +44,7 @@ fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> 
     let request = Request {
         id: "golden",
         bundle: "/bundle",
+        rootfs: None,
         wait_for_start,
         attended: false,
         no_pivot: false,

@@ -38,6 +38,7 @@ pub mod start;
 pub mod stdio;
 pub mod taskstats;
 pub mod unotify;
+pub mod user_namespace;
 
 pub use error::{Context, Error};
 pub use rustix::io::Errno;

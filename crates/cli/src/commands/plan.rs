@@ -26,6 +26,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         cgroup_driver: cgroup_driver(invocation.globals)?,
         env: invocation.args,
         techniques: invocation.techniques()?,
+        layered: None,
     };
     let plan = container::compile(&options)?;
     match is_json(invocation.values.text(&PLAN_FORMAT), "text")? {
