@@ -19,6 +19,7 @@ pub mod bundle;
 pub mod cgroups;
 pub mod console;
 pub mod container;
+pub mod layers;
 pub mod leak;
 pub mod profile;
 pub mod rootfs;

@@ -21,10 +21,10 @@ pub const CASES: &[Case] = &[
     case!(delete).needs(fault_points),
 ];
 
-const KINDS: [&str; 2] = ["fail", "kill"];
+pub const KINDS: [&str; 2] = ["fail", "kill"];
 
 /// Whether the runtime has fault points: tests/README.md tells how to build it so.
-fn fault_points() -> Result<(), String> {
+pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
         Ok(probe) if String::from_utf8_lossy(&probe.stderr).contains("no fault point") => Ok(()),
@@ -32,14 +32,14 @@ fn fault_points() -> Result<(), String> {
     }
 }
 
-fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
+pub fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
     // Steps must not depend on what else the machine does.
     call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", "crowd-check")
 }
 
 /// Nothing is there any more.
 #[track_caller]
-fn assert_gone(c: &Container<'_>, fault: &str) {
+pub fn assert_gone(c: &Container<'_>, fault: &str) {
     let ids = [c.id.clone()];
     let find = || leak::find(c.bed.view, &c.bed.dir, &ids);
     let left = || !find().is_empty() || c.bed.root().join(&c.id).exists();
@@ -134,7 +134,7 @@ fn create_and_start_with_user_namespace(bed: &Bed) {
 
 /// Takes the steps of `place` one after the other, until the command runs whole; returns how many there
 /// are.
-fn walk(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
+pub fn walk(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
     for step in 0..200 {
         let fault = format!("{place}:{step}:{kind}");
         let outcome = run(step, &fault);

@@ -28,6 +28,7 @@ mod parallel;
 mod plan;
 mod process;
 mod refused;
+mod rootfs;
 mod run;
 mod seccomp;
 mod security;
@@ -60,6 +61,7 @@ const SUBJECTS: &[Subject] = &[
     ("clocks", clocks::CASES),
     ("confinement", confinement::CASES),
     ("refused", refused::CASES),
+    ("rootfs", rootfs::CASES),
     ("seccomp", seccomp::CASES),
     ("listener", listener::CASES),
     ("notify", notify::CASES),

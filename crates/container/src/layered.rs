@@ -150,6 +150,17 @@ impl LayeredRecord {
     }
 }
 
+/// Frees the ranges of ids that a killed command took for a container which it did not come to record.
+///
+/// # Errors
+/// If they cannot be given back.
+pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
+    if rustix::fs::access(leases, rustix::fs::Access::EXISTS).is_err() {
+        return Ok(());
+    }
+    Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)
+}
+
 /// A root filesystem that was decided on. What was taken for it is given back when this is dropped, unless
 /// the container has it by then.
 #[derive(Debug)]
@@ -222,12 +233,6 @@ pub(crate) fn prepare(
         Some(_) => Layers::of_store(&text)?,
         None => Layers::anywhere(&text)?,
     };
-    let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
-        _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Nothing is ever written there but the places of mounts that the layers lack.
-        true => Upper::Tmpfs { size: Some(PLACES) },
-        false => Upper::Directory,
-    };
     let in_user_namespace = is_in_user_namespace();
     let mapped = match options.user_namespace {
         UserNamespace::Auto | UserNamespace::Shared => true,
@@ -246,6 +251,12 @@ pub(crate) fn prepare(
         }
         None => Mode::choose(version, &layers, mapped),
     };
+    let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
+        _ if options.ephemeral => Upper::Tmpfs { size: options.size },
+        // Nothing is ever written there but the places of mounts that the layers lack.
+        true if mode != Mode::Copy => Upper::Tmpfs { size: Some(PLACES) },
+        _ => Upper::Directory,
+    };
     let directory = format!("{}/{CONTAINERS}/{id}", options.store);
     let on_disk = options.image.is_some()
         || upper == Upper::Directory
@@ -257,7 +268,7 @@ pub(crate) fn prepare(
             layers,
             upper,
             directory: CString::new(&*directory).unwrap_or_default(),
-            first_id: None,
+            root: None,
             // A container has its root filesystem once.
             volatile: true,
             label: label(spec),
@@ -290,7 +301,7 @@ fn take_ids(
 ) -> Result<(), Error> {
     let first = match options.user_namespace {
         UserNamespace::Configured => {
-            prepared.recipe.first_id = configured(spec)?;
+            prepared.recipe.root = configured(spec)?;
             return Ok(());
         }
         UserNamespace::Host => {
@@ -307,7 +318,7 @@ fn take_ids(
             first
         }
     };
-    prepared.recipe.first_id = Some(first);
+    prepared.recipe.root = Some((first, first));
     let linux = spec.linux.get_or_insert_default();
     linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
     linux.namespaces.push(Namespace { kind: NamespaceKind::User, path: None });
@@ -317,15 +328,16 @@ fn take_ids(
     Ok(())
 }
 
-/// The host's id of the container's root, if the configuration has a user namespace.
-fn configured(spec: &Spec<'_>) -> Result<Option<u32>, Error> {
+/// The host's ids of the container's root, if the configuration has a user namespace.
+fn configured(spec: &Spec<'_>) -> Result<Option<(u32, u32)>, Error> {
     let Some(linux) = &spec.linux else { return Ok(None) };
     let Some(namespace) = linux.namespace(NamespaceKind::User) else { return Ok(None) };
     if namespace.path.is_some() {
         return Err(Error::text("layers can't be mapped for a user namespace that is joined"));
     }
-    let root = linux.uid_mappings.iter().find(|map| map.container_id == 0);
-    Ok(root.map(|map| map.host_id))
+    let of_root =
+        |maps: &[IdMapping]| maps.iter().find(|map| map.container_id == 0).map(|map| map.host_id);
+    Ok(of_root(&linux.uid_mappings).zip(of_root(&linux.gid_mappings)))
 }
 
 fn label(spec: &Spec<'_>) -> Option<CString> {
@@ -333,13 +345,17 @@ fn label(spec: &Spec<'_>) -> Option<CString> {
     CString::new(label).ok()
 }
 
-/// Where the root is attached in a mount namespace that begins as a copy of the host's: at the
-/// configuration's root, if that is there, as hooks expect it.
+/// Where the root is attached in a mount namespace that begins as a copy of the host's: over its root, as
+/// the container's own root need not get to any other place; where hooks expect it, if there are some.
 fn place(bundle: &str, spec: &Spec<'_>) -> String {
-    let root = spec.root.as_ref().map(|root| plan::absolute(bundle, &root.path));
-    let is_there =
-        |path: &String| rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS).is_ok();
-    root.filter(is_there).unwrap_or_else(|| bundle.to_string())
+    let hooks = &spec.hooks;
+    let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
+    match &spec.root {
+        Some(root) if look.iter().any(|hooks| !hooks.is_empty()) => {
+            plan::absolute(bundle, &root.path)
+        }
+        _ => String::from("/"),
+    }
 }
 
 /// Whether this is not the host's root: overlayfs then keeps its marks elsewhere.

@@ -38,7 +38,7 @@ pub use host_cache::clear as clear_cache;
 pub use image::{ImageRun, find as find_image};
 #[cfg(feature = "faults")]
 pub use launch::fault::arm as arm_fault;
-pub use layered::{LayeredOptions, UserNamespace};
+pub use layered::{LayeredOptions, UserNamespace, free_ids};
 pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;

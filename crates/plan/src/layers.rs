@@ -14,7 +14,7 @@ pub fn compile(builder: &mut Builder, context: &Context<'_, '_>, recipe: &Recipe
         builder.host(HostStep::CopyLayers);
         return;
     }
-    let user_namespace = recipe.first_id.map(|_| {
+    let user_namespace = recipe.root.map(|_| {
         let wanted = maps(&context.linux.uid_mappings, &context.linux.gid_mappings);
         idmap::made(builder, wanted)
     });

@@ -217,7 +217,7 @@ mod tests {
             layers: Layers::of_store(&lines).unwrap(),
             upper,
             directory: c"/d".into(),
-            first_id: None,
+            root: None,
             volatile: true,
             label: None,
             user_xattr: false,

@@ -21,7 +21,7 @@ use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::{MountAttr, attr, mount_setattr};
 
-use crate::ids::{RANGE, last_of};
+use crate::ids::RANGE;
 use crate::options::{Recipe, Upper};
 use crate::remove::{empty, names, open_directory, remove_at};
 use crate::upper::new_tmpfs;
@@ -30,6 +30,8 @@ use crate::{Error, layers};
 const DIRECTORY: &CStr = c"copy";
 /// What overlayfs keeps its marks in.
 const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
+/// Bytes of all names, or of one value.
+const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &str = "security.capability";
 
 /// Copies all layers of a recipe, and takes the copy as a tree.
@@ -48,13 +50,19 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
         }),
     };
     let place = place.context("make copy in", object())?;
+    let mut copier = Copier {
+        root: place.as_fd(),
+        owner: recipe.root,
+        links: BTreeMap::new(),
+        list: vec![0; ATTRIBUTES],
+        value: vec![0; ATTRIBUTES],
+    };
     for layer in recipe.layers.stack.iter().rev() {
         let parent = recipe.layers.parents.get(layer.parent);
         let parent = parent.map(|parent| parent.to_string_lossy()).unwrap_or_default();
         let path = layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))?;
         let from = open_directory(CWD.as_fd(), &path).context("open", path.to_string_lossy())?;
-        let mut copier =
-            Copier { root: place.as_fd(), first_id: recipe.first_id, links: BTreeMap::new() };
+        copier.links.clear();
         copier.directory(from.as_fd(), place.as_fd(), "")?;
         let stat = fstat(&from).context("stat", path.to_string_lossy())?;
         copier.finish(from.as_fd(), place.as_fd(), c".", &stat).context("copy", "/")?;
@@ -78,9 +86,13 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
 /// A layer being laid over what is there.
 struct Copier<'a> {
     root: BorrowedFd<'a>,
-    first_id: Option<u32>,
-    /// Where the first name of a file with several is in the copy, by its filesystem and inode.
+    /// User and group that root becomes.
+    owner: Option<(u32, u32)>,
+    /// Where the first name of a file with several is in the copy, by its filesystem and inode in the layer.
     links: BTreeMap<(u64, u64), String>,
+    /// Room for names and for a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+    list: Vec<u8>,
+    value: Vec<u8>,
 }
 
 impl Copier<'_> {
@@ -172,14 +184,15 @@ impl Copier<'_> {
     /// Gives a file of the copy owner, attributes, permissions and times; in this order, as a new owner takes
     /// set-user-ID and capabilities away.
     fn finish(
-        &self,
+        &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         name: &CStr,
         stat: &Stat,
     ) -> Result<(), Errno> {
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
-        let (uid, gid) = (self.id(stat.st_uid), self.id(stat.st_gid));
+        let (uid, gid) = self.owner.unzip();
+        let (uid, gid) = (shifted(stat.st_uid, uid), shifted(stat.st_gid, gid));
         chownat(to, name, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), nofollow)?;
         self.attributes(&path_of(from, name), &path_of(to, name))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
@@ -195,41 +208,35 @@ impl Copier<'_> {
         utimensat(to, name, &times, nofollow)
     }
 
-    /// An id of the image on the host. One beyond the range is nobody's.
-    fn id(&self, id: u32) -> u32 {
-        const NOBODY: u32 = 65534;
-        match self.first_id {
-            Some(first) if id < RANGE => first + id,
-            Some(first) => last_of(first).min(first + NOBODY),
-            None => id,
-        }
-    }
-
-    fn attributes(&self, from: &str, to: &str) -> Result<(), Errno> {
-        let size = match llistxattr(from, &mut [0u8; 0][..]) {
-            Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(()),
+    fn attributes(&mut self, from: &str, to: &str) -> Result<(), Errno> {
+        let size = match llistxattr(from, &mut self.list[..]) {
+            Err(Errno::OPNOTSUPP) => 0,
             size => size?,
         };
-        let mut list = vec![0u8; size];
-        let size = llistxattr(from, &mut list[..])?;
-        list.truncate(size);
+        let list = self.list.get(..size).unwrap_or_default();
         for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let Ok(name) = core::str::from_utf8(name) else { continue };
             if MARKS.iter().any(|mark| name.starts_with(mark)) {
                 continue;
             }
-            let size = lgetxattr(from, name, &mut [0u8; 0][..])?;
-            let mut value = vec![0u8; size];
-            let size = lgetxattr(from, name, &mut value[..])?;
-            value.truncate(size);
-            if name == CAPABILITY
-                && let Some(first) = self.first_id
-            {
-                value = owned_by(&value, first);
-            }
-            lsetxattr(to, name, &value, XattrFlags::empty())?;
+            let size = lgetxattr(from, name, &mut self.value[..])?;
+            let value = self.value.get(..size).unwrap_or_default();
+            let shifted = match self.owner {
+                Some((root, _)) if name == CAPABILITY => Some(owned_by(value, root)),
+                _ => None,
+            };
+            lsetxattr(to, name, shifted.as_deref().unwrap_or(value), XattrFlags::empty())?;
         }
         Ok(())
+    }
+}
+
+/// An id of the image on the host, where its root is `first`. One beyond the range is nobody's.
+fn shifted(id: u32, first: Option<u32>) -> u32 {
+    const NOBODY: u32 = 65534;
+    match first {
+        Some(first) => first.saturating_add(if id < RANGE { id } else { NOBODY }),
+        None => id,
     }
 }
 

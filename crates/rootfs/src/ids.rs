@@ -30,11 +30,6 @@ pub const RANGE: u32 = 65536;
 /// A file in the directory of an owner that lives on without a process at work: a container's record.
 const RECORD: &str = "record";
 
-/// The last id of a range.
-pub(crate) fn last_of(first: u32) -> u32 {
-    first.saturating_add(RANGE - 1)
-}
-
 /// Whom a range belongs to: a directory, locked (flock(2)) by who makes it, and with a file `record` from
 /// when that is done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,8 +17,8 @@ pub struct Recipe {
     /// A directory of this root filesystem's alone, which exists: for changes, for a copy, for mounts on
     /// the way.
     pub directory: CString,
-    /// The first id of the range that ids are mapped to; `None` leaves them.
-    pub first_id: Option<u32>,
+    /// The user and the group that root of the image is on the host; `None` leaves all ids.
+    pub root: Option<(u32, u32)>,
     /// Nothing has to survive a crash of the host: overlayfs need not write back (Linux 5.10).
     pub volatile: bool,
     /// The SELinux label of every file.

@@ -14,6 +14,7 @@ pub mod errand;
 pub mod errno;
 mod error;
 pub mod exec;
+pub mod fanotify;
 pub mod fdpass;
 pub mod fs;
 pub mod image;

@@ -41,12 +41,7 @@ impl Places {
                 (None, home) => format!("{}/.local/share/dayfly", home.unwrap_or_default()),
             },
         };
-        let leases = match (env("DAYFLY_IDS"), env("XDG_RUNTIME_DIR")) {
-            (Some(path), _) => absolute(path)?,
-            (None, Some(runtime)) if !is_root => format!("{runtime}/dayfly-ids"),
-            (None, _) => String::from("/run/dayfly-ids"),
-        };
-        Ok(Some(Self { store, leases }))
+        Ok(Some(Self { store, leases: leases(invocation)? }))
     }
 
     /// The root filesystem in layers.
@@ -103,6 +98,18 @@ impl Places {
             read_only: values.flag(&READ_ONLY),
             hostname: values.text(&HOSTNAME),
         })
+    }
+}
+
+/// Where it is kept which ranges of ids are taken.
+pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
+    let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
+    match (env("DAYFLY_IDS"), env("XDG_RUNTIME_DIR")) {
+        (Some(path), _) => absolute(path),
+        (None, Some(runtime)) if !rustix::process::geteuid().is_root() => {
+            Ok(format!("{runtime}/dayfly-ids"))
+        }
+        (None, _) => Ok(String::from("/run/dayfly-ids")),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> Stri
         .sum();
     let mut text =
         format!("rootfs mode: {}\nlayers: {}\n", recipe.mode.name(), recipe.layers.len());
-    if let Some(first) = recipe.first_id {
+    if let Some((first, _)) = recipe.root {
         let _ = writeln!(text, "ids: {first}-{}", u64::from(first) + u64::from(RANGE) - 1);
     }
     let Counts { attached, detached } = counts;
