@@ -123,7 +123,7 @@ impl LayeredRecord {
             return Ok(());
         }
         // Images are removed under the same lock: this one is there, or was gone before.
-        let _lock = crate::image::lock(&self.store)?;
+        let _lock = rootfs::image::lock(&self.store)?;
         link(IMAGE, &self.image)?;
         rustix::fs::accessat(
             CWD,

@@ -35,7 +35,7 @@ pub use create::{CgroupDriver, CreateOptions, RunOptions, compile, create, run};
 pub use error::Error;
 pub use exec::ExecOptions;
 pub use host_cache::clear as clear_cache;
-pub use image::{ImageRun, find as find_image};
+pub use image::ImageRun;
 #[cfg(feature = "faults")]
 pub use launch::fault::arm as arm_fault;
 pub use layered::{LayeredOptions, UserNamespace, free_ids};

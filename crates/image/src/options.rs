@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::rootfs::options::RootfsCommand;
 use clap::{Parser, Subcommand};
 
 /// Keeps images, and assembles root filesystems from their layers.
@@ -25,7 +26,3 @@ pub enum Command {
 /// Commands of `dayfly image`.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {}
-
-/// Commands of `dayfly rootfs`.
-#[derive(Debug, Subcommand)]
-pub enum RootfsCommand {}

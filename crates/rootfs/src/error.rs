@@ -17,6 +17,13 @@ pub enum Error {
     TooManyLayers(usize),
     /// A layer that is not given by an absolute path.
     BadLayer(String),
+    /// No image of that name.
+    NoImage {
+        /// Where it was looked for.
+        store: String,
+        /// Its name.
+        reference: String,
+    },
     /// The kernel is too old for the mode that was asked for.
     Kernel {
         /// What was asked for.
@@ -42,6 +49,10 @@ impl fmt::Display for Error {
                 write!(f, "{count} layers are too many: overlayfs takes {MOST_LAYERS}")
             }
             Self::BadLayer(path) => write!(f, "layer {path:?} is no absolute path"),
+            Self::NoImage { store, reference } => write!(
+                f,
+                "no image {reference} in {store}: `dayfly image ls` lists those that are there"
+            ),
             Self::Kernel { mode, has: (major, minor) } => {
                 let (needs, minor_needed) = mode.needs();
                 let name = mode.name();

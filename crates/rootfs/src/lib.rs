@@ -13,6 +13,7 @@ mod attached;
 mod copy;
 mod error;
 pub mod ids;
+pub mod image;
 mod layers;
 mod mode;
 mod options;

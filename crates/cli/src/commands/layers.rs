@@ -89,7 +89,7 @@ impl Places {
     ) -> Result<ImageRun<'a>, Failure> {
         let values = invocation.values;
         Ok(ImageRun {
-            directory: container::find_image(&self.store, reference)?,
+            directory: rootfs::image::find(&self.store, reference).map_err(Failure::new)?,
             command: invocation.arguments,
             tty: values.flag(&TTY),
             env: environment(invocation),
