@@ -525,7 +525,7 @@ fn errors_leave_nothing(bed: &Bed) {
 
 /// SIGKILL at moments spread over a run: afterwards `delete --force` leaves nothing.
 fn killed_at_any_moment(bed: &Bed) {
-    const ROUNDS: u32 = 30;
+    const ROUNDS: u32 = 15;
     let layers = Layers::new(bed, 10);
     for mode in modes(&layers, true) {
         let c = bed.bundle().args(&["/bin/true"]).make();

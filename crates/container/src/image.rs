@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use rustix::io::Errno;
 use spec::{Spec, Str};
-use sys::Context;
 
 use crate::Error;
 
