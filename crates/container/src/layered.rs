@@ -254,14 +254,11 @@ pub(crate) fn prepare(
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
         // Nothing is ever written there but the places of mounts that the layers lack.
-        true if mode != Mode::Copy => Upper::Tmpfs { size: Some(PLACES) },
+        true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };
     let directory = format!("{}/{CONTAINERS}/{id}", options.store);
-    let on_disk = options.image.is_some()
-        || upper == Upper::Directory
-        || mode.is_attached()
-        || mode == Mode::Copy;
+    let on_disk = options.image.is_some() || upper == Upper::Directory || mode != Mode::Fd;
     let mut prepared = Prepared {
         recipe: Recipe {
             mode,
@@ -276,7 +273,7 @@ pub(crate) fn prepare(
         },
         record: Box::new(LayeredRecord {
             directory: if on_disk { directory } else { String::new() },
-            attached: mode.is_attached(),
+            attached: mode != Mode::Fd,
             image: options.image.as_ref().map_or(String::new(), |image| image.directory.clone()),
             store: options.store.to_string(),
             lease: None,

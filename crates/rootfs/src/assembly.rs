@@ -169,8 +169,11 @@ impl<'a> Assembly<'a> {
         let Some(top) = &self.top else { return Ok(()) };
         self.changes = upper::make(self.recipe, top)?;
         if let Some(tree) = self.changes.as_ref().and_then(Changes::tmpfs)
-            && self.recipe.mode.is_attached()
+            && self.recipe.is_attached()
         {
+            if self.recipe.mode == Mode::Path {
+                self.attached.open(&self.recipe.directory)?;
+            }
             self.attached.attach_tmpfs(tree)?;
         }
         Ok(())
@@ -198,7 +201,9 @@ impl<'a> Assembly<'a> {
         let flags = FsMountFlags::FSMOUNT_CLOEXEC;
         let mounted = fsconfig_create(context)
             .and_then(|()| fsmount(context, flags, MountAttrFlags::empty()));
-        mounted.or_else(|errno| failed(context, "mount", "overlay", errno))
+        let tree = mounted.or_else(|errno| failed(context, "mount", "overlay", errno))?;
+        self.attached.detach()?;
+        Ok(tree)
     }
 
     fn configure(&self, context: BorrowedFd<'_>) -> Result<(), Errno> {

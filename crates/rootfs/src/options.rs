@@ -27,6 +27,15 @@ pub struct Recipe {
     pub user_xattr: bool,
 }
 
+impl Recipe {
+    /// Whether something is attached on the host for a moment. Before Linux 6.15 overlayfs takes no upper
+    /// layer of a mount that is not.
+    pub fn is_attached(&self) -> bool {
+        let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
+        self.mode.is_attached() || (self.mode == Mode::Path && in_memory)
+    }
+}
+
 /// What takes the changes to a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upper {
