@@ -478,6 +478,7 @@ fn stats_and_trace_have_the_counts(bed: &Bed) {
     let layers = Layers::new(bed, 50);
     for mode in modes(&layers, true) {
         let on_host = match mode {
+            "path" => "2 (1 attached, 1 detached)",
             "parent" => "4 (2 attached, 2 detached)",
             "per-layer" => "102 (51 attached, 51 detached)",
             _ => "0 (0 attached, 0 detached)",
@@ -610,6 +611,7 @@ fn the_kernel_counts_mounts(bed: &Bed) {
         let each = match mode {
             "per-layer" => LAYERS + 1,
             "parent" => 2,
+            "path" => 1,
             _ => 0,
         };
         let count = u32::try_from(CONTAINERS * each).expect("count");

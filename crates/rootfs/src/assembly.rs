@@ -80,21 +80,25 @@ impl<'a> Assembly<'a> {
     /// EINVAL for a filesystem whose ids can't be mapped; those of open_tree(2), move_mount(2).
     pub fn map_layers(&mut self, user_namespace: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let Recipe { mode, layers, directory, .. } = self.recipe;
-        if mode.is_attached() {
+        if self.recipe.is_attached() {
             self.attached.open(directory)?;
         }
         match mode {
             Mode::Fd | Mode::Path => {
                 for parent in &layers.parents {
-                    self.parents.push(match user_namespace {
+                    let tree = match user_namespace {
                         Some(user_namespace) => mapped(parent, Some(user_namespace))?,
                         None => open_directory(parent).context("open", parent.to_string_lossy())?,
-                    });
+                    };
+                    if *mode == Mode::Path && user_namespace.is_some() {
+                        self.attached.attach_parent(tree.as_fd())?;
+                    }
+                    self.parents.push(tree);
                 }
             }
             Mode::Parent => {
                 for parent in &layers.parents {
-                    self.attached.attach_parent(mapped(parent, user_namespace)?)?;
+                    self.attached.attach_parent(mapped(parent, user_namespace)?.as_fd())?;
                 }
                 for layer in &layers.stack {
                     self.attached.link(layer)?;
@@ -171,9 +175,6 @@ impl<'a> Assembly<'a> {
         if let Some(tree) = self.changes.as_ref().and_then(Changes::tmpfs)
             && self.recipe.is_attached()
         {
-            if self.recipe.mode == Mode::Path {
-                self.attached.open(&self.recipe.directory)?;
-            }
             self.attached.attach_tmpfs(tree)?;
         }
         Ok(())

@@ -67,10 +67,10 @@ impl Attached {
     }
 
     /// Gives a parent's copy the next place.
-    pub fn attach_parent(&mut self, tree: OwnedFd) -> Result<(), sys::Error> {
+    pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         let name = parent_name(self.parents);
         self.parents += 1;
-        self.attach(tree.as_fd(), name)
+        self.attach(tree, name)
     }
 
     /// Gives the memory for changes its place.

@@ -14,7 +14,8 @@ pub enum Mode {
     /// One detached copy of what has the layers below it, mapped; each layer given to overlayfs by
     /// descriptor. No mount table has any of it. Linux 6.15.
     Fd,
-    /// The same, each layer given as a path through /proc/self/fd. Linux 6.7.
+    /// The same, attached on the host while overlayfs is mounted, each layer given as a path through
+    /// /proc/self/fd; the overlay itself is attached nowhere. Linux 6.7.
     Path,
     /// One mapped copy of what has the layers below it, attached on the host while overlayfs is mounted.
     /// Linux 5.19.

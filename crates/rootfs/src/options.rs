@@ -28,11 +28,12 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Whether something is attached on the host for a moment. Before Linux 6.15 overlayfs takes no upper
-    /// layer of a mount that is not.
+    /// Whether something is attached on the host for a moment. Before Linux 6.15 overlayfs takes no layer of
+    /// a mount that is not.
     pub fn is_attached(&self) -> bool {
+        let mapped = self.root.is_some();
         let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
-        self.mode.is_attached() || (self.mode == Mode::Path && in_memory)
+        self.mode.is_attached() || (self.mode == Mode::Path && (mapped || in_memory))
     }
 }
 
