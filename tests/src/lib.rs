@@ -22,6 +22,7 @@ pub mod cgroups;
 pub mod console;
 pub mod container;
 pub mod image;
+pub mod layers;
 pub mod leak;
 pub mod mounted;
 pub mod profile;

@@ -43,10 +43,10 @@ pub const CASES: &[Case] = &[
 static WALKS: AtomicUsize = AtomicUsize::new(0);
 const ALL_WALKS: usize = 12;
 
-const KINDS: [&str; 2] = ["fail", "kill"];
+pub const KINDS: [&str; 2] = ["fail", "kill"];
 
 /// Whether the runtime has fault points: tests/README.md tells how to build it so.
-fn fault_points() -> Result<(), String> {
+pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
         Ok(probe) if String::from_utf8_lossy(&probe.stderr).contains("no fault point") => Ok(()),
@@ -54,7 +54,7 @@ fn fault_points() -> Result<(), String> {
     }
 }
 
-fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
+pub fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
     // Steps must not depend on what else the machine does.
     call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", WITHOUT)
 }
@@ -389,7 +389,7 @@ fn host_stays_as_it_is(bed: &Bed) {
 
 /// Takes the steps of `place` one after the other, until the command runs whole; returns how many there
 /// are.
-fn walk_through(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
+pub fn walk_through(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
     for step in 0..200 {
         let fault = format!("{place}:{step}:{kind}");
         let outcome = run(step, &fault);

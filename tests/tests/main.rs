@@ -35,6 +35,7 @@ mod placement;
 mod plan;
 mod process;
 mod refused;
+mod rootfs;
 mod rootless;
 mod run;
 mod seccomp;
@@ -69,6 +70,7 @@ const SUBJECTS: &[Subject] = &[
     ("clocks", clocks::CASES),
     ("confinement", confinement::CASES),
     ("refused", refused::CASES),
+    ("rootfs", rootfs::CASES),
     ("seccomp", seccomp::CASES),
     ("listener", listener::CASES),
     ("notify", notify::CASES),

@@ -8,6 +8,7 @@ mod events;
 mod exec;
 mod features;
 mod kill;
+mod layers;
 mod list;
 mod pause;
 mod plan;

@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 /// An option.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Opt {
     /// The name after `--`; one dash will do as well.
     pub long: &'static str,
@@ -105,6 +105,8 @@ impl Opt {
 pub enum Order {
     /// Anywhere before `--`.
     Mixed,
+    /// The same; with this option only before the first argument, of which there may be any number.
+    MixedUnless(&'static Opt),
     /// Before the first argument only: what follows is for somebody else.
     OptionsFirst,
     /// Nowhere: all of it is for another program, which knows help of its own.

@@ -9,7 +9,7 @@ use core::fmt::Display;
 use container::{Trace, VARIABLE};
 
 use crate::commands;
-use crate::definition::options::{HELP, TRACE, VERSION};
+use crate::definition::options::{CONTAINER_NAME, HELP, IMAGE, TRACE, VERSION};
 use crate::definition::{GLOBALS, NAME, Order, find};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
@@ -69,7 +69,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     if values.flag(&HELP) {
         return print(&CommandHelp(command));
     }
-    count_arguments(command, arguments.len())
+    count_arguments(command, &values, arguments.len())
         .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
@@ -82,7 +82,11 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let invocation = Invocation { args, globals, values: &values, arguments: &arguments, trace };
     let result = commands::run(command, &invocation);
     // Of a command that failed as well; its own failure counts more than the trace's.
-    let written = trace.write(arguments.first().copied().unwrap_or_default());
+    let id = match values.is_set(&IMAGE) {
+        true => values.text(&CONTAINER_NAME).unwrap_or("image"),
+        false => arguments.first().copied().unwrap_or_default(),
+    };
+    let written = trace.write(id);
     let status = result?;
     written.map(|()| status).map_err(Failure::from)
 }

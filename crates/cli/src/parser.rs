@@ -84,7 +84,7 @@ pub fn parse<'a>(
     }
     let mut rest = args.iter().copied();
     while let Some(arg) = rest.next() {
-        let past_options = order == Order::OptionsFirst && !parsed.arguments.is_empty();
+        let past_options = !parsed.arguments.is_empty() && is_options_first(order, &parsed.values);
         if past_options || arg == "-" || !arg.starts_with('-') {
             parsed.arguments.push(arg);
             continue;
@@ -110,6 +110,14 @@ pub fn parse<'a>(
     }
     parsed.arguments.extend(rest);
     Ok(parsed)
+}
+
+fn is_options_first(order: Order, values: &Values<'_>) -> bool {
+    match order {
+        Order::OptionsFirst => true,
+        Order::MixedUnless(option) => values.is_set(option),
+        Order::Mixed | Order::PassedOn => false,
+    }
 }
 
 fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
@@ -153,7 +161,14 @@ pub fn parse_command<'a>(
 ///
 /// # Errors
 /// Which number would have been right.
-pub fn count_arguments(command: &'static Command, count: usize) -> Result<(), UsageError<'static>> {
+pub fn count_arguments(
+    command: &'static Command,
+    values: &Values<'_>,
+    count: usize,
+) -> Result<(), UsageError<'static>> {
+    if matches!(command.order, Order::MixedUnless(option) if values.is_set(option)) {
+        return Ok(());
+    }
     let (name, least, most) = (command.name, command.least_arguments(), command.most_arguments());
     match most {
         Some(most) if least == most && count != most => Err(UsageError::Exactly(name, most)),

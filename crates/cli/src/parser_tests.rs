@@ -13,7 +13,7 @@ fn read<'a>(line: &[&'a str]) -> (Values<'a>, &'static Command, Parsed<'a>) {
     let (name, rest) = globals.arguments.split_first().unwrap();
     let command = find(name).unwrap();
     let parsed = parse_command(command, rest).unwrap();
-    count_arguments(command, parsed.arguments.len()).unwrap();
+    count_arguments(command, &parsed.values, parsed.arguments.len()).unwrap();
     (globals.values, command, parsed)
 }
 
@@ -27,7 +27,9 @@ fn refusal(line: &str) -> String {
     let (name, rest) = globals.arguments.split_first().unwrap();
     let command = find(name).unwrap();
     match parse_command(command, rest) {
-        Ok(parsed) => count_arguments(command, parsed.arguments.len()).unwrap_err().to_string(),
+        Ok(parsed) => count_arguments(command, &parsed.values, parsed.arguments.len())
+            .unwrap_err()
+            .to_string(),
         Err(error) => error.to_string(),
     }
 }
@@ -233,7 +235,7 @@ proptest! {
             match parse_command(command, &line) {
                 Ok(parsed) => {
                     prop_assert!(parsed.arguments.len() <= line.len());
-                    refusals.extend(count_arguments(command, parsed.arguments.len()).err());
+                    refusals.extend(count_arguments(command, &parsed.values, parsed.arguments.len()).err());
                     for option in command.options {
                         let values = &parsed.values;
                         let _ = (values.flag(option), values.text(option), values.duration(option));

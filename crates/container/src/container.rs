@@ -271,6 +271,9 @@ impl Container {
                 Ok::<_, Error>(group.remove()?)
             })?;
         }
+        if let Some(layered) = &self.record.layered {
+            self.trace.work(Phase::Shutdown, "release rootfs", self.id(), || layered.release())?;
+        }
         self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
             store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
         })?;

@@ -24,6 +24,7 @@ use trace::{PROGRAM, Phase};
 use crate::console::{Console, Terminal};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
+use crate::layered::{self, LayeredOptions, LayeredRecord, Prepared};
 use crate::notify::{self, Manager, Relay};
 use crate::record::{self, Header, Record};
 use crate::start_cpus::StartCpus;
@@ -77,6 +78,8 @@ pub struct CreateOptions<'a> {
     pub pin: Option<&'a str>,
     /// The pool that its cgroup is taken from.
     pub tier: Option<&'a str>,
+    /// The root filesystem, where it comes in layers.
+    pub layered: Option<&'a LayeredOptions<'a>>,
 }
 
 /// What `run` is given.
@@ -100,6 +103,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let cpus = StartCpus::enter(options.start_cpus.as_ref())?;
     let bundle = Bundle::load(options, store.trace())?;
     let mut spec = bundle.parse(store.trace())?;
+    let prepared = prepare_layers(store, options, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = Console::prepare(terminal, options.console_socket, true)?;
     let tier = place(&mut spec, options)?;
@@ -108,7 +112,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     if let Some(manager) = Manager::of(options.env) {
         manager.add(&mut spec, &mut request, store)?;
     }
-    let made = make(store, options, &bundle, &spec, request, console)?;
+    let made = make(store, options, &bundle, &spec, request, console, prepared.as_ref())?;
     if let Some(tier) = tier {
         tier.keep();
     }
@@ -128,6 +132,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let cpus = StartCpus::enter(create.start_cpus.as_ref())?;
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
+    let prepared = prepare_layers(store, create, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
     let ours = console.take_receiver();
@@ -145,7 +150,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =
         !options.detach && !terminal && !trace.is_on() && spec.hooks.poststart.is_empty();
-    let mut made = make(store, create, &bundle, &spec, request, console)?;
+    let mut made = make(store, create, &bundle, &spec, request, console, prepared.as_ref())?;
     if let Some(tier) = tier {
         tier.keep();
     }
@@ -173,6 +178,10 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         }
     };
     made.program_ran(trace, &spec);
+    if let Some(prepared) = prepared.filter(|_| create.layered.is_some_and(|layered| layered.stats))
+    {
+        let _ = core::fmt::Write::write_str(&mut sys::stdio::Stderr, &prepared.stats(trace));
+    }
     if let (Some(pending), Ok(code)) = (made.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
@@ -185,6 +194,29 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         made.container.destroy()?;
     }
     status
+}
+
+/// Decides about layers, where the command line names some.
+fn prepare_layers<'a>(
+    store: &Store,
+    options: &CreateOptions<'a>,
+    bundle: &Bundle,
+    spec: &mut Spec<'a>,
+) -> Result<Option<Prepared>, Error> {
+    let Some(layered) = options.layered else { return Ok(None) };
+    if layered.stats && !store.trace().is_on() {
+        store.trace().turn_on();
+    }
+    if let Some(image) = &layered.image {
+        image.apply(spec)?;
+    }
+    store
+        .trace()
+        .work(Phase::Configuration, "prepare layers", &layered.layers, || {
+            let version = Kernel::probe().version;
+            layered::prepare(store, options.id, &bundle.path, layered, spec, version)
+        })
+        .map(Some)
 }
 
 /// Compiles a bundle's configuration without running it: `dayfly plan`.
@@ -325,6 +357,7 @@ fn request<'a>(
     Ok(Request {
         id: options.id,
         bundle: &bundle.path,
+        rootfs: None,
         wait_for_start,
         attended: false,
         no_pivot: options.no_pivot,
@@ -382,6 +415,8 @@ struct Made {
     program_since: u64,
     /// What it says to the service manager, where that is to be heard now.
     notify: Option<OwnedFd>,
+    /// What is left of assembling its root filesystem.
+    _rootfs: Option<rootfs::Assembled>,
 }
 
 impl Made {
@@ -402,11 +437,13 @@ fn make(
     options: &CreateOptions<'_>,
     bundle: &Bundle,
     spec: &Spec<'_>,
-    mut request: Request<'_>,
+    request: Request<'_>,
     console: Console<'_>,
+    prepared: Option<&Prepared>,
 ) -> Result<Made, Error> {
     check_preserved(request.preserve_fds)?;
     let trace = store.trace();
+    let mut request = Request { rootfs: prepared.map(Prepared::root), ..request };
     // A maker is worth its process only where a CPU is free for it.
     if plan::makes_network(spec, &request)
         && request.kernel.techniques.contains(Techniques::CROWD_CHECK)
@@ -441,15 +478,25 @@ fn make(
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
-    let directory =
-        trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?;
+    let directory = match prepared.and_then(Prepared::take_directory) {
+        Some(claimed) => claimed,
+        None => {
+            trace.work(Phase::Configuration, "claim", options.id, || store.claim(options.id))?
+        }
+    };
+    let layered = prepared.map(|prepared| &*prepared.record);
     let result = listen_for_readiness(options, request, &directory).and_then(|notify| {
-        launch_claimed(trace, options, bundle, spec, request, plan, &directory, given)
+        launch_claimed(trace, options, bundle, spec, request, plan, layered, &directory, given)
             .map(|recorded| (recorded, notify))
     });
     match result {
         Ok((Recorded { header, record, launched }, notify)) => {
-            let Launched { child, program_since, pending } = launched;
+            let Launched { child, program_since, pending, rootfs } = launched;
+            if let Some(prepared) = prepared {
+                prepared.keep();
+                prepared
+                    .tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
+            }
             let directory = match pending {
                 // Init holds the lock as well, until its exec.
                 Some(_) => store.reopen(directory, options.id)?,
@@ -462,7 +509,7 @@ fn make(
             let root = store.root_fd().try_clone_fd()?;
             let filter = Vec::new();
             let container = Container { root, directory, header, record, filter, trace };
-            Ok(Made { container, child, pending, program_since, notify })
+            Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })
         }
         Err(error) => {
             if let Some(path) = options.pid_file {
@@ -521,15 +568,19 @@ fn launch_claimed(
     spec: &Spec<'_>,
     request: &Request<'_>,
     plan: &'static Plan,
+    layered: Option<&LayeredRecord>,
     directory: &OwnedFd,
     mut given: Given,
 ) -> Result<Recorded, Error> {
-    let record = describe(bundle, spec, request, plan);
+    let record = describe(bundle, spec, request, plan, layered);
     let memory = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
     let swap = memory.and_then(|memory| memory.swap).unwrap_or(0);
     let mut draft = trace.work(Phase::Configuration, "write record", "", || {
         record::write(directory.as_fd(), &record, swap, plan.filter.as_ref())
     })?;
+    if let Some(layered) = layered {
+        trace.work(Phase::Mounts, "make directory", options.id, || layered.make_directory())?;
+    }
     if request.wait_for_start {
         given.start = Some(listen_for_start(directory)?);
     }
@@ -572,7 +623,13 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
     Ok(socket)
 }
 
-fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan) -> Record {
+fn describe(
+    bundle: &Bundle,
+    spec: &Spec<'_>,
+    request: &Request<'_>,
+    plan: &Plan,
+    layered: Option<&LayeredRecord>,
+) -> Record {
     let linux = spec.linux.as_ref();
     let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
     let bits = |own: bool| {
@@ -603,6 +660,7 @@ fn describe(bundle: &Bundle, spec: &Spec<'_>, request: &Request<'_>, plan: &Plan
         poststart: hooks::to_json(&spec.hooks.poststart),
         poststop: hooks::to_json(&spec.hooks.poststop),
         keyring: !request.no_new_keyring,
+        layered: layered.cloned().map(Box::new),
         state_head: plan.state.head().to_string(),
         agent: plan.host.iter().find_map(|step| match step {
             HostStep::SendListener(agent) => {

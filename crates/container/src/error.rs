@@ -41,6 +41,8 @@ pub enum Error {
     Launch(launch::Error),
     /// The cgroup.
     Cgroup(cgroup::Error),
+    /// Layers, or ranges of ids.
+    Rootfs(rootfs::Error),
     /// A system call.
     System(sys::Error),
 }
@@ -79,6 +81,7 @@ impl fmt::Display for Error {
             Self::Plan(error) => error.fmt(f),
             Self::Launch(error) => error.fmt(f),
             Self::Cgroup(error) => error.fmt(f),
+            Self::Rootfs(error) => error.fmt(f),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -102,6 +105,7 @@ from!(
     Plan(plan::Error),
     Launch(launch::Error),
     Cgroup(cgroup::Error),
+    Rootfs(rootfs::Error),
     System(sys::Error)
 );
 

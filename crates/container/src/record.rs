@@ -18,11 +18,12 @@ use sys::Context;
 
 use crate::Error;
 use crate::identity::Identity;
+use crate::layered::LayeredRecord;
 
 /// The name of the record in the container's directory.
 pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
-const MAGIC: [u8; 8] = *b"dayfly\x00\x05";
+const MAGIC: [u8; 8] = *b"dayfly\x00\x06";
 const HEADER: usize = 40;
 
 /// The part of the record that is known before the clone.
@@ -56,6 +57,8 @@ pub(crate) struct Record {
     pub confined: bool,
     /// The constant part of the state that hooks are told.
     pub state_head: String,
+    /// What its root filesystem has of the host, if that came in layers.
+    pub layered: Option<Box<LayeredRecord>>,
     /// Socket and metadata of the seccomp filter's agent, if it has one; few have.
     pub agent: Option<Box<(String, String)>>,
 }

@@ -220,7 +220,8 @@ impl trace::Failed for Error {
             }
             Self::Damaged(_) => Errno::BADMSG.errno(),
             Self::Foreign { .. } => Errno::PERM.errno(),
-            Self::Cgroup(_) | Self::Text(_) => Errno::CANCELED.errno(),
+            Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
+            Self::Cgroup(_) | Self::Rootfs(_) | Self::Text(_) => Errno::CANCELED.errno(),
         }
     }
 }

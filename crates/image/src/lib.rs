@@ -14,6 +14,7 @@ pub mod platform;
 pub mod progress;
 pub mod reference;
 pub mod registry;
+pub mod rootfs;
 pub mod runtime;
 pub mod source;
 pub mod store;

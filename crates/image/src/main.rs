@@ -3,7 +3,7 @@
 use clap::Parser;
 use dayfly_image::error::printable;
 use dayfly_image::options::{Command, Options};
-use dayfly_image::{commands, interrupt};
+use dayfly_image::{commands, interrupt, rootfs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 
@@ -12,14 +12,17 @@ fn main() -> ExitCode {
     // Trees may be deep, and each layer that is not finished is held open.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let result = interrupt::catch().and_then(|()| match command {
-        Command::Image(command) => commands::execute(command),
-        Command::Rootfs(command) => match command {},
-    });
+    let result = match interrupt::catch() {
+        Err(error) => Err(error.to_string()),
+        Ok(()) => match command {
+            Command::Image(command) => commands::execute(command).map_err(|error| error.to_string()),
+            Command::Rootfs(command) => rootfs::execute(&command),
+        },
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("dayfly-image: {}", printable(&error.to_string()));
+        Err(message) => {
+            eprintln!("dayfly-image: {}", printable(&message));
             ExitCode::FAILURE
         }
     }

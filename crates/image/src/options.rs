@@ -2,6 +2,7 @@
 
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
+use crate::rootfs::options::RootfsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -207,7 +208,3 @@ pub struct Export {
     #[arg(long, value_enum, default_value_t = Compression::Gzip)]
     pub compress: Compression,
 }
-
-/// Commands of `dayfly rootfs`.
-#[derive(Debug, Subcommand)]
-pub enum RootfsCommand {}

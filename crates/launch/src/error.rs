@@ -34,6 +34,8 @@ pub enum Error {
     Helper(String),
     /// The cgroup.
     Cgroup(cgroup::Error),
+    /// The root filesystem.
+    Rootfs(rootfs::Error),
     /// The kernel does not have a security module that the configuration names.
     NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
@@ -57,9 +59,10 @@ impl trace::Failed for Error {
         match self {
             Self::Host(error) => error.errno(),
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
-            Self::Cgroup(cgroup::Error::System(error)) => error.errno(),
+            Self::Cgroup(cgroup::Error::System(error))
+            | Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
-            Self::Cgroup(_) | Self::Hook(_) | Self::Helper(_) | Self::Died(_) => {
+            Self::Cgroup(_) | Self::Rootfs(_) | Self::Hook(_) | Self::Helper(_) | Self::Died(_) => {
                 Errno::CANCELED.errno()
             }
         }
@@ -81,6 +84,7 @@ impl fmt::Display for Error {
             Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
             Self::Hook(text) => f.write_str(text),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
+            Self::Rootfs(error) => write!(f, "unable to assemble the root filesystem: {error}"),
             Self::NoModule(SecurityModule::AppArmor) => {
                 f.write_str("apparmor: config provided but apparmor not supported by this kernel")
             }
@@ -99,6 +103,12 @@ impl core::error::Error for Error {}
 impl From<sys::Error> for Error {
     fn from(error: sys::Error) -> Self {
         Self::Host(error)
+    }
+}
+
+impl From<rootfs::Error> for Error {
+    fn from(error: rootfs::Error) -> Self {
+        Self::Rootfs(error)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::fault::{self, Place};
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, birth, hooks, id_helper, init, net_devices, relay, take, user_namespace};
+use crate::{Error, birth, hooks, id_helper, init, net_devices, relay, take};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
@@ -60,6 +60,8 @@ pub(crate) struct Host<'a> {
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
     /// When init was seen to have become its program.
     pub program_since: u64,
+    /// The root filesystem, where it is assembled from layers.
+    pub rootfs: Option<rootfs::Assembly<'static>>,
 }
 
 impl Host<'_> {
@@ -102,13 +104,33 @@ impl Host<'_> {
             HostStep::RequireModule(module) => require(*module)?,
             HostStep::MakeUserNamespace { slot, maps } => {
                 let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
-                self.slots.set(*slot, user_namespace::make(proc, maps)?);
+                let made = sys::user_namespace::make(proc, &maps.uid_map, &maps.gid_map)?;
+                self.slots.set(*slot, made);
             }
             HostStep::CloneTree(tree) => {
                 self.slots.set(
                     tree.slot,
                     take::tree(tree, self.slots).map_err(taken_from(&tree.source))?,
                 );
+            }
+            HostStep::MapLayers { user_namespace } => {
+                let slots = self.slots;
+                let user_namespace = match user_namespace {
+                    Some(slot) => Some(slots.get(*slot).ok_or_else(no_child)?),
+                    None => None,
+                };
+                self.rootfs()?.map_layers(user_namespace)?;
+            }
+            HostStep::OpenLayers => self.rootfs()?.open_layers()?,
+            HostStep::MakeUpper => self.rootfs()?.make_upper()?,
+            HostStep::AssembleRootfs => {
+                let tree = self.rootfs()?.assemble()?;
+                self.slots.set(Slot::ROOT, tree);
+            }
+            HostStep::DetachLayers => self.rootfs()?.detach_layers()?,
+            HostStep::CopyLayers => {
+                let tree = self.rootfs()?.copy_layers()?;
+                self.slots.set(Slot::ROOT, tree);
             }
             HostStep::CloneDevice(device) => {
                 self.slots
@@ -167,6 +189,12 @@ impl Host<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The root filesystem that is being assembled.
+    fn rootfs(&mut self) -> Result<&mut rootfs::Assembly<'static>, Error> {
+        let recipe = self.plan.rootfs.as_deref().ok_or_else(no_child)?;
+        Ok(self.rootfs.get_or_insert_with(|| rootfs::Assembly::new(recipe)))
     }
 
     fn enter_cgroup(&mut self) -> Result<(), Error> {

@@ -20,6 +20,8 @@ pub struct Launched {
     pub program_since: u64,
     /// What is still to be heard of it, where the plan does not wait for exec.
     pub pending: Option<Pending>,
+    /// What is left of assembling its root filesystem, if that was done.
+    pub rootfs: Option<rootfs::Assembled>,
 }
 
 /// An init that was told to go on, and has not said yet whether it became its program.

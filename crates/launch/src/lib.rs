@@ -27,7 +27,6 @@ mod seal;
 mod slots;
 mod starter;
 mod take;
-mod user_namespace;
 
 use core::ffi::CStr;
 
@@ -103,16 +102,19 @@ pub fn launch<'a>(
         own_cpus: None,
         own_oom_score: None,
         program_since: 0,
+        rootfs: None,
     };
     let result = host.run();
-    let host::Host { child, network, cgroup, holder, channel, program_since, .. } = host;
+    let host::Host { child, network, cgroup, holder, channel, program_since, rootfs, .. } = host;
     slots.close();
+    let rootfs = rootfs.map(rootfs::Assembly::finish);
     match (result, child) {
         (Ok(()), Some(child)) => {
             if let Some(mut cgroup) = cgroup {
                 cgroup.keep();
             }
-            Ok(Launched { child, program_since, pending: Pending::of(plan, channel, network) })
+            let pending = Pending::of(plan, channel, network);
+            Ok(Launched { child, program_since, pending, rootfs })
         }
         (result, child) => {
             if let Some(child) = child {

@@ -53,6 +53,7 @@ pub fn flag(kind: NamespaceKind) -> CloneFlags {
 pub struct Context<'a, 's> {
     pub(crate) bundle: &'a str,
     pub(crate) rootfs: String,
+    pub(crate) layers: Option<&'a rootfs::Recipe>,
     pub(crate) linux: &'a Linux<'s>,
     pub(crate) mounts: &'a [Mount<'s>],
     pub(crate) namespaces: Namespaces,

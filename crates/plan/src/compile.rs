@@ -35,6 +35,16 @@ pub enum Console<'a> {
     Given,
 }
 
+/// A root filesystem that is not a directory of the bundle.
+#[derive(Debug, Clone, Copy)]
+pub struct LayeredRoot<'a> {
+    /// How it is assembled.
+    pub recipe: &'a rootfs::Recipe,
+    /// A directory of the host, absolute: where it is attached in the container's own mount namespace,
+    /// if that begins as a copy of the host's.
+    pub place: &'a str,
+}
+
 /// What the command line and the host add to a configuration.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
@@ -42,6 +52,8 @@ pub struct Request<'a> {
     pub id: &'a str,
     /// The bundle, absolute.
     pub bundle: &'a str,
+    /// The root filesystem, if it comes in layers.
+    pub rootfs: Option<LayeredRoot<'a>>,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
     /// Whether the caller stays to the container's end, and asks only then whether it began.
@@ -100,7 +112,11 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let namespaces = Namespaces::of(linux);
     let context = Context {
         bundle: request.bundle,
-        rootfs: absolute(request.bundle, &root.path),
+        rootfs: match &request.rootfs {
+            Some(layered) => layered.place.into(),
+            None => absolute(request.bundle, &root.path),
+        },
+        layers: request.rootfs.as_ref().map(|layered| layered.recipe),
         linux,
         mounts: &spec.mounts,
         birth: Birth::of(spec, linux, &namespaces, request),
@@ -232,6 +248,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .map(|location| cgroup(location, spec, linux, request.rootless))
             .transpose()?,
         execution,
+        rootfs: context.layers.map(|recipe| Box::new(recipe.clone())),
         resctrl: resctrl
             .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
         filter,
@@ -537,6 +554,7 @@ pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<P
         slots,
         runtime_hooks: Default::default(),
         state: StateText::from_head(state),
+        rootfs: None,
         cgroup: request.cgroup.map(|location| CgroupPlan::Join { location, or_that_of }),
         execution: request.execution,
         resctrl: request.resctrl.map(|group| ResctrlPlan::Join { group }),

@@ -58,7 +58,7 @@ fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
 }
 
 /// A user namespace with these mappings, made once for all mounts that have the same.
-fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
+pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
     let known = builder.host.iter().find_map(|step| match step {
         HostStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),
         _ => None,

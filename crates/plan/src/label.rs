@@ -75,6 +75,15 @@ impl HostStep {
             Self::CloneTree(tree) => clone_tree(tree),
             Self::CloneDevice(device) => clone_device(device),
             Self::OpenRoot { .. } => label(Phase::Platform, "open root", "of init"),
+            Self::MapLayers { user_namespace } => {
+                let how = if user_namespace.is_some() { "idmap" } else { "" };
+                label(Phase::Mounts, "map layers", how)
+            }
+            Self::OpenLayers => label(Phase::Mounts, "open layers", ""),
+            Self::MakeUpper => label(Phase::Mounts, "make upper", ""),
+            Self::AssembleRootfs => label(Phase::Mounts, "assemble rootfs", ""),
+            Self::DetachLayers => label(Phase::Mounts, "detach layers", ""),
+            Self::CopyLayers => label(Phase::Mounts, "copy layers", ""),
             Self::OpenNamespace { path, kind, .. } => {
                 label(Phase::Platform, "open namespace", format!("{} {}", names(*kind), text(path)))
             }

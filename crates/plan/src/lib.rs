@@ -19,6 +19,7 @@ mod hooks;
 mod idmap;
 mod kernel;
 mod label;
+mod layers;
 mod listener;
 mod mounts;
 mod namespaces;
@@ -31,7 +32,8 @@ mod technique;
 pub use attributes::Execution;
 pub use caller::Caller;
 pub use compile::{
-    Console, ExecRequest, Request, compile, compile_exec, compile_seccomp, makes_network,
+    Console, ExecRequest, LayeredRoot, Request, compile, compile_exec, compile_seccomp,
+    makes_network,
 };
 pub use error::Error;
 pub use hooks::compile as compile_hooks;
@@ -64,6 +66,8 @@ pub struct Plan {
     pub state: StateText,
     /// What every process of the container has.
     pub execution: Execution,
+    /// What the root filesystem is assembled from, where that is layers.
+    pub rootfs: Option<Box<rootfs::Recipe>>,
     /// The cgroup; `None` where the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
     /// The group of the resctrl file system, if the configuration has one.

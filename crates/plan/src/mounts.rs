@@ -13,7 +13,7 @@ use sys::mount::{MountAttr, attr, propagation};
 use crate::builder::{Builder, Context};
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, InitStep, MountFs, Slot, Target};
-use crate::{Error, confinement, devices, idmap};
+use crate::{Error, confinement, devices, idmap, layers};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
 const LONGEST_PARAMETER: usize = 255;
@@ -38,6 +38,23 @@ const ALLOWED_IN_PROC: [&str; 10] = [
 /// namespace has its mounts on the detached copy itself, where the host does not see them and they go
 /// with its last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    if let Some(recipe) = context.layers {
+        layers::compile(builder, context, recipe);
+    } else {
+        compile_directory(builder, context)?;
+    }
+    if context.birth.from_template {
+        builder.init(InitStep::AttachRoot { path: c"/".into() });
+        builder.init(InitStep::EnterRoot);
+    } else if context.namespaces.has(CloneFlags::NEWNS) {
+        builder.init(InitStep::DetachPropagation);
+        builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
+    }
+    Ok(())
+}
+
+/// The root filesystem that is a directory.
+fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let kind = match root_propagation(context)? {
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
         _ => propagation::SLAVE,
@@ -50,13 +67,6 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
         recursive_attr: MountAttr::default(),
         id_map: None,
     });
-    if context.birth.from_template {
-        builder.init(InitStep::AttachRoot { path: c"/".into() });
-        builder.init(InitStep::EnterRoot);
-    } else if context.namespaces.has(CloneFlags::NEWNS) {
-        builder.init(InitStep::DetachPropagation);
-        builder.init(InitStep::AttachRoot { path: c_string(context.rootfs.as_str())? });
-    }
     Ok(())
 }
 

@@ -61,6 +61,21 @@ pub enum HostStep {
     },
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
+    /// Takes copies of what has the layers of the root filesystem, with ids as in a user namespace.
+    MapLayers {
+        /// The user namespace; none leaves the ids.
+        user_namespace: Option<Slot>,
+    },
+    /// Opens the layers, and hands each to overlayfs.
+    OpenLayers,
+    /// Makes what takes the changes.
+    MakeUpper,
+    /// Mounts the overlay, attached nowhere yet, for [`Slot::ROOT`].
+    AssembleRootfs,
+    /// Takes away what older kernels need on the host while the overlay is mounted.
+    DetachLayers,
+    /// Copies the files of all layers, for [`Slot::ROOT`].
+    CopyLayers,
     /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
     CloneDevice(DeviceSource),
     /// Opens a namespace to be joined.

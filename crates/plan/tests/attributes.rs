@@ -20,6 +20,7 @@ fn plan(process: &str, linux: &str) -> Plan {
     let request = Request {
         id: "test",
         bundle: "/bundle",
+        rootfs: None,
         wait_for_start: true,
         attended: false,
         no_pivot: false,

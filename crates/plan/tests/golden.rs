@@ -3,7 +3,9 @@
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
 //! review.
 
-use dayfly_plan::{Caller, Console, Kernel, Plan, Request, Techniques, compile, labels};
+use dayfly_plan::{
+    Caller, Console, Kernel, LayeredRoot, Plan, Request, Techniques, compile, labels,
+};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ fn compile_text(text: &[u8], host: &cgroup::Host, wait_for_start: bool) -> Plan 
 }
 
 fn compile_at(text: &[u8], location: cgroup::Location, wait_for_start: bool) -> Plan {
-    compile_by(Caller::default(), text, location, wait_for_start)
+    compile_by(Caller::default(), text, location, wait_for_start, None)
 }
 
 fn compile_by(
@@ -46,6 +48,7 @@ fn compile_by(
     text: &[u8],
     location: cgroup::Location,
     wait_for_start: bool,
+    rootfs: Option<LayeredRoot<'_>>,
 ) -> Plan {
     let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
@@ -53,6 +56,7 @@ fn compile_by(
     let request = Request {
         id: "golden",
         bundle: "/bundle",
+        rootfs,
         wait_for_start,
         attended: false,
         no_pivot: false,
@@ -75,6 +79,45 @@ fn compile_by(
         },
     };
     compile(&spec, &request).unwrap()
+}
+
+/// A root filesystem from layers takes other steps of the host for its tree, and no others.
+#[test]
+fn layers_with_ids_of_their_own() {
+    let location = cgroup::Location::resolve(&unified_host(), Some("/golden"), "golden").unwrap();
+    let whole = |mode| {
+        let recipe = rootfs::Recipe {
+            mode,
+            layers: rootfs::Layers::of_store("/layers/a\n/layers/b\n").unwrap(),
+            upper: rootfs::Upper::Directory,
+            directory: c"/store/containers/golden".into(),
+            root: Some((100_000, 100_000)),
+            volatile: true,
+            label: None,
+            user_xattr: false,
+        };
+        let root = LayeredRoot { recipe: &recipe, place: "/" };
+        print(&compile_by(Caller::default(), &read("podman-userns"), location.clone(), true, Some(root)))
+    };
+    let directory = print(&compile_for("podman-userns", &unified_host(), true));
+    let root = "/var/lib/containers/storage/overlay/layer/merged";
+    let steps = |mode, steps: &[&str]| {
+        let lines: String =
+            steps.iter().map(|step| format!("host mounts         {step}\n")).collect();
+        let tree = format!("host mounts         clone tree {root}\n");
+        let expected = directory.replace(&tree, &lines);
+        let expected = expected.replace(&format!("attach root {root}"), "attach root /");
+        assert_eq!(whole(mode), expected);
+    };
+    let maps = "make user namespace 0 100000 65536";
+    let map = "map layers idmap";
+    let by_descriptor = [maps, map, "open layers", "make upper", "assemble rootfs"];
+    steps(rootfs::Mode::Fd, &by_descriptor);
+    steps(rootfs::Mode::Path, &by_descriptor);
+    let attached = [maps, map, "make upper", "assemble rootfs", "detach layers"];
+    steps(rootfs::Mode::Parent, &attached);
+    steps(rootfs::Mode::PerLayer, &attached);
+    steps(rootfs::Mode::Copy, &["copy layers"]);
 }
 
 fn print(plan: &Plan) -> String {
@@ -143,7 +186,7 @@ fn a_user_without_privileges() {
     let caller = Caller { uid: 1000, gid: 100, ..Caller::default() };
     let text = spec::rootless_template(true, 1000, 100).to_json().unwrap();
     let location = cgroup::Location::resolve(&unified_host(), Some("/golden"), "golden").unwrap();
-    check("rootless-v2", &compile_by(caller, text.as_bytes(), location, true));
+    check("rootless-v2", &compile_by(caller, text.as_bytes(), location, true, None));
 }
 
 #[test]

@@ -1,3 +1,28 @@
-//! Root filesystems of many layers, assembled in a fixed number of mounts.
-
+//! Root filesystems of many layers, in as few mounts as the kernel allows.
+//!
+//! Layers are directories as overlayfs takes them. A container with its own range of ids sees them through
+//! an id-mapped copy of the directory that has them all, which is attached nowhere: one mount,
+//! however many layers there are, and none in anybody's mount table. What older kernels need instead is a ladder
+//! of [`Mode`]s, each of which can be asked for by name.
 #![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod assembly;
+mod attached;
+mod copy;
+mod error;
+pub mod ids;
+pub mod image;
+mod layers;
+mod mode;
+mod options;
+mod remove;
+mod upper;
+
+pub use assembly::{Assembled, Assembly, Counts};
+pub use error::Error;
+pub use layers::{Layer, Layers, MOST_LAYERS};
+pub use mode::Mode;
+pub use options::{Recipe, Upper};
+pub use remove::{remove_all, unmount_below};

@@ -15,6 +15,7 @@ pub mod errand;
 pub mod errno;
 mod error;
 pub mod exec;
+pub mod fanotify;
 pub mod fdpass;
 pub mod fs;
 pub mod image;
@@ -40,6 +41,7 @@ pub mod start;
 pub mod stdio;
 pub mod taskstats;
 pub mod unotify;
+pub mod user_namespace;
 
 pub use error::{Context, Error};
 pub use rustix::io::Errno;

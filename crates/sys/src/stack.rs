@@ -3,7 +3,7 @@
 use core::ptr::null_mut;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 /// Bytes: the deepest frames hold a path and a line of passwd(5). Untouched pages cost nothing.
 const LENGTH: usize = 256 * 1024;
@@ -29,6 +29,16 @@ impl Stack {
             mprotect(base, GUARD, MprotectFlags::empty())?;
             Ok(Self { base: base.addr() + GUARD })
         }
+    }
+
+    /// Gives the memory back, once its user has ended.
+    ///
+    /// # Safety
+    /// No process runs on it any more.
+    pub(crate) unsafe fn unmap(self) {
+        let start = core::ptr::without_provenance_mut(self.base - GUARD);
+        // SAFETY: ours since `map`, and the caller's promise.
+        let _ = unsafe { munmap(start, GUARD + LENGTH) };
     }
 
     /// The lowest usable address.

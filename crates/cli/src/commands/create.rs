@@ -3,6 +3,7 @@
 use container::{CgroupDriver, CreateOptions};
 use spec::NumberSet;
 
+use super::layers;
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
@@ -17,16 +18,19 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 }
 
 fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let options = options(invocation)?;
+    let places = layers::Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let options =
+        CreateOptions { layered: layered.as_ref(), ..options(invocation, invocation.id()?)? };
     invocation.trace.seal(invocation.args)?;
     Ok(container::create(&invocation.store()?, &options)?)
 }
 
 /// What `create` and `run` have in common.
-pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Failure> {
+pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOptions<'a>, Failure> {
     let values = invocation.values;
     Ok(CreateOptions {
-        id: invocation.id()?,
+        id,
         bundle: values.text(&BUNDLE).unwrap_or_default(),
         config: values.text(&CONFIG),
         pid_file: values.text(&PID_FILE),
@@ -42,6 +46,7 @@ pub fn options<'a>(invocation: &Invocation<'a>) -> Result<CreateOptions<'a>, Fai
         techniques: invocation.techniques()?,
         pin: values.text(&PIN),
         tier: values.text(&TIER),
+        layered: None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! `delete`: removes what a container leaves behind.
 
+use super::layers;
 use crate::definition::options::FORCE;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -12,6 +13,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         Err(error) if error.is_not_found() => {
             // A create that was killed before it wrote its record may have left a directory.
             store.sweep(id)?;
+            container::free_ids(&store, id, &layers::leases(invocation)?)?;
             if force { Ok(()) } else { Err(error.into()) }
         }
         Err(error) if error.is_damaged() && force => Ok(store.sweep(id)?),

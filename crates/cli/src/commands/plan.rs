@@ -30,6 +30,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         techniques: invocation.techniques()?,
         pin: None,
         tier: None,
+        layered: None,
     };
     let plan = container::compile(&options)?;
     match is_json(invocation.values.text(&PLAN_FORMAT), "text")? {

@@ -1,10 +1,11 @@
 //! `run`: makes a container, runs it and deletes it.
 
-use container::RunOptions;
+use container::{CreateOptions, RunOptions};
 
 use super::create;
+use super::layers::{Places, new_id};
 use crate::definition::NAME;
-use crate::definition::options::{DETACH, KEEP, NO_SUBREAPER};
+use crate::definition::options::{CONTAINER_NAME, DETACH, KEEP, NO_SUBREAPER};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
@@ -13,8 +14,23 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 }
 
 fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
+    let values = invocation.values;
+    let places = Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let image = layered.as_ref().and_then(|layered| layered.image.as_ref());
+    let generated;
+    let (id, bundle) = match (image, values.text(&CONTAINER_NAME)) {
+        (Some(image), Some(name)) => (name, Some(image.directory.as_str())),
+        (Some(image), None) => {
+            generated = new_id()?;
+            (generated.as_str(), Some(image.directory.as_str()))
+        }
+        (None, _) => (invocation.id()?, None),
+    };
+    let create = create::options(invocation, id)?;
+    let bundle = bundle.unwrap_or(create.bundle);
     let options = RunOptions {
-        create: create::options(invocation)?,
+        create: CreateOptions { bundle, layered: layered.as_ref(), ..create },
         detach: invocation.values.flag(&DETACH),
         keep: invocation.values.flag(&KEEP),
         no_subreaper: invocation.values.flag(&NO_SUBREAPER),

@@ -22,6 +22,12 @@ the bundle.",
             &PIN,
             &TIER,
             &START_CPUS,
+            &LAYERS,
+            &STORE,
+            &USERNS,
+            &ROOTFS_MODE,
+            &EPHEMERAL,
+            &EPHEMERAL_SIZE,
             &TRACE,
         ],
         examples: &[Example {
@@ -37,7 +43,16 @@ the bundle.",
     Command {
         description: "\
 Waits for the program to end, returns its exit status (128 and its number for a
-signal), and deletes the container. Signals are passed on to the program.",
+signal), and deletes the container. Signals are passed on to the program.
+
+With --image there is no bundle: configuration and layers are those of an image
+of the store (\"dayfly image\"), and the command line goes on with the command to
+run, \"run --image REF [COMMAND [ARG...]]\". Nothing is left of the container in
+the end. Layers are assembled without an entry in the host's mount table where
+the kernel can do that; with --userns auto all files belong to a range of ids
+that no other container has, of those that /etc/subuid and /etc/subgid grant to
+dayfly or containers.",
+        order: Order::MixedUnless(&IMAGE),
         options: &[
             &BUNDLE,
             &CONSOLE_SOCKET,
@@ -52,10 +67,29 @@ signal), and deletes the container. Signals are passed on to the program.",
             &PIN,
             &TIER,
             &START_CPUS,
+            &IMAGE,
+            &CONTAINER_NAME,
+            &TTY,
+            &ENV,
+            &CWD,
+            &USER,
+            &READ_ONLY,
+            &HOSTNAME,
+            &LAYERS,
+            &STORE,
+            &USERNS,
+            &ROOTFS_MODE,
+            &EPHEMERAL,
+            &EPHEMERAL_SIZE,
+            &ROOTFS_STATS,
             &TRACE,
         ],
         examples: &[
             Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
+            Example {
+                line: "run --image debian --userns auto -t bash",
+                does: "run a shell in an image of the store",
+            },
             Example {
                 line: "run --trace - -b /srv/web web",
                 does: "run it and print what each step of its start took",

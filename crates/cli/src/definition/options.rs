@@ -150,6 +150,63 @@ pub static CGROUP: Opt = Opt::new(
 pub static IGNORE_PAUSED: Opt =
     Opt::flag("ignore-paused", "run the process even if the container is paused");
 
+// Root filesystems from layers: create, run.
+/// The layers.
+pub static LAYERS: Opt = Opt::text(
+    "layers",
+    "FILE",
+    "assemble the root filesystem from the directories listed in this file, the bottom layer first",
+);
+/// The image.
+pub static IMAGE: Opt = Opt::text(
+    "image",
+    "REF",
+    "run an image of the store instead of a bundle; what follows is the command, not an id",
+);
+/// The id of a container that an image is run in.
+pub static CONTAINER_NAME: Opt =
+    Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
+/// Where images are.
+pub static STORE: Opt = Opt::text(
+    "store",
+    "DIR",
+    "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for users other than root)",
+);
+/// Whose ids.
+pub static USERNS: Opt = Opt::text(
+    "userns",
+    "WHOSE",
+    "ids of a container with layers: auto (a range of its own), shared (one for all such), or host (default: what the configuration says)",
+)
+.choices(&["auto", "shared", "host"]);
+/// The rung of the ladder.
+pub static ROOTFS_MODE: Opt = Opt::text(
+    "rootfs-mode",
+    "MODE",
+    "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
+)
+.choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
+/// Changes in memory.
+pub static EPHEMERAL: Opt =
+    Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
+/// How much of it.
+pub static EPHEMERAL_SIZE: Opt = Opt::text(
+    "ephemeral-size",
+    "BYTES",
+    "how much memory, such as 512m; with --ephemeral (default: half of what there is)",
+);
+/// What was done.
+pub static ROOTFS_STATS: Opt = Opt::flag(
+    "stats",
+    "print how the root filesystem was assembled, in how many mount operations and how long",
+);
+/// Nothing may be changed.
+pub static READ_ONLY: Opt =
+    Opt::flag("read-only", "make the root filesystem of an image read-only");
+/// The host name of a container that runs an image.
+pub static HOSTNAME: Opt =
+    Opt::text("hostname", "NAME", "host name of a container that runs an image");
+
 // kill, delete.
 /// runc's former way to signal all processes.
 pub static ALL: Opt =

@@ -1,0 +1,194 @@
+//! What `create` and `run` say of root filesystems in layers.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use container::{ImageRun, LayeredOptions, UserNamespace};
+use rootfs::Mode;
+use rootfs::ids::Config;
+use sys::Context;
+
+use crate::definition::Opt;
+use crate::definition::options::{
+    CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS, READ_ONLY,
+    ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
+};
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::{number, size};
+
+/// Where things are that layers need, as the command line and the environment say.
+pub struct Places {
+    store: String,
+    leases: String,
+}
+
+impl Places {
+    /// None where the command line has no layers.
+    pub fn of(invocation: &Invocation<'_>) -> Result<Option<Self>, Failure> {
+        let values = invocation.values;
+        if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
+            return refuse_alone(invocation).map(|()| None);
+        }
+        let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
+        let is_root = rustix::process::geteuid().is_root();
+        let store = match invocation.values.text(&STORE).or_else(|| env("DAYFLY_STORE")) {
+            Some(path) => absolute(path)?,
+            None if is_root => String::from("/var/lib/dayfly"),
+            None => match (env("XDG_DATA_HOME"), env("HOME")) {
+                (Some(data), _) => format!("{data}/dayfly"),
+                (None, home) => format!("{}/.local/share/dayfly", home.unwrap_or_default()),
+            },
+        };
+        Ok(Some(Self { store, leases: leases(invocation)? }))
+    }
+
+    /// The root filesystem in layers.
+    pub fn layered<'a>(
+        &'a self,
+        invocation: &Invocation<'a>,
+    ) -> Result<LayeredOptions<'a>, Failure> {
+        let values = invocation.values;
+        let image = match values.text(&IMAGE) {
+            Some(reference) => Some(self.image(reference, invocation)?),
+            None => {
+                refuse_without_image(invocation)?;
+                None
+            }
+        };
+        let layers = match (&image, values.text(&LAYERS)) {
+            (Some(image), None) => format!("{}/layers", image.directory),
+            (None, Some(file)) => absolute(file)?,
+            _ => return Err(Failure::new("--layers FILE or --image REF: one of them")),
+        };
+        let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
+        let ids = Config::default();
+        Ok(LayeredOptions {
+            user_namespace: user_namespace(values.text(&USERNS))?,
+            mode: mode(values.text(&ROOTFS_MODE))?,
+            ephemeral: values.flag(&EPHEMERAL),
+            size: values.text(&EPHEMERAL_SIZE).map(bytes).transpose()?,
+            store: &self.store,
+            leases: &self.leases,
+            ids: Config {
+                user: env("DAYFLY_SUBID_USER"),
+                subuid: env("DAYFLY_SUBUID").unwrap_or(ids.subuid),
+                subgid: env("DAYFLY_SUBGID").unwrap_or(ids.subgid),
+            },
+            stats: values.flag(&ROOTFS_STATS),
+            layers,
+            image,
+        })
+    }
+
+    fn image<'a>(
+        &self,
+        reference: &str,
+        invocation: &Invocation<'a>,
+    ) -> Result<ImageRun<'a>, Failure> {
+        let values = invocation.values;
+        Ok(ImageRun {
+            directory: rootfs::image::find(&self.store, reference).map_err(Failure::new)?,
+            command: invocation.arguments,
+            tty: values.flag(&TTY),
+            env: environment(invocation),
+            cwd: values.text(&CWD),
+            user: values.text(&USER).map(user).transpose()?,
+            read_only: values.flag(&READ_ONLY),
+            hostname: values.text(&HOSTNAME),
+        })
+    }
+}
+
+/// Where it is kept which ranges of ids are taken.
+pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
+    let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
+    match (env("DAYFLY_IDS"), env("XDG_RUNTIME_DIR")) {
+        (Some(path), _) => absolute(path),
+        (None, Some(runtime)) if !rustix::process::geteuid().is_root() => {
+            Ok(format!("{runtime}/dayfly-ids"))
+        }
+        (None, _) => Ok(String::from("/run/dayfly-ids")),
+    }
+}
+
+/// Refuses options that mean nothing without layers or an image.
+fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    const OF_LAYERS: [&Opt; 6] =
+        [&STORE, &USERNS, &ROOTFS_MODE, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS];
+    match OF_LAYERS.iter().find(|option| invocation.values.is_set(option)) {
+        None => refuse_without_image(invocation),
+        Some(option) => {
+            Err(Failure::new(format_args!("--{} needs --layers or --image", option.long)))
+        }
+    }
+}
+
+fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    const OF_IMAGES: [&Opt; 7] = [&CONTAINER_NAME, &READ_ONLY, &HOSTNAME, &TTY, &ENV, &CWD, &USER];
+    match OF_IMAGES.iter().find(|option| invocation.values.is_set(option)) {
+        None => Ok(()),
+        Some(option) => Err(Failure::new(format_args!("--{} needs --image", option.long))),
+    }
+}
+
+/// A variable without a value is that of the caller.
+fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
+    invocation.values.texts(&ENV).filter(|entry| entry.contains('=')).collect()
+}
+
+fn user_namespace(text: Option<&str>) -> Result<UserNamespace, Failure> {
+    match text {
+        None => Ok(UserNamespace::Configured),
+        Some("auto") => Ok(UserNamespace::Auto),
+        Some("shared") => Ok(UserNamespace::Shared),
+        Some("host") => Ok(UserNamespace::Host),
+        Some(other) => {
+            Err(Failure::new(format_args!("--userns {other}: must be auto, shared or host")))
+        }
+    }
+}
+
+fn mode(text: Option<&str>) -> Result<Option<Mode>, Failure> {
+    match text {
+        None | Some("auto") => Ok(None),
+        Some(name) => Mode::parse(name).map(Some).ok_or_else(|| {
+            let names = Mode::ALL.map(Mode::name).join(", ");
+            Failure::new(format_args!("--rootfs-mode {name}: must be auto, {names}"))
+        }),
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, Failure> {
+    let size = size::parse(text).map_err(Failure::new)?;
+    u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
+}
+
+fn user(text: &str) -> Result<(u32, Option<u32>), Failure> {
+    let id = |text: &str| {
+        number::parse::<u32>(text).map_err(|reason| {
+            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason}"))
+        })
+    };
+    match text.split_once(':') {
+        Some((uid, gid)) => Ok((id(uid)?, Some(id(gid)?))),
+        None => Ok((id(text)?, None)),
+    }
+}
+
+fn absolute(path: &str) -> Result<String, Failure> {
+    if path.starts_with('/') {
+        return Ok(plan::clean(path).to_string());
+    }
+    let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
+    Ok(plan::absolute(&here.to_string_lossy(), path))
+}
+
+/// An id for a container that nobody gave a name.
+pub fn new_id() -> Result<String, Failure> {
+    let mut bytes = [0u8; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("getrandom", "")?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,68 @@
+//! Images of a store, as `run --image` finds them: unpacked, with a bundle's configuration.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rustix::io::Errno;
+use spec::{Spec, Str};
+
+use crate::Error;
+
+/// An image, and what its container does differently.
+#[derive(Debug, Clone, Default)]
+pub struct ImageRun<'a> {
+    /// The image's directory in the store, absolute.
+    pub directory: String,
+    /// What to run instead of the image's own command; empty leaves it.
+    pub command: &'a [&'a str],
+    /// A terminal.
+    pub tty: bool,
+    /// Further environment.
+    pub env: Vec<&'a str>,
+    /// Another working directory.
+    pub cwd: Option<&'a str>,
+    /// Another user and group.
+    pub user: Option<(u32, Option<u32>)>,
+    /// Nothing may be written to the root filesystem.
+    pub read_only: bool,
+    /// Its host name.
+    pub hostname: Option<&'a str>,
+}
+
+impl<'a> ImageRun<'a> {
+    /// Changes the image's configuration.
+    pub(crate) fn apply(&self, spec: &mut Spec<'a>) -> Result<(), Error> {
+        if let Some(root) = &mut spec.root {
+            root.readonly |= self.read_only;
+        }
+        if let Some(name) = self.hostname {
+            spec.hostname = Some(Str::new(name));
+        }
+        let Some(process) = &mut spec.process else { return Ok(()) };
+        if !self.command.is_empty() {
+            let path = format!("{}/entrypoint", self.directory);
+            let words = match sys::fs::read_text(path.as_str()) {
+                Ok(text) => text.trim().parse().unwrap_or(0),
+                Err(Errno::NOENT) => 0,
+                Err(errno) => return Err(sys::Error::new("read", path, errno).into()),
+            };
+            process.args.truncate(words);
+            process.args.extend(self.command.iter().map(|word| Str::new(word)));
+        }
+        if process.args.is_empty() {
+            return Err(Error::text("the image has no command of its own: name one"));
+        }
+        process.terminal |= self.tty;
+        process.env.extend(self.env.iter().map(|entry| Str::new(entry)));
+        if let Some(cwd) = self.cwd {
+            process.cwd = Str::new(cwd);
+        }
+        if let Some((uid, gid)) = self.user {
+            process.user.uid = uid;
+            process.user.gid = gid.unwrap_or(0);
+            process.user.additional_gids.clear();
+        }
+        Ok(())
+    }
+}

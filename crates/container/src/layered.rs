@@ -1,0 +1,374 @@
+//! Root filesystems from layers: what a container is given of the host for one, and how that is taken
+//! back.
+
+mod stats;
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+
+use plan::LayeredRoot;
+use rootfs::ids::{Config, Grants, Leases, Owner, RANGE};
+use rootfs::{Layers, Mode, Recipe, Upper};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode as Permissions, mkdir, symlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use spec::{IdMapping, Namespace, NamespaceKind, Spec};
+use sys::Context;
+
+use crate::image::ImageRun;
+use crate::store::{self, TryClone};
+use crate::{Error, Store, time};
+
+/// A container's directory in a store, and what is in it besides changes: links to its directory in the
+/// state root, and to its image.
+const CONTAINERS: &str = "containers";
+const OWNER: &str = "owner";
+const IMAGE: &str = "image";
+/// Bytes of memory for the places of mounts in a root filesystem that is read-only.
+const PLACES: u64 = 1 << 20;
+
+/// A root filesystem in layers, as the command line asks for it.
+#[derive(Debug, Clone)]
+pub struct LayeredOptions<'a> {
+    /// A file with a directory a line, the bottom layer first.
+    pub layers: String,
+    /// The image that these are the layers of.
+    pub image: Option<ImageRun<'a>>,
+    /// Whose ids the container has.
+    pub user_namespace: UserNamespace,
+    /// How it is assembled; `None` is the best way this kernel has.
+    pub mode: Option<Mode>,
+    /// Changes are kept in memory.
+    pub ephemeral: bool,
+    /// How many bytes of it.
+    pub size: Option<u64>,
+    /// The store, absolute: changes on disk go there.
+    pub store: &'a str,
+    /// Where ranges of ids that are taken are kept.
+    pub leases: &'a str,
+    /// Which ids there are.
+    pub ids: Config<'a>,
+    /// Tell what was done, and how long it took.
+    pub stats: bool,
+}
+
+/// Whose ids a container has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserNamespace {
+    /// What the configuration says.
+    Configured,
+    /// The host's.
+    Host,
+    /// A range of its own.
+    Auto,
+    /// A range that all such containers have.
+    Shared,
+}
+
+/// What a container's record has of its root filesystem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct LayeredRecord {
+    /// Its directory in the store; empty for none.
+    directory: String,
+    /// Whether layers are attached below it for a moment.
+    attached: bool,
+    /// The image's directory; empty for none.
+    image: String,
+    /// The store's.
+    store: String,
+    /// Its range of ids: the first, and where it is from.
+    lease: Option<(u32, String)>,
+    /// Who has it.
+    since: u64,
+    owner: String,
+}
+
+impl LayeredRecord {
+    fn owner(&self) -> Owner {
+        Owner { since: self.since, directory: self.owner.clone() }
+    }
+
+    /// Makes the container's directory. What a killed command for the same id left is removed.
+    pub fn make_directory(&self) -> Result<(), sys::Error> {
+        if self.directory.is_empty() {
+            return Ok(());
+        }
+        let path = &*self.directory;
+        let make = || mkdir(path, Permissions::RWXU);
+        match make() {
+            Ok(()) => {}
+            Err(Errno::NOENT) => {
+                make_parents(path)?;
+                make().context("mkdir", path)?;
+            }
+            Err(Errno::EXIST) => {
+                let c_path = CString::new(path).unwrap_or_default();
+                rootfs::unmount_below(&c_path)?;
+                rootfs::remove_all(&c_path)?;
+                make().context("mkdir", path)?;
+            }
+            Err(errno) => return Err(sys::Error::new("mkdir", path, errno)),
+        }
+        let link = |name: &str, target: &str| {
+            symlinkat(target, CWD, format!("{path}/{name}").as_str())
+                .context("symlink", format!("{path}/{name}"))
+        };
+        link(OWNER, &self.owner)?;
+        if self.image.is_empty() {
+            return Ok(());
+        }
+        // Images are removed under the same lock: this one is there, or was gone before.
+        let _lock = rootfs::image::lock(&self.store)?;
+        link(IMAGE, &self.image)?;
+        rustix::fs::accessat(
+            CWD,
+            format!("{}/config.json", self.image).as_str(),
+            rustix::fs::Access::EXISTS,
+            AtFlags::empty(),
+        )
+        .context("find image", &self.image)
+    }
+
+    /// Takes everything back that the container has of the host. Can be repeated.
+    pub fn release(&self) -> Result<(), Error> {
+        if !self.directory.is_empty() {
+            let path = CString::new(&*self.directory).unwrap_or_default();
+            if self.attached {
+                rootfs::unmount_below(&path)?;
+            }
+            rootfs::remove_all(&path)?;
+        }
+        if let Some((first, leases)) = &self.lease {
+            Leases::open(leases)?.give_back(*first, &self.owner())?;
+        }
+        Ok(())
+    }
+}
+
+/// Frees the ranges of ids that a killed command took for a container which it did not come to record.
+///
+/// # Errors
+/// If they cannot be given back.
+pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
+    if rustix::fs::access(leases, rustix::fs::Access::EXISTS).is_err() {
+        return Ok(());
+    }
+    Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)
+}
+
+/// A root filesystem that was decided on. What was taken for it is given back when this is dropped, unless
+/// the container has it by then.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub recipe: Recipe,
+    pub record: Box<LayeredRecord>,
+    place: String,
+    /// The state root, the container's name there, and its directory, locked.
+    root: OwnedFd,
+    id: String,
+    claimed: RefCell<Option<OwnedFd>>,
+    kept: Cell<bool>,
+    counts: Cell<rootfs::Counts>,
+}
+
+impl Prepared {
+    /// For the compiler.
+    pub fn root(&self) -> LayeredRoot<'_> {
+        LayeredRoot { recipe: &self.recipe, place: &self.place }
+    }
+
+    /// The container's directory, which was claimed with the range.
+    pub fn take_directory(&self) -> Option<OwnedFd> {
+        self.claimed.take()
+    }
+
+    /// What was done, as a line of the trace and, if it was asked for, at length.
+    pub fn tell(&self, trace: &crate::Trace, counts: rootfs::Counts) {
+        if trace.is_on() {
+            trace.remark(stats::line(&self.recipe, counts));
+        }
+        self.counts.set(counts);
+    }
+
+    /// What `run --stats` prints.
+    pub fn stats(&self, trace: &crate::Trace) -> String {
+        stats::text(&self.recipe, self.counts.get(), &trace.timeline("dayfly run", &self.id))
+    }
+
+    /// The container's record has it all now.
+    pub fn keep(&self) {
+        self.kept.set(true);
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.kept.get() {
+            return;
+        }
+        let _ = self.record.release();
+        if let Some(claimed) = self.take_directory() {
+            let _ = store::remove(self.root.as_fd(), claimed.as_fd(), &self.id);
+        }
+    }
+}
+
+/// Decides how a container gets its root filesystem, takes its range of ids, and puts that into the
+/// configuration.
+pub(crate) fn prepare(
+    store: &Store,
+    id: &str,
+    bundle: &str,
+    options: &LayeredOptions<'_>,
+    spec: &mut Spec<'_>,
+    version: (u32, u32),
+) -> Result<Prepared, Error> {
+    let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
+    let layers = match options.image {
+        Some(_) => Layers::of_store(&text)?,
+        None => Layers::anywhere(&text)?,
+    };
+    let in_user_namespace = is_in_user_namespace();
+    let mapped = match options.user_namespace {
+        UserNamespace::Auto | UserNamespace::Shared => true,
+        UserNamespace::Host => false,
+        UserNamespace::Configured => configured(spec)?.is_some(),
+    };
+    if mapped && in_user_namespace {
+        return Err(Error::text(
+            "a range of ids for a container takes the host's root: use --userns host here",
+        ));
+    }
+    let mode = match options.mode {
+        Some(mode) => {
+            mode.check(version)?;
+            mode
+        }
+        None => Mode::choose(version, &layers, mapped),
+    };
+    let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
+        _ if options.ephemeral => Upper::Tmpfs { size: options.size },
+        // Nothing is ever written there but the places of mounts that the layers lack.
+        true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
+        _ => Upper::Directory,
+    };
+    let directory = format!("{}/{CONTAINERS}/{id}", options.store);
+    let on_disk = options.image.is_some() || upper == Upper::Directory || mode != Mode::Fd;
+    let mut prepared = Prepared {
+        recipe: Recipe {
+            mode,
+            layers,
+            upper,
+            directory: CString::new(&*directory).unwrap_or_default(),
+            root: None,
+            // A container has its root filesystem once.
+            volatile: true,
+            label: label(spec),
+            user_xattr: in_user_namespace,
+        },
+        record: Box::new(LayeredRecord {
+            directory: if on_disk { directory } else { String::new() },
+            attached: mode != Mode::Fd,
+            image: options.image.as_ref().map_or(String::new(), |image| image.directory.clone()),
+            store: options.store.to_string(),
+            lease: None,
+            since: time::now(),
+            owner: format!("{}/{id}", store.path()),
+        }),
+        place: place(bundle, spec),
+        root: store.root_fd().try_clone_fd()?,
+        id: id.to_string(),
+        claimed: RefCell::new(Some(store.claim(id)?)),
+        kept: Cell::new(false),
+        counts: Cell::default(),
+    };
+    take_ids(options, spec, &mut prepared)?;
+    Ok(prepared)
+}
+
+fn take_ids(
+    options: &LayeredOptions<'_>,
+    spec: &mut Spec<'_>,
+    prepared: &mut Prepared,
+) -> Result<(), Error> {
+    let first = match options.user_namespace {
+        UserNamespace::Configured => {
+            prepared.recipe.root = configured(spec)?;
+            return Ok(());
+        }
+        UserNamespace::Host => {
+            let linux = spec.linux.get_or_insert_default();
+            linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
+            return Ok(());
+        }
+        UserNamespace::Shared => Grants::read(&options.ids)?.shared()?,
+        UserNamespace::Auto => {
+            let grants = Grants::read(&options.ids)?;
+            let owner = prepared.record.owner();
+            let first = Leases::open(options.leases)?.take(&grants, &owner)?;
+            prepared.record.lease = Some((first, options.leases.to_string()));
+            first
+        }
+    };
+    prepared.recipe.root = Some((first, first));
+    let linux = spec.linux.get_or_insert_default();
+    linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
+    linux.namespaces.push(Namespace { kind: NamespaceKind::User, path: None });
+    let map = || Vec::from([IdMapping { container_id: 0, host_id: first, size: RANGE }]);
+    linux.uid_mappings = map();
+    linux.gid_mappings = map();
+    Ok(())
+}
+
+/// The host's ids of the container's root, if the configuration has a user namespace.
+fn configured(spec: &Spec<'_>) -> Result<Option<(u32, u32)>, Error> {
+    let Some(linux) = &spec.linux else { return Ok(None) };
+    let Some(namespace) = linux.namespace(NamespaceKind::User) else { return Ok(None) };
+    if namespace.path.is_some() {
+        return Err(Error::text("layers can't be mapped for a user namespace that is joined"));
+    }
+    let of_root =
+        |maps: &[IdMapping]| maps.iter().find(|map| map.container_id == 0).map(|map| map.host_id);
+    Ok(of_root(&linux.uid_mappings).zip(of_root(&linux.gid_mappings)))
+}
+
+fn label(spec: &Spec<'_>) -> Option<CString> {
+    let label = spec.linux.as_ref()?.mount_label.as_deref()?;
+    CString::new(label).ok()
+}
+
+/// Where the root is attached in a mount namespace that begins as a copy of the host's: over its root, as
+/// the container's own root need not get to any other place; where hooks expect it, if there are some.
+fn place(bundle: &str, spec: &Spec<'_>) -> String {
+    let hooks = &spec.hooks;
+    let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
+    match &spec.root {
+        Some(root) if look.iter().any(|hooks| !hooks.is_empty()) => {
+            plan::absolute(bundle, &root.path)
+        }
+        _ => String::from("/"),
+    }
+}
+
+/// Whether this is not the host's root: overlayfs then keeps its marks elsewhere.
+fn is_in_user_namespace() -> bool {
+    let map = sys::fs::read_text("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Makes the directories above a path.
+fn make_parents(path: &str) -> Result<(), sys::Error> {
+    for (end, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
+        let parent = path.get(..end).unwrap_or_default();
+        match mkdir(parent, Permissions::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("mkdir", parent, errno)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `dayfly rootfs ids`
+
+use super::options::{Format, List};
+use super::{Result, plain};
+use rootfs::ids::RANGE;
+use serde_json::{Value, json};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Lists the ranges that are taken.
+pub(super) fn list(options: &List) -> Result<()> {
+    let leases = options.places.leases()?.list().map_err(plain)?;
+    if options.format == Format::Json {
+        let all = leases.iter().map(|lease| {
+            json!({
+                "first": lease.first, "count": RANGE, "owner": lease.owner.directory,
+                "since": lease.owner.since / 1_000_000_000,
+            })
+        });
+        println!("{:#}", Value::Array(all.collect()));
+        return Ok(());
+    }
+    println!("{:<24} {:<12} OWNER", "RANGE", "SINCE");
+    for lease in leases {
+        let last = u64::from(lease.first) + u64::from(RANGE) - 1;
+        let range = format!("{}-{last}", lease.first);
+        let began = UNIX_EPOCH + Duration::from_nanos(lease.owner.since);
+        let age = SystemTime::now().duration_since(began).unwrap_or_default();
+        println!("{range:<24} {:<12} {}", ago(age), lease.owner.directory);
+    }
+    Ok(())
+}
+
+/// How long ago something was.
+fn ago(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86400),
+    }
+}

@@ -1,0 +1,131 @@
+//! The command line of `dayfly rootfs`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use rustix::process::geteuid;
+use std::env;
+use std::path::PathBuf;
+
+/// Commands of `dayfly rootfs`.
+#[derive(Debug, Subcommand)]
+pub enum RootfsCommand {
+    /// Mount layers at a directory
+    Mount(Mount),
+    /// Take such a mount away, with its changes and its ids
+    Umount(Umount),
+    /// List what is mounted
+    Ls(List),
+    /// List the ranges of ids that are taken
+    Ids(List),
+    /// Remove what killed commands have left: mounts, directories, ranges of ids
+    Gc(Gc),
+}
+
+/// Where things are.
+#[derive(Debug, Args)]
+pub struct Places {
+    /// The store [default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for users other than root]
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// Where ranges that are taken are kept [default: $DAYFLY_IDS, or /run/dayfly-ids]
+    #[arg(long, value_name = "DIR")]
+    pub ids: Option<PathBuf>,
+}
+
+impl Places {
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        let data = || match env::var_os("XDG_DATA_HOME") {
+            Some(data) => PathBuf::from(data),
+            None => PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".local/share"),
+        };
+        let given = self.store.clone().or_else(|| env::var_os("DAYFLY_STORE").map(PathBuf::from));
+        let path = given.unwrap_or_else(|| match geteuid().is_root() {
+            true => PathBuf::from("/var/lib/dayfly"),
+            false => data().join("dayfly"),
+        });
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
+    /// Where ranges are kept.
+    #[must_use]
+    pub fn ids(&self) -> PathBuf {
+        let given = self.ids.clone().or_else(|| env::var_os("DAYFLY_IDS").map(PathBuf::from));
+        given.unwrap_or_else(|| match env::var_os("XDG_RUNTIME_DIR") {
+            Some(runtime) if !geteuid().is_root() => PathBuf::from(runtime).join("dayfly-ids"),
+            _ => PathBuf::from("/run/dayfly-ids"),
+        })
+    }
+}
+
+/// How something is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// `dayfly rootfs mount`
+#[derive(Debug, Args)]
+pub struct Mount {
+    /// An image of the store, or the path of a file with a directory a line, the bottom layer first; a path
+    /// begins with "/" or "."
+    pub source: String,
+    /// Where to mount it
+    pub directory: PathBuf,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+    /// Ids of its files: "auto" for a range that nobody else has, "shared", "START:COUNT", or "host"
+    #[arg(long, value_name = "RANGE", default_value = "host")]
+    pub uid_range: String,
+    /// How layers are assembled: auto, fd, path, parent, per-layer, copy
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub rootfs_mode: String,
+    /// Keep changes in memory
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// Bytes of it, with --ephemeral [default: half of the memory]
+    #[arg(long, value_name = "BYTES", requires = "ephemeral")]
+    pub ephemeral_size: Option<u64>,
+    /// No changes
+    #[arg(long, conflicts_with = "ephemeral")]
+    pub read_only: bool,
+    /// Whose lines of /etc/subuid and /etc/subgid count [default: dayfly, else containers]
+    #[arg(long, value_name = "NAME")]
+    pub subid_user: Option<String>,
+}
+
+/// `dayfly rootfs umount`
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// Where it is mounted
+    pub directory: PathBuf,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+    /// Even if it is in use: whoever uses it keeps it
+    #[arg(long)]
+    pub lazy: bool,
+}
+
+/// `dayfly rootfs ls`, `dayfly rootfs ids`
+#[derive(Debug, Args)]
+pub struct List {
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+    /// The form
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// `dayfly rootfs gc`
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+}

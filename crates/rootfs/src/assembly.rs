@@ -1,0 +1,334 @@
+//! A root filesystem being put together, step by step.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode as Permissions, OFlags, ResolveFlags, mkdirat, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
+};
+use sys::Context;
+use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
+
+use crate::attached::Attached;
+use crate::layers::Layer;
+use crate::options::Recipe;
+use crate::upper::{self, Changes};
+use crate::{Error, Mode, Upper, copy};
+
+/// What overlayfs is told besides its layers. Copies of metadata alone and redirected directories only
+/// live in what is thrown away with the container; an index would be for NFS.
+pub(crate) const SETTINGS: [(&CStr, &CStr); 3] =
+    [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
+
+/// Operations on the host's mount table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Mounts that were added.
+    pub attached: u32,
+    /// Mounts that were taken away.
+    pub detached: u32,
+}
+
+/// What is left of an assembly.
+#[derive(Debug)]
+pub struct Assembled {
+    /// What was done to the host's mount table.
+    pub counts: Counts,
+    /// Copies of the layers' parents, to be closed when nobody waits for it: letting go of a mount that
+    /// is attached nowhere takes the kernel a grace period.
+    pub copies: Vec<OwnedFd>,
+}
+
+/// A root filesystem in the making. What it attached on the host is gone when this is dropped.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    recipe: &'a Recipe,
+    /// Copies of the layers' parents, in their order.
+    parents: Vec<OwnedFd>,
+    /// overlayfs, being configured.
+    context: Option<OwnedFd>,
+    /// Owner and permissions of the root directory.
+    top: Option<upper::Root>,
+    changes: Option<Changes>,
+    attached: Attached,
+}
+
+impl<'a> Assembly<'a> {
+    /// Nothing yet.
+    pub fn new(recipe: &'a Recipe) -> Self {
+        Self {
+            recipe,
+            parents: Vec::new(),
+            context: None,
+            top: None,
+            changes: None,
+            attached: Attached::default(),
+        }
+    }
+
+    /// Takes copies of what has the layers below it, with ids mapped as in the user namespace, if one is
+    /// given. In attached modes they get their places on the host.
+    ///
+    /// # Errors
+    /// EINVAL for a filesystem whose ids can't be mapped; those of open_tree(2), move_mount(2).
+    pub fn map_layers(&mut self, user_namespace: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+        let Recipe { mode, layers, directory, .. } = self.recipe;
+        if self.recipe.is_attached() {
+            self.attached.open(directory)?;
+        }
+        match mode {
+            Mode::Fd | Mode::Path => {
+                for parent in &layers.parents {
+                    let tree = match user_namespace {
+                        Some(user_namespace) => mapped(parent, Some(user_namespace))?,
+                        None => open_directory(parent).context("open", parent.to_string_lossy())?,
+                    };
+                    if *mode == Mode::Path && user_namespace.is_some() {
+                        self.attached.attach_parent(tree.as_fd())?;
+                    }
+                    self.parents.push(tree);
+                }
+            }
+            Mode::Parent => {
+                for parent in &layers.parents {
+                    self.attached.attach_parent(mapped(parent, user_namespace)?.as_fd())?;
+                }
+                for layer in &layers.stack {
+                    self.attached.link(layer)?;
+                }
+            }
+            Mode::PerLayer => {
+                for layer in &layers.stack {
+                    let path = self.path_of(layer)?;
+                    self.attached.attach_layer(mapped(&path, user_namespace)?)?;
+                }
+            }
+            Mode::Copy => {}
+        }
+        if mode.is_attached() {
+            self.top = Some(self.attached.top()?);
+        }
+        Ok(())
+    }
+
+    fn path_of(&self, layer: &Layer) -> Result<CString, Error> {
+        let parent = self.recipe.layers.parents.get(layer.parent);
+        let parent = parent.map(|parent| parent.to_string_lossy()).unwrap_or_default();
+        crate::layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))
+    }
+
+    /// Opens each layer and hands it to overlayfs, the top first. One descriptor is open at a time.
+    ///
+    /// # Errors
+    /// A layer that is not there, or no directory; what overlayfs refuses.
+    pub fn open_layers(&mut self) -> Result<(), Error> {
+        let context =
+            fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen", "overlay")?;
+        let by_path = self.recipe.mode == Mode::Path;
+        for layer in &self.recipe.layers.stack {
+            let object = || layer.name.to_string_lossy();
+            let parent = self.parents.get(layer.parent).ok_or(Errno::BADF);
+            let opened = parent.and_then(|parent| open_layer(parent.as_fd(), &layer.name));
+            let opened = opened.context("open layer", object())?;
+            if self.top.is_none() {
+                self.top = Some(upper::Root::of(opened.as_fd())?);
+            }
+            set_directory(context.as_fd(), c"lowerdir+", opened.as_fd(), by_path)?;
+        }
+        if self.needs_filler() {
+            let filler = self.filler()?;
+            set_directory(context.as_fd(), c"lowerdir+", filler.as_fd(), by_path)?;
+        }
+        self.context = Some(context);
+        Ok(())
+    }
+
+    /// overlayfs takes two directories at least.
+    fn needs_filler(&self) -> bool {
+        self.recipe.upper == Upper::None && self.recipe.layers.len() == 1
+    }
+
+    fn filler(&self) -> Result<OwnedFd, Error> {
+        let object = || format!("{}/empty", self.recipe.directory.to_string_lossy());
+        let directory = open_directory(&self.recipe.directory).context("open", object())?;
+        match mkdirat(&directory, c"empty", Permissions::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
+        }
+        Ok(open_layer(directory.as_fd(), c"empty").context("open", object())?)
+    }
+
+    /// Makes what takes the changes. Its root is as that of the top layer.
+    ///
+    /// # Errors
+    /// Those of mkdir(2), and of a new tmpfs.
+    pub fn make_upper(&mut self) -> Result<(), Error> {
+        let Some(top) = &self.top else { return Ok(()) };
+        self.changes = upper::make(self.recipe, top)?;
+        if let Some(tree) = self.changes.as_ref().and_then(Changes::tmpfs)
+            && self.recipe.is_attached()
+        {
+            self.attached.attach_tmpfs(tree)?;
+        }
+        Ok(())
+    }
+
+    /// Mounts the overlay; attached nowhere, or (in attached modes) no longer.
+    ///
+    /// # Errors
+    /// What overlayfs says.
+    pub fn assemble(&mut self) -> Result<OwnedFd, Error> {
+        if self.recipe.mode.is_attached() {
+            if self.needs_filler() {
+                self.filler()?;
+            }
+            return self.attached.mount_overlay(self.recipe, self.needs_filler());
+        }
+        let context = self.context.take().ok_or(Errno::BADF).context("fsconfig", "overlay")?;
+        let context = context.as_fd();
+        let by_path = self.recipe.mode == Mode::Path;
+        if let Some(changes) = &self.changes {
+            set_directory(context, c"upperdir", changes.upper.as_fd(), by_path)?;
+            set_directory(context, c"workdir", changes.work.as_fd(), by_path)?;
+        }
+        self.configure(context).or_else(|errno| failed(context, "fsconfig", "overlay", errno))?;
+        let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+        let mounted = fsconfig_create(context)
+            .and_then(|()| fsmount(context, flags, MountAttrFlags::empty()));
+        let tree = mounted.or_else(|errno| failed(context, "mount", "overlay", errno))?;
+        self.attached.detach()?;
+        Ok(tree)
+    }
+
+    fn configure(&self, context: BorrowedFd<'_>) -> Result<(), Errno> {
+        let recipe = self.recipe;
+        fsconfig_set_string(context, c"source", c"dayfly")?;
+        if recipe.user_xattr {
+            fsconfig_set_flag(context, c"userxattr")?;
+        } else {
+            for (key, value) in settings(recipe) {
+                fsconfig_set_string(context, key, value)?;
+            }
+        }
+        if recipe.layers.parents.len() > 1 {
+            // Inode numbers of several filesystems, made one's.
+            fsconfig_set_string(context, c"xino", c"auto")?;
+        }
+        if recipe.volatile && recipe.upper == Upper::Directory {
+            fsconfig_set_flag(context, c"volatile")?;
+        }
+        if let Some(label) = &recipe.label {
+            fsconfig_set_string(context, c"context", label)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what was attached on the host.
+    ///
+    /// # Errors
+    /// Those of umount2(2).
+    pub fn detach_layers(&mut self) -> Result<(), Error> {
+        Ok(self.attached.detach()?)
+    }
+
+    /// Copies the files of all layers, and takes the copy as a tree of its own.
+    ///
+    /// # Errors
+    /// The file that cannot be copied.
+    pub fn copy_layers(&mut self) -> Result<OwnedFd, Error> {
+        copy::all(self.recipe)
+    }
+
+    /// What was done to the host's mount table so far.
+    pub fn counts(&self) -> Counts {
+        self.attached.counts
+    }
+
+    /// The end of it.
+    pub fn finish(mut self) -> Assembled {
+        let _ = self.attached.detach();
+        Assembled { counts: self.attached.counts, copies: core::mem::take(&mut self.parents) }
+    }
+}
+
+/// Copying up no more than metadata needs something to copy up to.
+pub(crate) fn settings(recipe: &Recipe) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+    let writable = recipe.upper != Upper::None;
+    SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
+}
+
+/// A directory of overlayfs: by descriptor, or by its path in our procfs.
+fn set_directory(
+    context: BorrowedFd<'_>,
+    key: &'static CStr,
+    directory: BorrowedFd<'_>,
+    by_path: bool,
+) -> Result<(), Error> {
+    let result = match by_path {
+        false => fsconfig_set_fd(context, key, directory),
+        true => {
+            let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+            fsconfig_set_string(context, key, path)
+        }
+    };
+    result.or_else(|errno| failed(context, "fsconfig", &key.to_string_lossy(), errno))
+}
+
+/// The error of a filesystem context, with what the kernel logged on it: "e overlay: …".
+fn failed<T>(
+    context: BorrowedFd<'_>,
+    op: &'static str,
+    object: &str,
+    errno: Errno,
+) -> Result<T, Error> {
+    let mut log = [0u8; 200];
+    let length = rustix::io::read(context, &mut log).unwrap_or(0);
+    let said = String::from_utf8_lossy(log.get(2..length).unwrap_or_default());
+    let object = match said.trim() {
+        "" => String::from(object),
+        said => format!("{object} ({said})"),
+    };
+    Err(sys::Error::new(op, object, errno).into())
+}
+
+fn open_directory(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Permissions::empty())
+}
+
+/// Opens a layer below its parent, through no link.
+pub(crate) fn open_layer(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(parent, name, flags, Permissions::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// A detached, read-only copy of the mount at a directory, its ids mapped as in a user namespace.
+fn mapped(directory: &CStr, user_namespace: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Error> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    let tree = open_tree(CWD, directory, flags);
+    let tree = tree.context("open_tree", directory.to_string_lossy())?;
+    let mut change =
+        MountAttr { set: attr::RDONLY, propagation: propagation::PRIVATE, ..MountAttr::default() };
+    if let Some(user_namespace) = user_namespace {
+        change.set |= attr::IDMAP;
+        change.userns_fd = user_namespace.as_raw_fd() as u64;
+    }
+    mount_setattr(tree.as_fd(), false, &change).map_err(|errno| {
+        let hint = match errno {
+            Errno::INVAL => " (its filesystem may not have id-mapped mounts: --rootfs-mode copy)",
+            _ => "",
+        };
+        let object = format!("{}{hint}", directory.to_string_lossy());
+        sys::Error::new("map ids of", object, errno)
+    })?;
+    Ok(tree)
+}

@@ -1,0 +1,354 @@
+//! The last rung: all files copied, with the owners that the container's range gives them. Slow, and the
+//! same on every kernel and filesystem. Layers are laid over each other as overlayfs would show them.
+
+use alloc::collections::BTreeMap;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode as Permissions, OFlags, SeekFrom, Stat, Timespec, Timestamps,
+    XattrFlags, chmodat, chownat, copy_file_range, fstat, ftruncate, lgetxattr, linkat, llistxattr,
+    lsetxattr, mkdirat, mknodat, openat, readlinkat, seek, statat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::process::{Gid, Uid};
+use sys::Context;
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+use crate::ids::RANGE;
+use crate::options::{Recipe, Upper};
+use crate::remove::{empty, names, open_directory, remove_at};
+use crate::upper::new_tmpfs;
+use crate::{Error, layers};
+
+const DIRECTORY: &CStr = c"copy";
+/// What overlayfs keeps its marks in.
+const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
+/// Bytes of all names, or of one value.
+const ATTRIBUTES: usize = 65536;
+const CAPABILITY: &str = "security.capability";
+
+/// Copies all layers of a recipe, and takes the copy as a tree.
+pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
+    let tmpfs = match recipe.upper {
+        Upper::Tmpfs { size } => Some(new_tmpfs(size)?),
+        Upper::None | Upper::Directory => None,
+    };
+    let object = || recipe.directory.to_string_lossy();
+    let place = match &tmpfs {
+        Some(tmpfs) => open_directory(tmpfs.as_fd(), c"."),
+        None => open_directory(CWD.as_fd(), &recipe.directory).and_then(|directory| {
+            remove_at(directory.as_fd(), DIRECTORY)?;
+            mkdirat(&directory, DIRECTORY, Permissions::RWXU)?;
+            open_directory(directory.as_fd(), DIRECTORY)
+        }),
+    };
+    let place = place.context("make copy in", object())?;
+    let mut copier = Copier {
+        root: place.as_fd(),
+        owner: recipe.root,
+        links: BTreeMap::new(),
+        list: vec![0; ATTRIBUTES],
+        value: vec![0; ATTRIBUTES],
+    };
+    for layer in recipe.layers.stack.iter().rev() {
+        let parent = recipe.layers.parents.get(layer.parent);
+        let parent = parent.map(|parent| parent.to_string_lossy()).unwrap_or_default();
+        let path = layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))?;
+        let from = open_directory(CWD.as_fd(), &path).context("open", path.to_string_lossy())?;
+        copier.links.clear();
+        copier.directory(from.as_fd(), place.as_fd(), "")?;
+        let stat = fstat(&from).context("stat", path.to_string_lossy())?;
+        copier.finish(from.as_fd(), place.as_fd(), c".", &stat).context("copy", "/")?;
+    }
+    let tree = match tmpfs {
+        Some(tmpfs) => tmpfs,
+        None => {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_EMPTY_PATH;
+            open_tree(&place, c"", flags).context("open_tree", object())?
+        }
+    };
+    if recipe.upper == Upper::None {
+        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+        mount_setattr(tree.as_fd(), false, &attr).context("mount_setattr", object())?;
+    }
+    Ok(tree)
+}
+
+/// A layer being laid over what is there.
+struct Copier<'a> {
+    root: BorrowedFd<'a>,
+    /// User and group that root becomes.
+    owner: Option<(u32, u32)>,
+    /// Where the first name of a file with several is in the copy, by its filesystem and inode in the layer.
+    links: BTreeMap<(u64, u64), String>,
+    /// Room for names and for a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+    list: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Copier<'_> {
+    /// Copies what is in a directory. `path` is its place in the copy, for links and errors.
+    fn directory(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        path: &str,
+    ) -> Result<(), Error> {
+        let list = names(from).context("read", format!("/{path}"))?;
+        for name in list {
+            let place = match path {
+                "" => String::from(name.to_string_lossy()),
+                path => format!("{path}/{}", name.to_string_lossy()),
+            };
+            let stat = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
+                .context("stat", format!("/{place}"))?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                let (from, below) =
+                    self.enter(from, to, &name).context("copy directory", format!("/{place}"))?;
+                self.directory(from.as_fd(), below.as_fd(), &place)?;
+            } else if !self.file(from, to, &name, &stat, &place)? {
+                continue;
+            }
+            self.finish(from, to, &name, &stat).context("copy", format!("/{place}"))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a directory of the layer and that of the copy, made unless it is there to be merged with.
+    fn enter(
+        &self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> Result<(OwnedFd, OwnedFd), Errno> {
+        let below = open_directory(from, name)?;
+        let into = match open_directory(to, name) {
+            Ok(into) => into,
+            Err(_) => {
+                remove_at(to, name)?;
+                mkdirat(to, name, Permissions::RWXU)?;
+                open_directory(to, name)?
+            }
+        };
+        if is_opaque(from, name) {
+            empty(into.as_fd())?;
+        }
+        Ok((below, into))
+    }
+
+    /// Makes what is no directory; false if there is nothing, or nothing more, to be done for it.
+    fn file(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+        place: &str,
+    ) -> Result<bool, Error> {
+        let object = || format!("/{place}");
+        remove_at(to, name).context("replace", object())?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::CharacterDevice && stat.st_rdev == 0 {
+            // A whiteout.
+            return Ok(false);
+        }
+        if stat.st_nlink > 1 {
+            let inode = (stat.st_dev, stat.st_ino);
+            if let Some(first) = self.links.get(&inode) {
+                linkat(self.root, first.as_str(), to, name, AtFlags::empty())
+                    .context("link", object())?;
+                return Ok(false);
+            }
+            self.links.insert(inode, String::from(place));
+        }
+        let made = match kind {
+            FileType::RegularFile => contents(from, to, name, stat),
+            FileType::Symlink => {
+                readlinkat(from, name, Vec::new()).and_then(|target| symlinkat(&target, to, name))
+            }
+            kind => mknodat(to, name, kind, Permissions::RUSR, stat.st_rdev),
+        };
+        made.context("copy", object())?;
+        Ok(true)
+    }
+
+    /// Gives a file of the copy owner, attributes, permissions and times; in this order, as a new owner takes
+    /// set-user-ID and capabilities away.
+    fn finish(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &CStr,
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        let (uid, gid) = self.owner.unzip();
+        let (uid, gid) = (shifted(stat.st_uid, uid), shifted(stat.st_gid, gid));
+        chownat(to, name, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), nofollow)?;
+        self.attributes(&path_of(from, name), &path_of(to, name))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            chmodat(to, name, Permissions::from_raw_mode(stat.st_mode & 0o7777), AtFlags::empty())?;
+        }
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ },
+            last_modification: Timespec {
+                tv_sec: stat.st_mtime as _,
+                tv_nsec: stat.st_mtime_nsec as _,
+            },
+        };
+        utimensat(to, name, &times, nofollow)
+    }
+
+    fn attributes(&mut self, from: &str, to: &str) -> Result<(), Errno> {
+        let size = match llistxattr(from, &mut self.list[..]) {
+            Err(Errno::OPNOTSUPP) => 0,
+            size => size?,
+        };
+        let list = self.list.get(..size).unwrap_or_default();
+        for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let Ok(name) = core::str::from_utf8(name) else { continue };
+            if MARKS.iter().any(|mark| name.starts_with(mark)) {
+                continue;
+            }
+            let size = lgetxattr(from, name, &mut self.value[..])?;
+            let value = self.value.get(..size).unwrap_or_default();
+            let shifted = match self.owner {
+                Some((root, _)) if name == CAPABILITY => Some(owned_by(value, root)),
+                _ => None,
+            };
+            lsetxattr(to, name, shifted.as_deref().unwrap_or(value), XattrFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
+/// An id of the image on the host, where its root is `first`. One beyond the range is nobody's.
+fn shifted(id: u32, first: Option<u32>) -> u32 {
+    const NOBODY: u32 = 65534;
+    match first {
+        Some(first) => first.saturating_add(if id < RANGE { id } else { NOBODY }),
+        None => id,
+    }
+}
+
+/// File capabilities (capabilities(7), version 2 or 3) that are those of a user namespace whose root is
+/// `root`; version 2 would be the host's.
+fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
+    const LENGTH: usize = 20;
+    const FLAGS: u32 = 0x00ff_ffff;
+    const VERSION_3: u32 = 0x0300_0000;
+    let Some((head, rest)) = value.split_first_chunk::<4>() else { return value.to_vec() };
+    let Some(sets) = rest.get(..LENGTH - 4) else { return value.to_vec() };
+    let own = rest.get(LENGTH - 4..LENGTH).and_then(|own| own.first_chunk::<4>());
+    let own = own.map_or(0, |own| u32::from_le_bytes(*own));
+    let head = VERSION_3 | (u32::from_le_bytes(*head) & FLAGS);
+    let mut bytes = head.to_le_bytes().to_vec();
+    bytes.extend_from_slice(sets);
+    bytes.extend_from_slice(&(root + own.min(RANGE - 1)).to_le_bytes());
+    bytes
+}
+
+/// Extended attributes are got and set by path; this one is a descriptor and a name.
+fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
+    format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
+}
+
+fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
+    let path = path_of(at, name);
+    MARKS.iter().any(|mark| {
+        let mut value = [0u8; 1];
+        let key = CString::new(format!("{mark}opaque")).unwrap_or_default();
+        lgetxattr(path.as_str(), &key, &mut value[..]) == Ok(1) && value == *b"y"
+    })
+}
+
+/// Copies a regular file, its holes as holes.
+fn contents(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    name: &CStr,
+    stat: &Stat,
+) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
+    let from = openat(from, name, flags, Permissions::empty())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let to = openat(to, name, flags, Permissions::RUSR | Permissions::WUSR)?;
+    let size = stat.st_size as u64;
+    let mut at = 0;
+    while at < size {
+        let data = match seek(&from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // Nothing but a hole up to the end.
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL) => at,
+            Err(errno) => return Err(errno),
+        };
+        let end = seek(&from, SeekFrom::Hole(data)).unwrap_or(size).min(size);
+        stretch(&from, &to, data, end)?;
+        at = end.max(data + 1);
+    }
+    ftruncate(&to, size)
+}
+
+fn stretch(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+    let (mut at, mut into) = (start, start);
+    while at < end {
+        let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(1 << 30);
+        match copy_file_range(from, Some(&mut at), to, Some(&mut into), length) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            // Of other filesystems, and before Linux 5.3.
+            Err(_) => return by_hand(from, to, at, end),
+        }
+    }
+    Ok(())
+}
+
+fn by_hand(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64) -> Result<(), Errno> {
+    let mut buffer = vec![0u8; 1 << 16];
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
+        let room = buffer.get_mut(..most).unwrap_or_default();
+        let length = rustix::io::pread(from, &mut *room, at)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut bytes = room.get(..length).unwrap_or_default();
+        while !bytes.is_empty() {
+            let written = rustix::io::pwrite(to, bytes, at)?;
+            bytes = bytes.get(written..).unwrap_or_default();
+            at += written as u64;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_become_those_of_the_range() {
+        let mut two = 0x0200_0001u32.to_le_bytes().to_vec();
+        two.extend([7u8; 16]);
+        let three = owned_by(&two, 100_000);
+        assert_eq!(three.len(), 24);
+        assert_eq!(three[..4], 0x0300_0001u32.to_le_bytes());
+        assert_eq!(three[4..20], [7u8; 16]);
+        assert_eq!(three[20..], 100_000u32.to_le_bytes());
+        // Of a namespace in a namespace.
+        let mut nested = three.clone();
+        nested[20..].copy_from_slice(&5u32.to_le_bytes());
+        assert_eq!(owned_by(&nested, 100_000)[20..], 100_005u32.to_le_bytes());
+        assert_eq!(owned_by(b"odd", 1), b"odd");
+    }
+}

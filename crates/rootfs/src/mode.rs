@@ -1,0 +1,156 @@
+//! How layers come to the container: a ladder, the best the kernel can do first.
+
+use core::ffi::CStr;
+
+use rustix::fs::{CWD, Mode as Permissions, OFlags, openat, statfs};
+use rustix::mount::{FsOpenFlags, fsconfig_set_fd, fsopen};
+
+use crate::Error;
+use crate::layers::Layers;
+
+/// How a root filesystem is assembled from its layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One detached copy of what has the layers below it, mapped; each layer given to overlayfs by
+    /// descriptor. No mount table has any of it. Linux 6.15.
+    Fd,
+    /// The same, attached on the host while overlayfs is mounted, each layer given as a path through
+    /// /proc/self/fd; the overlay itself is attached nowhere. Linux 6.7.
+    Path,
+    /// One mapped copy of what has the layers below it, attached on the host while overlayfs is mounted.
+    /// Linux 5.19.
+    Parent,
+    /// A mapped mount for each layer, attached on the host while overlayfs is mounted. Linux 5.19.
+    PerLayer,
+    /// A copy of all files, with other owners. Any kernel, any filesystem.
+    Copy,
+}
+
+impl Mode {
+    /// All of them, the best first.
+    pub const ALL: [Self; 5] = [Self::Fd, Self::Path, Self::Parent, Self::PerLayer, Self::Copy];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fd => "fd",
+            Self::Path => "path",
+            Self::Parent => "parent",
+            Self::PerLayer => "per-layer",
+            Self::Copy => "copy",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The oldest kernel that has what it takes, unless its distributor brought it back.
+    pub fn needs(self) -> (u32, u32) {
+        match self {
+            Self::Fd => (6, 15),
+            Self::Path => (6, 7),
+            Self::Parent | Self::PerLayer => (5, 19),
+            Self::Copy => (0, 0),
+        }
+    }
+
+    /// Whether layers are attached on the host for a moment.
+    pub fn is_attached(self) -> bool {
+        matches!(self, Self::Parent | Self::PerLayer)
+    }
+
+    /// The best mode for these layers on a kernel of this version; `mapped` if their ids are.
+    pub fn choose(version: (u32, u32), layers: &Layers, mapped: bool) -> Self {
+        if mapped && !layers.parents.iter().all(|parent| can_map(parent, version)) {
+            return Self::Copy;
+        }
+        if version < Self::Fd.needs() && takes_descriptors() {
+            return Self::Fd;
+        }
+        let works = |mode: &Self| version >= mode.needs();
+        Self::ALL.into_iter().find(works).unwrap_or(Self::Copy)
+    }
+
+    /// Refuses a mode that this kernel does not have.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`].
+    pub fn check(self, version: (u32, u32)) -> Result<(), Error> {
+        if version >= self.needs() || (self == Self::Fd && takes_descriptors()) {
+            return Ok(());
+        }
+        Err(Error::Kernel { mode: self, has: version })
+    }
+}
+
+/// Whether overlayfs takes a layer by an O_PATH descriptor: asked of the kernel itself where its version
+/// says no, since distributors bring such things back.
+fn takes_descriptors() -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(directory) = openat(CWD, c"/", flags, Permissions::empty()) else { return false };
+    fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)
+        .and_then(|context| fsconfig_set_fd(context, c"lowerdir+", directory))
+        .is_ok()
+}
+
+/// Whether the filesystem of a directory can be mounted with mapped ids (mount_setattr(2)). Of one that
+/// is not known here it is believed, and found out in time.
+fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    const BTRFS: u32 = 0x9123_683e;
+    const F2FS: u32 = 0xf2f5_2010;
+    const EROFS: u32 = 0xe0f5_e1e2;
+    const SQUASHFS: u32 = 0x7371_7368;
+    const FUSE: u32 = 0x6573_5546;
+    const NEVER: (u32, u32) = (u32::MAX, 0);
+    /// overlayfs, NFS, SMB, 9P.
+    const UNMAPPABLE: [u32; 4] = [0x794c_7630, 0x6969, 0xff53_4d42, 0x0102_1997];
+    let Ok(filesystem) = statfs(directory) else { return true };
+    let since = match filesystem.f_type as u32 {
+        TMPFS => (6, 3),
+        BTRFS => (5, 15),
+        F2FS => (5, 18),
+        EROFS => (5, 19),
+        SQUASHFS => (6, 2),
+        FUSE => (6, 12),
+        kind if UNMAPPABLE.contains(&kind) => NEVER,
+        _ => (5, 12),
+    };
+    version >= since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for mode in Mode::ALL {
+            assert_eq!(Mode::parse(mode.name()), Some(mode));
+        }
+        assert_eq!(Mode::parse("auto"), None);
+    }
+
+    #[test]
+    fn the_ladder_by_version() {
+        let layers = Layers::of_store("/usr/bin\n/usr/lib\n").unwrap();
+        let rung = |version| Mode::choose(version, &layers, false);
+        assert_eq!(rung((6, 18)), Mode::Fd);
+        // This kernel answers for itself where it can do better than the version says.
+        if !takes_descriptors() {
+            assert_eq!(rung((6, 12)), Mode::Path);
+            assert_eq!(rung((6, 1)), Mode::Parent);
+            assert_eq!(rung((5, 18)), Mode::Copy);
+        }
+        assert_eq!(Mode::Copy.check((5, 12)), Ok(()));
+        assert!(Mode::Path.check((6, 6)).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_copied() {
+        let proc = Layers::of_store("/proc/sys\n").unwrap();
+        assert_eq!(Mode::choose((5, 10), &proc, true), Mode::Copy);
+    }
+}

@@ -1,0 +1,52 @@
+//! What a root filesystem is to be.
+
+use alloc::ffi::CString;
+
+use crate::layers::Layers;
+use crate::mode::Mode;
+
+/// Everything that is decided about a root filesystem before it is assembled.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// How.
+    pub mode: Mode,
+    /// From what.
+    pub layers: Layers,
+    /// What takes the changes.
+    pub upper: Upper,
+    /// A directory of this root filesystem's alone, which exists: for changes, for a copy, for mounts on
+    /// the way.
+    pub directory: CString,
+    /// The user and the group that root of the image is on the host; `None` leaves all ids.
+    pub root: Option<(u32, u32)>,
+    /// Nothing has to survive a crash of the host: overlayfs need not write back (Linux 5.10).
+    pub volatile: bool,
+    /// The SELinux label of every file.
+    pub label: Option<CString>,
+    /// In a user namespace: overlayfs keeps its marks in `user.overlay`.
+    pub user_xattr: bool,
+}
+
+impl Recipe {
+    /// Whether something is attached on the host for a moment. Before Linux 6.15 overlayfs takes no layer of
+    /// a mount that is not.
+    pub fn is_attached(&self) -> bool {
+        let mapped = self.root.is_some();
+        let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
+        self.mode.is_attached() || (self.mode == Mode::Path && (mapped || in_memory))
+    }
+}
+
+/// What takes the changes to a root filesystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Upper {
+    /// Nothing: it is read-only.
+    None,
+    /// `upper` and `work` in the recipe's directory.
+    Directory,
+    /// Memory.
+    Tmpfs {
+        /// Bytes; `None` is the kernel's default, half of the memory.
+        size: Option<u64>,
+    },
+}

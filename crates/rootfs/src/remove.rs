@@ -1,0 +1,205 @@
+//! Clearing up: directories with all that is in them, and mounts that a killed assembly left there.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+use sys::Context;
+
+use crate::attached::{PLACES, unmount_at};
+
+/// Directories that are open at the same time while a tree is removed; what lies deeper is brought up
+/// first.
+const DEEPEST: usize = 64;
+/// Where that goes, in the tree itself.
+const DEEPER: &CStr = c".dayfly-deeper";
+
+/// Takes away the mounts that an assembly may have left in its directory. None is no error.
+///
+/// # Errors
+/// Those of umount2(2).
+pub fn unmount_below(directory: &CStr) -> Result<(), sys::Error> {
+    let Ok(at) = open_directory(CWD.as_fd(), directory) else { return Ok(()) };
+    let Ok(places) = open_directory(at.as_fd(), PLACES) else { return Ok(()) };
+    for name in names(places.as_fd()).context("read", directory.to_string_lossy())? {
+        let Ok(name) = name.to_str() else { continue };
+        loop {
+            match unmount_at(places.as_fd(), name) {
+                // More than one may lie there.
+                Ok(()) => {}
+                Err(Errno::INVAL | Errno::NOENT) => break,
+                Err(errno) => {
+                    let object = format!("{}/mnt/{name}", directory.to_string_lossy());
+                    return Err(sys::Error::new("umount", object, errno));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a directory with all that is in it, not through links and not across mounts. That it is gone
+/// already is no error.
+///
+/// # Errors
+/// EBUSY for a mount below it; EXDEV.
+pub fn remove_all(directory: &CStr) -> Result<(), sys::Error> {
+    let object = || directory.to_string_lossy();
+    match unlinkat(CWD, directory, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+        Err(errno) => return Err(sys::Error::new("rmdir", object(), errno)),
+    }
+    let top = open_directory(CWD.as_fd(), directory).context("open", object())?;
+    empty(top.as_fd()).context("remove", object())?;
+    unlinkat(CWD, directory, AtFlags::REMOVEDIR).context("rmdir", object())
+}
+
+/// Removes a file, or a directory with all that is in it.
+pub(crate) fn remove_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        // EPERM is what some filesystems say of a directory.
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    empty(open_directory(directory, name)?.as_fd())?;
+    unlinkat(directory, name, AtFlags::REMOVEDIR)
+}
+
+/// Removes all that is in a directory.
+pub(crate) fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut brought_up = 0;
+    empty_from(top, top, &mut brought_up)?;
+    while let Ok(deeper) = open_directory(top, DEEPER) {
+        empty_from(deeper.as_fd(), top, &mut brought_up)?;
+        match unlinkat(top, DEEPER, AtFlags::REMOVEDIR) {
+            // More was brought up meanwhile.
+            Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// A directory that is being emptied.
+struct Level {
+    directory: OwnedFd,
+    name: CString,
+    left: Vec<CString>,
+}
+
+impl Level {
+    fn open(at: BorrowedFd<'_>, name: &CStr) -> Result<Self, Errno> {
+        let directory = open_directory(at, name)?;
+        let left = names(directory.as_fd())?;
+        Ok(Self { directory, name: name.into(), left })
+    }
+}
+
+/// Removes what is in `start`, depth first; what is too deep goes to `top`.
+fn empty_from(
+    start: BorrowedFd<'_>,
+    top: BorrowedFd<'_>,
+    brought_up: &mut u32,
+) -> Result<(), Errno> {
+    let mut levels = Vec::from([Level::open(start, c".")?]);
+    while let Some(level) = levels.last_mut() {
+        let Some(name) = level.left.pop() else {
+            let done = levels.pop();
+            if let (Some(done), Some(above)) = (done, levels.last()) {
+                unlinkat(&above.directory, &done.name, AtFlags::REMOVEDIR)?;
+            }
+            continue;
+        };
+        if name.as_c_str() == DEEPER {
+            continue;
+        }
+        match unlinkat(&level.directory, &name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => continue,
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(errno) => return Err(errno),
+        }
+        match unlinkat(&level.directory, &name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => continue,
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let depth = levels.len();
+        let Some(level) = levels.last() else { break };
+        if depth < DEEPEST {
+            let next = Level::open(level.directory.as_fd(), &name)?;
+            levels.push(next);
+        } else {
+            bring_up(level.directory.as_fd(), &name, top, *brought_up)?;
+            *brought_up += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Moves a directory to where it is not deep.
+fn bring_up(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    top: BorrowedFd<'_>,
+    number: u32,
+) -> Result<(), Errno> {
+    match mkdirat(top, DEEPER, Permissions::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    let deeper = open_directory(top, DEEPER)?;
+    renameat(directory, name, &deeper, format!("{number}").as_str())
+}
+
+/// The names in a directory.
+pub(crate) fn names(directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 8192];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().into());
+        }
+    }
+    Ok(names)
+}
+
+pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, path, flags, Permissions::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_tree_goes_with_all_its_kinds() {
+        let top = std::env::temp_dir().join(format!("dayfly-remove-{}", std::process::id()));
+        fs::create_dir_all(top.join("a/b/c")).unwrap();
+        fs::write(top.join("a/b/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/etc", top.join("a/link")).unwrap();
+        let mut deep = top.join("deep");
+        for _ in 0..200 {
+            deep = deep.join("d");
+        }
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("end"), "x").unwrap();
+        let path = CString::new(top.to_str().unwrap()).unwrap();
+        remove_all(&path).unwrap();
+        assert!(!top.exists());
+        assert!(std::path::Path::new("/etc").exists());
+        remove_all(&path).unwrap();
+    }
+}

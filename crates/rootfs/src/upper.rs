@@ -1,0 +1,96 @@
+//! What takes the changes to a root filesystem: a directory, or memory.
+
+use alloc::format;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode as Permissions, OFlags, chmodat, chownat, fstat, mkdirat, openat,
+};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
+};
+use rustix::process::{Gid, Uid};
+use sys::Context;
+use sys::mount::MountAttrFlags;
+
+use crate::assembly::open_layer;
+use crate::options::{Recipe, Upper};
+
+/// Owner and permissions of a root directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Root {
+    uid: Uid,
+    gid: Gid,
+    mode: Permissions,
+}
+
+impl Root {
+    /// Those of a directory, as its mount shows them.
+    pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
+        let stat = fstat(directory).context("stat", "top layer")?;
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        Ok(Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) })
+    }
+}
+
+/// Where changes go.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub upper: OwnedFd,
+    pub work: OwnedFd,
+    /// The memory they are in, as long as it is attached nowhere else.
+    tmpfs: Option<OwnedFd>,
+}
+
+impl Changes {
+    pub fn tmpfs(&self) -> Option<BorrowedFd<'_>> {
+        self.tmpfs.as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// Makes `upper` and `work`.
+pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys::Error> {
+    let place = recipe.directory.to_string_lossy();
+    let (at, tmpfs) = match recipe.upper {
+        Upper::None => return Ok(None),
+        Upper::Directory => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            (openat(CWD, &recipe.directory, flags, Permissions::empty()), None)
+        }
+        Upper::Tmpfs { size } => {
+            let tmpfs = new_tmpfs(size)?;
+            (rustix::io::fcntl_dupfd_cloexec(&tmpfs, 3), Some(tmpfs))
+        }
+    };
+    let at = at.context("open", &place)?;
+    for (name, mode) in [(c"upper", 0o755), (c"work", 0o700)] {
+        match mkdirat(&at, name, Permissions::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                let object = format!("{place}/{}", name.to_string_lossy());
+                return Err(sys::Error::new("mkdir", object, errno));
+            }
+        }
+    }
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    chownat(&at, c"upper", Some(root.uid), Some(root.gid), flags).context("chown", &place)?;
+    chmodat(&at, c"upper", root.mode, AtFlags::empty()).context("chmod", &place)?;
+    let open = |name| open_layer(at.as_fd(), name).context("open", &place);
+    Ok(Some(Changes { upper: open(c"upper")?, work: open(c"work")?, tmpfs }))
+}
+
+/// An empty tmpfs, attached nowhere.
+pub(crate) fn new_tmpfs(size: Option<u64>) -> Result<OwnedFd, sys::Error> {
+    let make = || {
+        let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, c"source", c"dayfly")?;
+        fsconfig_set_string(&context, c"mode", c"0700")?;
+        if let Some(size) = size {
+            fsconfig_set_string(&context, c"size", format!("{size}"))?;
+        }
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    make().context("mount", "tmpfs for changes")
+}

@@ -1,0 +1,100 @@
+//! What the kernel tells of a mount namespace: every mount that comes or goes (fanotify(7), FAN_REPORT_MNT,
+//! Linux 6.15). Counts what others do without asking them.
+
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::{Errno, read};
+
+use crate::raw::{call, nr};
+
+const FAN_CLOEXEC: usize = 0x1;
+const FAN_NONBLOCK: usize = 0x2;
+const FAN_UNLIMITED_QUEUE: usize = 0x10;
+const FAN_REPORT_MNT: usize = 0x4000;
+const FAN_MARK_ADD: usize = 0x1;
+const FAN_MARK_MNTNS: usize = 0x110;
+const FAN_MNT_ATTACH: u64 = 0x0100_0000;
+const FAN_MNT_DETACH: u64 = 0x0200_0000;
+const FAN_Q_OVERFLOW: u64 = 0x4000;
+
+/// A watch on the mounts of a namespace.
+#[derive(Debug)]
+pub struct MountWatch(OwnedFd);
+
+/// Mounts that came and went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MountEvents {
+    /// Attached.
+    pub attached: u32,
+    /// Detached.
+    pub detached: u32,
+}
+
+impl MountWatch {
+    /// Begins to watch a mount namespace, a file of nsfs.
+    ///
+    /// # Errors
+    /// EINVAL before Linux 6.15; EPERM for others than root.
+    pub fn new(namespace: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let flags = FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_MNT;
+        // SAFETY: two numbers; on success the kernel returns a new descriptor.
+        let group = unsafe {
+            let fd = call(nr::FANOTIFY_INIT, [flags, 0])?;
+            OwnedFd::from_raw_fd(fd as i32)
+        };
+        let mask = (FAN_MNT_ATTACH | FAN_MNT_DETACH) as usize;
+        let mark = FAN_MARK_ADD | FAN_MARK_MNTNS;
+        let (group_fd, target) = (group.as_raw_fd() as usize, namespace.as_raw_fd() as usize);
+        // SAFETY: no path is given: the descriptor is what is meant.
+        unsafe { call(nr::FANOTIFY_MARK, [group_fd, mark, mask, target, 0]) }?;
+        Ok(Self(group))
+    }
+
+    /// What has happened since the last call.
+    ///
+    /// # Errors
+    /// EOVERFLOW if the kernel lost some.
+    pub fn events(&self) -> Result<MountEvents, Errno> {
+        let mut events = MountEvents::default();
+        let mut buffer = [0u8; 8192];
+        loop {
+            let length = match read(&self.0, &mut buffer) {
+                Ok(length) => length,
+                Err(Errno::AGAIN) => return Ok(events),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno),
+            };
+            let mut rest = buffer.get(..length).unwrap_or_default();
+            // struct fanotify_event_metadata: length, version and sizes, mask.
+            while let Some((size, mask)) = event(rest) {
+                if mask & FAN_Q_OVERFLOW != 0 {
+                    return Err(Errno::OVERFLOW);
+                }
+                events.attached += u32::from(mask & FAN_MNT_ATTACH != 0);
+                events.detached += u32::from(mask & FAN_MNT_DETACH != 0);
+                rest = rest.get(size..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Length and mask of the first event.
+fn event(bytes: &[u8]) -> Option<(usize, u64)> {
+    let size = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let mask = u64::from_ne_bytes(*bytes.get(8..16)?.first_chunk()?);
+    (size >= 16).then_some((size, mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_apart() {
+        let mut bytes = [0u8; 24];
+        bytes[..4].copy_from_slice(&24u32.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&FAN_MNT_DETACH.to_ne_bytes());
+        assert_eq!(event(&bytes), Some((24, FAN_MNT_DETACH)));
+        assert_eq!(event(&[0; 24]), None);
+        assert_eq!(event(&[]), None);
+    }
+}

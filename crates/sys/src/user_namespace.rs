@@ -1,0 +1,101 @@
+//! A user namespace for nothing but its mappings, which id-mapped mounts take (mount_setattr(2)).
+
+use alloc_crate::format;
+use core::ffi::c_void;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::{Errno, read};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use crate::clone::{Child, CloneFlags, clone3_shared};
+use crate::stack::Stack;
+use crate::{Context, Error};
+
+/// What the calls are about, for errors.
+const OBJECT: &str = "user namespace of a mount";
+/// __WALL of waitid(2): the member's end is announced by no signal.
+const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
+
+/// Makes a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)).
+/// `proc` is the host's procfs. A process has to live in it for as long as they are written; it is gone
+/// when this returns, and ends by itself if this process is killed.
+///
+/// # Errors
+/// Those of clone3(2) and user_namespaces(7): EINVAL if ranges overlap.
+pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedFd, Error> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)
+        .map(|(reads, writes)| (writes, reads))
+        .context("pipe", OBJECT)?;
+    let ends = Ends { parent: ours.as_raw_fd(), member: theirs.as_raw_fd() };
+    let stack = Stack::map().context("mmap", OBJECT)?;
+    let flags = CloneFlags::NEWUSER | CloneFlags::SILENT;
+    // SAFETY: the member reads `ends`, which stays until it has ended, and its own stack; it does not
+    // allocate.
+    let member = unsafe { clone3_shared(flags, None, &stack, stay, (&raw const ends).cast()) };
+    let member = member.context("clone3", OBJECT)?;
+    drop(theirs);
+    let made = map(proc, &member, uid_map, gid_map);
+    drop(ours);
+    let ended = || waitid(WaitId::PidFd(member.pidfd.as_fd()), WaitIdOptions::EXITED | ALL);
+    while matches!(ended(), Err(Errno::INTR)) {}
+    // SAFETY: the member has ended.
+    unsafe { stack.unmap() };
+    made
+}
+
+/// The two ends of what tells the member to end, by closing.
+struct Ends {
+    parent: RawFd,
+    member: RawFd,
+}
+
+/// The member's life.
+extern "C" fn stay(ends: *const c_void) -> ! {
+    // SAFETY: the caller of the clone keeps them until this process has ended.
+    let ends: &Ends = unsafe { &*ends.cast() };
+    // SAFETY: both are open in this process, whose descriptor table is its own.
+    let end = unsafe {
+        drop(OwnedFd::from_raw_fd(ends.parent));
+        BorrowedFd::borrow_raw(ends.member)
+    };
+    while matches!(read(end, &mut [0]), Err(Errno::INTR)) {}
+    crate::start::exit(0)
+}
+
+/// Writes the mappings of the namespace that `member` is in, and opens it.
+fn map(
+    proc: BorrowedFd<'_>,
+    member: &Child,
+    uid_map: &str,
+    gid_map: &str,
+) -> Result<OwnedFd, Error> {
+    let pid = member.pid.as_raw_nonzero();
+    for (name, text) in [("uid_map", uid_map), ("gid_map", gid_map)] {
+        let path = format!("{pid}/{name}");
+        crate::fs::write_at(proc, path.as_str(), text.as_bytes())
+            .context("write", format!("{name} of a mount ({})", text.trim_end()))?;
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    openat(proc, format!("{pid}/ns/user").as_str(), flags, Mode::empty()).context("open", OBJECT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+
+    #[test]
+    fn mappings_are_taken_or_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let proc = crate::fs::open_dir(CWD, "/proc").unwrap();
+        let own =
+            crate::nsfs::kind(make(proc.as_fd(), "0 5000 10\n", "0 6000 10\n").unwrap().as_fd());
+        assert_eq!(own, Ok(CloneFlags::NEWUSER));
+        let bad = make(proc.as_fd(), "0 5000 10\n0 7000 10\n", "0 6000 10\n").unwrap_err();
+        assert_eq!((bad.op, bad.errno), ("write", Errno::INVAL));
+    }
+}

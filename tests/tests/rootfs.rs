@@ -1,0 +1,621 @@
+//! Root filesystems from layers: every rung of the ladder, what containers see, what they leave.
+
+use crate::faults::{KINDS, fault_points, faulty, walk_through};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::layers::Layers;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
+use dayfly_tests::wait;
+use rustix::fd::AsFd;
+use rustix::fs::{XattrFlags, setxattr};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use sys::fanotify::{MountEvents, MountWatch};
+
+pub const CASES: &[Case] = &[
+    case!(every_way_shows_the_same).unlike_runc(),
+    case!(every_way_with_ids_of_its_own).unlike_runc(),
+    case!(auto_is_the_best_there_is).unlike_runc(),
+    case!(a_way_this_kernel_lacks).unlike_runc(),
+    case!(five_hundred_layers_and_not_one_more).unlike_runc(),
+    case!(changes_go_to_the_upper_layer).unlike_runc(),
+    case!(changes_in_memory).unlike_runc(),
+    case!(read_only).unlike_runc(),
+    case!(several_filesystems).unlike_runc().needs(tmpfs_can_be_mapped),
+    case!(ranges_keep_containers_apart).unlike_runc(),
+    case!(a_range_that_is_shared).unlike_runc(),
+    case!(file_capabilities_are_the_containers).unlike_runc(),
+    case!(created_started_deleted).unlike_runc(),
+    case!(the_mappings_of_the_configuration).unlike_runc(),
+    case!(exec_sees_the_same).unlike_runc(),
+    case!(an_image_runs).unlike_runc(),
+    case!(an_image_with_another_command).unlike_runc(),
+    case!(options_that_need_others).unlike_runc(),
+    case!(stats_and_trace_have_the_counts).unlike_runc(),
+    case!(errors_leave_nothing).unlike_runc(),
+    case!(killed_at_any_moment).unlike_runc().alone(),
+    case!(every_step_fails_or_is_the_last).unlike_runc().needs(fault_points),
+    case!(the_kernel_counts_mounts).unlike_runc().alone().needs(mount_events),
+];
+
+const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
+/// `--userns auto` takes ranges of ids from here.
+const FIRST_ID: u32 = 0x4000_0000;
+
+/// Major and minor version of the running kernel.
+fn kernel() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+/// The ways that this kernel has, for layers on this filesystem; with mapped ids or without.
+fn modes(layers: &Layers, mapped: bool) -> Vec<&'static str> {
+    let unmappable = mapped && !can_map(&layers.store);
+    let has = |mode: &&str| match *mode {
+        "fd" => kernel() >= (6, 15) && !unmappable,
+        "path" => kernel() >= (6, 7) && !unmappable,
+        "copy" => true,
+        _ => !unmappable,
+    };
+    MODES.into_iter().filter(has).collect()
+}
+
+fn can_map(path: &Path) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    let filesystem = rustix::fs::statfs(path).expect("statfs");
+    filesystem.f_type as u32 != TMPFS || tmpfs_can_be_mapped().is_ok()
+}
+
+fn tmpfs_can_be_mapped() -> Result<(), String> {
+    match kernel() >= (6, 3) {
+        true => Ok(()),
+        false => Err("tmpfs has no id-mapped mounts before Linux 6.3".into()),
+    }
+}
+
+fn mount_events() -> Result<(), String> {
+    let namespace = fs::File::open("/proc/self/ns/mnt").map_err(|error| error.to_string())?;
+    match MountWatch::new(std::os::fd::OwnedFd::from(namespace).as_fd()) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(format!("the kernel tells no mount events (Linux 6.15): {errno}")),
+    }
+}
+
+/// `run` or `create` with layers.
+fn call(c: &Container<'_>, verb: &str, layers: &Layers, flags: &[&str]) -> Call {
+    let own = layers.flags();
+    let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+    let leases = layers.leases.to_string_lossy();
+    // What the host grants is not for tests.
+    c.bundle_call(verb, &all)
+        .env("DAYFLY_IDS", &leases)
+        .env("DAYFLY_SUBUID", "/dev/null")
+        .env("DAYFLY_SUBGID", "/dev/null")
+}
+
+fn id_call(c: &Container<'_>, verb: &str, flags: &[&str], layers: &Layers) -> Call {
+    c.id_call(verb, flags, &[]).env("DAYFLY_IDS", &layers.leases.to_string_lossy())
+}
+
+/// What every way must show: the last layer's word, no file that a layer removed, no content of a
+/// directory that one replaced, and whose files they are.
+const LOOK: &str = "cat /last; ls -d /removed /replaced/old 2>/dev/null; ls /replaced; \
+    stat -c '%u:%g %a %h' /secret /of-user; stat -c %u:%g /; echo new >/new && stat -c %u:%g /new; cat /new; \
+    rm -r /replaced /of-user && mkdir /replaced && ls /replaced";
+
+fn look(layers: &Layers) -> String {
+    let last = layers.count() - 1;
+    format!("{last}\nnew\n0:0 600 1\n1000:1001 644 2\n0:0\n0:0\nnew\n")
+}
+
+fn shows_the_same(bed: &Bed, userns: &str, counts: &[usize]) {
+    for count in counts {
+        let layers = Layers::new(bed, *count);
+        let before = layers.fingerprint();
+        for mode in modes(&layers, userns == "auto") {
+            let c = bed.bundle().sh(LOOK).make();
+            let flags = ["--rootfs-mode", mode, "--userns", userns];
+            let outcome = call(&c, "run", &layers, &flags).run().ok();
+            assert_eq!(outcome.stdout, look(&layers), "{mode}, {count} layers: {outcome}");
+            assert_eq!(layers.left(), Vec::<String>::new(), "{mode}, {count} layers");
+        }
+        assert_eq!(layers.fingerprint(), before, "a layer was touched");
+    }
+}
+
+fn every_way_shows_the_same(bed: &Bed) {
+    shows_the_same(bed, "host", &[2, 10, 50]);
+}
+
+fn every_way_with_ids_of_its_own(bed: &Bed) {
+    shows_the_same(bed, "auto", &[2, 10, 50]);
+}
+
+fn stats(bed: &Bed, layers: &Layers, flags: &[&str]) -> String {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    let all: Vec<&str> = flags.iter().copied().chain(["--stats"]).collect();
+    let outcome = call(&c, "run", layers, &all).run();
+    assert_eq!(outcome.code(), 0, "{outcome}");
+    outcome.stderr
+}
+
+fn auto_is_the_best_there_is(bed: &Bed) {
+    let layers = Layers::new(bed, 1);
+    for (userns, mapped) in [("host", false), ("auto", true)] {
+        let best = modes(&layers, mapped)[0];
+        let stats = stats(bed, &layers, &["--userns", userns]);
+        assert!(stats.starts_with(&format!("rootfs mode: {best}\nlayers: 1\n")), "{stats}");
+    }
+}
+
+fn a_way_this_kernel_lacks(bed: &Bed) {
+    let layers = Layers::new(bed, 1);
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    let run = |mode: &str| call(&c, "run", &layers, &["--rootfs-mode", mode]).run();
+    for mode in MODES.iter().filter(|mode| !modes(&layers, false).contains(mode)) {
+        run(mode).fails(&format!("rootfs mode {mode} needs Linux 6."));
+    }
+    run("best").fails("--rootfs-mode best: must be auto, fd, path, parent, per-layer, copy");
+}
+
+fn five_hundred_layers_and_not_one_more(bed: &Bed) {
+    let layers = Layers::new(bed, 500);
+    for mode in modes(&layers, true) {
+        let c = bed.bundle().sh("cat /last; ls / | grep -c file").make();
+        let flags = ["--rootfs-mode", mode, "--userns", "auto"];
+        let outcome = call(&c, "run", &layers, &flags).run().ok();
+        assert_eq!(outcome.stdout, "499\n499\n", "{mode}");
+    }
+    let list = fs::read_to_string(&layers.list).expect("read list");
+    let one_more = format!("{list}{}\n", layers.store.join("layers/layer1").display());
+    fs::write(&layers.list, one_more).expect("write list");
+    let c = bed.bundle().make();
+    let text = "501 layers are too many: overlayfs takes 500";
+    call(&c, "run", &layers, &["--userns", "auto"]).run().fails(text);
+    assert_eq!(layers.left(), Vec::<String>::new());
+}
+
+fn changes_go_to_the_upper_layer(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let before = layers.fingerprint();
+    for mode in modes(&layers, true).into_iter().filter(|mode| *mode != "copy") {
+        let c = bed.bundle().sh("echo x >/new; echo y >>/secret; sleep 1000").make();
+        let flags = ["--detach", "--rootfs-mode", mode, "--userns", "auto"];
+        call(&c, "run", &layers, &flags).run().ok();
+        let upper = layers.store.join("containers").join(&c.id).join("upper");
+        wait::until_true("changes in the upper layer", || {
+            fs::read_to_string(upper.join("secret")).is_ok_and(|text| text == "of root\ny\n")
+        });
+        let file = fs::metadata(upper.join("new")).expect("new file");
+        assert!(file.uid() >= FIRST_ID && file.uid() == file.gid(), "{mode}: {}", file.uid());
+        assert_eq!(fs::metadata(&upper).expect("upper").uid(), file.uid(), "{mode}");
+        id_call(&c, "delete", &["--force"], &layers).run().ok();
+        assert_eq!(layers.left(), Vec::<String>::new(), "{mode}");
+    }
+    assert_eq!(layers.fingerprint(), before);
+}
+
+fn changes_in_memory(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    for mode in modes(&layers, true) {
+        let script = "echo x >/new && dd if=/dev/zero of=/big bs=1M count=20 2>&1; cat /new";
+        let c = bed.bundle().sh(script).make();
+        let size = if mode == "copy" { "12m" } else { "4m" };
+        let flags =
+            ["--rootfs-mode", mode, "--userns", "auto", "--ephemeral", "--ephemeral-size", size];
+        let outcome = call(&c, "run", &layers, &flags).run().ok();
+        assert!(outcome.stdout.contains("No space left on device"), "{mode}: {outcome}");
+        assert!(outcome.stdout.ends_with("x\n"), "{mode}: {outcome}");
+        assert_eq!(layers.left(), Vec::<String>::new(), "{mode}");
+    }
+}
+
+fn read_only(bed: &Bed) {
+    let layers = Layers::new(bed, 1);
+    // A place that the layer lacks.
+    fs::remove_dir(layers.store.join("layers/base/sys")).expect("rmdir");
+    for userns in ["host", "auto"] {
+        for mode in modes(&layers, userns == "auto") {
+            let c = bed
+                .bundle()
+                .set("/root/readonly", json!(true))
+                .sh("touch /new; touch /secret; test -d /sys/kernel && echo mounted")
+                .make();
+            let flags = ["--rootfs-mode", mode, "--userns", userns];
+            let outcome = call(&c, "run", &layers, &flags).run();
+            assert_eq!(outcome.stdout, "mounted\n", "{mode}: {outcome}");
+            assert_eq!(outcome.stderr.matches("Read-only file system").count(), 2, "{outcome}");
+        }
+    }
+}
+
+/// Layers on the bed's filesystem, on a tmpfs below it, and one that is a tmpfs itself.
+fn several_filesystems(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let mut list = fs::read_to_string(&layers.list).expect("read list");
+    let mount = |name: &str| {
+        let place = layers.store.join("layers").join(name);
+        fs::create_dir(&place).expect("mkdir");
+        bed.program("mount", &["-t", "tmpfs", "tmpfs", &*place.to_string_lossy()]).run().ok();
+        place
+    };
+    let (other, itself) = (mount("other"), mount("itself"));
+    for layer in [other.join("one"), other.join("two"), itself.clone()] {
+        fs::create_dir_all(&layer).expect("mkdir");
+        let name = layer.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        fs::write(layer.join(&name), "").expect("write");
+        fs::write(layer.join("last"), format!("{name}\n")).expect("write");
+        list += &format!("{}\n", layer.display());
+    }
+    fs::set_permissions(&itself, fs::Permissions::from_mode(0o755)).expect("chmod");
+    fs::write(&layers.list, list).expect("write list");
+    let mut shown = Vec::new();
+    for mode in modes(&layers, true) {
+        let script = "cat /last; ls -d /one /two /itself /file1; stat -c %u /one /file1 /itself";
+        let c = bed.bundle().sh(script).make();
+        let flags = ["--rootfs-mode", mode, "--userns", "auto"];
+        let outcome = call(&c, "run", &layers, &flags).run();
+        shown.push((mode, outcome));
+    }
+    for place in [&other, &itself] {
+        bed.program("umount", &[place]).run().ok();
+    }
+    for (mode, outcome) in shown {
+        assert_eq!(
+            outcome.stdout, "itself\n/file1\n/itself\n/one\n/two\n0\n0\n0\n",
+            "{mode}: {outcome}"
+        );
+    }
+}
+
+/// The first host id of a running container.
+fn first_id(c: &Container<'_>) -> u32 {
+    let map = fs::read_to_string(format!("/proc/{}/uid_map", c.pid())).expect("uid_map");
+    let numbers: Vec<u32> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!((numbers[0], numbers[2]), (0, 65536), "{map}");
+    numbers[1]
+}
+
+fn ranges_keep_containers_apart(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    let start = |bundle: Bundle<'_>| {
+        let c = bundle.make();
+        let id = c.id.clone();
+        call(&c, "run", &layers, &["--detach", "--userns", "auto"]).run().ok();
+        (first_id(&c), id)
+    };
+    let one = bed.bundle().make();
+    call(&one, "run", &layers, &["--detach", "--userns", "auto"]).run().ok();
+    let first = first_id(&one);
+    assert!(first >= FIRST_ID && (first - FIRST_ID).is_multiple_of(65536), "{first}");
+    one.sh("echo mine >/mine; chmod 600 /mine /secret; chmod 755 /").ok();
+    let root = layers.store.join("containers").join(&one.id).join("upper");
+    assert_eq!(fs::metadata(root.join("mine")).expect("file").uid(), first);
+    // As if it could get at the first one's files.
+    let shared = bed.dir.join("shared");
+    fs::create_dir(&shared).expect("mkdir");
+    fs::hard_link(root.join("mine"), shared.join("mine")).expect("link");
+    let script = "exec 2>&1; cat /shared/mine; cat /secret; stat -c %u /shared/mine; sleep 1000";
+    let two =
+        bed.bundle().mount("bind", &shared.to_string_lossy(), "/shared", &["bind"]).sh(script);
+    let two = two.make();
+    let outcome = call(&two, "run", &layers, &["--detach", "--userns", "auto"]).run().ok();
+    let said = outcome.wait_output("65534");
+    assert_ne!(first_id(&two), first);
+    assert!(said.contains("Permission denied") && said.contains("of root\n"), "{said}");
+    assert!(!said.contains("mine\n\n") && !said.starts_with("mine"), "{said}");
+    for c in [&one, &two] {
+        id_call(c, "delete", &["--force"], &layers).run().ok();
+    }
+    let (again, id) = start(bed.bundle());
+    assert!(again >= FIRST_ID, "{id}");
+    bed.call(&["delete", "--force", &id])
+        .env("DAYFLY_IDS", &layers.leases.to_string_lossy())
+        .run()
+        .ok();
+    assert_eq!(layers.left(), Vec::<String>::new());
+}
+
+fn a_range_that_is_shared(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    let start = || {
+        let c = bed.bundle().make();
+        call(&c, "run", &layers, &["--detach", "--userns", "shared"]).run().ok();
+        c
+    };
+    let (one, two) = (start(), start());
+    assert_eq!(first_id(&one), FIRST_ID);
+    assert_eq!(first_id(&two), FIRST_ID);
+}
+
+fn file_capabilities_are_the_containers(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    let program = layers.store.join("layers/base/cap");
+    fs::create_dir(&program).expect("mkdir");
+    let program = program.join("cat");
+    fs::copy(layers.store.join("layers/base/bin/busybox"), &program).expect("copy");
+    // Version 2, effective: CAP_NET_BIND_SERVICE permitted.
+    let mut value = 0x0200_0001u32.to_le_bytes().to_vec();
+    value.extend((1u32 << 10).to_le_bytes());
+    value.extend([0; 12]);
+    setxattr(&program, "security.capability", &value, XattrFlags::empty()).expect("setxattr");
+    for userns in ["host", "auto"] {
+        for mode in modes(&layers, userns == "auto") {
+            let c = bed
+                .bundle()
+                .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
+                .sh("/cap/cat /proc/self/status | grep CapEff")
+                .make();
+            let flags = ["--rootfs-mode", mode, "--userns", userns];
+            let outcome = call(&c, "run", &layers, &flags).run().ok();
+            assert_eq!(outcome.stdout, "CapEff:\t0000000000000400\n", "{mode}, {userns}");
+        }
+    }
+}
+
+fn created_started_deleted(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let c = bed.bundle().sh("cat /last; sleep 1000").make();
+    let created = call(&c, "create", &layers, &["--userns", "auto"]).run().ok();
+    assert_eq!(c.status(), "created");
+    c.start().ok();
+    created.wait_output("2\n");
+    assert_eq!(fs::read_dir(&layers.leases).expect("leases").count(), 1);
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    c.delete().ok();
+    assert_eq!(layers.left(), Vec::<String>::new());
+}
+
+fn the_mappings_of_the_configuration(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    for mode in modes(&layers, true) {
+        let c = crate::userns::mapped(bed).sh("stat -c %u:%g /secret /of-user").make();
+        let outcome = call(&c, "run", &layers, &["--rootfs-mode", mode]).run().ok();
+        assert_eq!(outcome.stdout, "0:0\n1000:1001\n", "{mode}");
+    }
+}
+
+fn exec_sees_the_same(bed: &Bed) {
+    let layers = Layers::new(bed, 5);
+    let c = bed.bundle().make();
+    call(&c, "run", &layers, &["--detach", "--userns", "auto"]).run().ok();
+    assert_eq!(c.sh("cat /last /secret; id -u").ok().stdout, "4\nof root\n0\n");
+}
+
+/// An image of the store, as an import leaves it.
+fn image(bed: &Bed, layers: &Layers, reference: &str) {
+    let digest = "0".repeat(64);
+    let directory = layers.store.join("images").join(&digest);
+    fs::create_dir_all(&directory).expect("mkdir");
+    let bundle = bed.bundle().args(&["/bin/echo", "entry", "command"]);
+    fs::write(directory.join("config.json"), bundle.config.to_string()).expect("write");
+    fs::copy(&layers.list, directory.join("layers")).expect("copy");
+    fs::write(directory.join("entrypoint"), "2\n").expect("write");
+    fs::create_dir(layers.store.join("refs")).expect("mkdir");
+    let name = reference.replace('/', "%2F");
+    symlink(format!("../images/{digest}"), layers.store.join("refs").join(name)).expect("symlink");
+}
+
+fn run_image(bed: &Bed, layers: &Layers, args: &[&str]) -> Call {
+    let store = layers.store.to_string_lossy();
+    let all: Vec<&str> = ["run", "--store", &store].iter().chain(args).copied().collect();
+    bed.call(&all)
+        .env("DAYFLY_IDS", &layers.leases.to_string_lossy())
+        .env("DAYFLY_SUBUID", "/dev/null")
+        .env("DAYFLY_SUBGID", "/dev/null")
+}
+
+fn an_image_runs(bed: &Bed) {
+    let layers = Layers::new(bed, 4);
+    image(bed, &layers, "web/app:latest");
+    for reference in ["web/app", "web/app:latest", &format!("sha256:{}", "0".repeat(64))] {
+        for userns in ["host", "auto"] {
+            let outcome = run_image(bed, &layers, &["--image", reference, "--userns", userns]);
+            assert_eq!(outcome.run().ok().stdout, "entry command\n");
+        }
+    }
+    assert_eq!(layers.left(), Vec::<String>::new());
+    let missing = run_image(bed, &layers, &["--image", "web/app:2"]).run();
+    missing.fails("no image web/app:2 in");
+    assert_eq!(fs::read_dir(bed.root()).expect("state").count(), 0);
+}
+
+fn an_image_with_another_command(bed: &Bed) {
+    let layers = Layers::new(bed, 4);
+    image(bed, &layers, "app:latest");
+    let outcome =
+        run_image(bed, &layers, &["--image", "app", "x", "-n", "--bundle", "y"]).run().ok();
+    assert_eq!(outcome.stdout, "entry x -n --bundle y\n", "all that follows is the command's");
+    fs::write(layers.store.join("images").join("0".repeat(64)).join("entrypoint"), "0\n")
+        .expect("write");
+    let script = "echo $A; id -u; id -g; pwd; hostname; touch /x";
+    let id = bed.id();
+    let flags = [
+        "--image",
+        "app",
+        "--name",
+        &id,
+        "-e",
+        "A=b c",
+        "--user",
+        "7:8",
+        "--cwd",
+        "/tmp",
+        "--hostname",
+        "web",
+        "--read-only",
+        "/bin/sh",
+        "-c",
+        script,
+    ];
+    let outcome = run_image(bed, &layers, &flags).run().exits(1);
+    assert_eq!(outcome.stdout, "b c\n7\n8\n/tmp\nweb\n");
+    assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
+}
+
+fn options_that_need_others(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    for option in ["--userns=auto", "--rootfs-mode=fd", "--ephemeral", "--stats", "--store=/x"] {
+        let name = option.split('=').next().unwrap_or_default();
+        c.run_with(&[option]).fails(&format!("{name} needs --layers or --image"));
+    }
+    for option in ["--name=x", "--read-only", "--hostname=x", "--env=A=b", "--cwd=/", "--user=1"] {
+        let name = option.split('=').next().unwrap_or_default();
+        c.run_with(&[option]).fails(&format!("{name} needs --image"));
+    }
+}
+
+fn stats_and_trace_have_the_counts(bed: &Bed) {
+    let layers = Layers::new(bed, 50);
+    for mode in modes(&layers, true) {
+        let on_host = match mode {
+            "path" => "2 (1 attached, 1 detached)",
+            "parent" => "4 (2 attached, 2 detached)",
+            "per-layer" => "102 (51 attached, 51 detached)",
+            _ => "0 (0 attached, 0 detached)",
+        };
+        let stats = stats(bed, &layers, &["--userns", "auto", "--rootfs-mode", mode]);
+        let lines: Vec<&str> = stats.lines().collect();
+        assert_eq!(lines[0], format!("rootfs mode: {mode}"));
+        assert_eq!(lines[1], "layers: 50");
+        assert!(lines[2].starts_with("ids: 1"), "{stats}");
+        assert_eq!(lines[3], format!("mount operations on the host: {on_host}"));
+        assert!(lines[4].ends_with(" for others)"), "{stats}");
+        assert!(lines[5].starts_with("time for layers: ") && lines[6].ends_with(" ms"), "{stats}");
+        let c = bed.bundle().args(&["/bin/true"]).make();
+        let flags = ["--userns", "auto", "--rootfs-mode", mode, "--trace", "-"];
+        let traced = call(&c, "run", &layers, &flags).run();
+        let number = on_host.split(' ').next().unwrap_or_default();
+        let line = format!(
+            "rootfs: {mode} mode, 50 layers; {number} mount operations on the host, 1 in the container"
+        );
+        assert!(traced.stderr.contains(&line), "{traced}");
+    }
+}
+
+fn errors_leave_nothing(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let list = fs::read_to_string(&layers.list).expect("read");
+    let gone = layers.store.join("layers/gone");
+    let (c, d) = (bed.bundle().args(&["/bin/true"]).make(), bed.bundle().args(&["/no"]).make());
+    for mode in modes(&layers, true) {
+        let run = |c: &Container<'_>| {
+            call(c, "run", &layers, &["--userns", "auto", "--rootfs-mode", mode]).run()
+        };
+        fs::write(&layers.list, format!("{list}{}\n", gone.display())).expect("write");
+        run(&c).fails("gone: no such file or directory");
+        fs::write(&layers.list, format!("{list}{}\n", layers.list.display())).expect("write");
+        assert_eq!(run(&c).code(), 1);
+        fs::write(&layers.list, "relative\n").expect("write");
+        run(&c).fails("layer \"relative\" is no absolute path");
+        fs::write(&layers.list, &list).expect("write");
+        run(&d).fails("stat /no: no such file or directory");
+        assert_eq!(layers.left(), Vec::<String>::new(), "{mode}");
+        assert_eq!(fs::read_dir(bed.root()).expect("state").count(), 0, "{mode}");
+    }
+}
+
+/// SIGKILL at moments spread over a run: afterwards `delete --force` leaves nothing.
+fn killed_at_any_moment(bed: &Bed) {
+    const ROUNDS: u32 = 15;
+    let layers = Layers::new(bed, 10);
+    for mode in modes(&layers, true) {
+        let c = bed.bundle().args(&["/bin/true"]).make();
+        let flags = ["--userns", "auto", "--rootfs-mode", mode];
+        let start = Instant::now();
+        call(&c, "run", &layers, &flags).run().ok();
+        let whole = start.elapsed().min(Duration::from_millis(60));
+        for round in 0..ROUNDS {
+            let running = call(&c, "run", &layers, &flags).spawn();
+            let start = Instant::now();
+            while start.elapsed() < whole * round / ROUNDS {
+                std::hint::spin_loop();
+            }
+            running.signal(rustix::process::Signal::KILL);
+            let _ = running.wait();
+            id_call(&c, "delete", &["--force"], &layers).run().ok();
+            wait::until_true(&format!("nothing to be left: {:?}", layers.left()), || {
+                layers.left().is_empty()
+            });
+        }
+    }
+}
+
+/// Every step of host and init, and what the command does besides. `path` and `parent` have the steps of the
+/// others.
+fn every_step_fails_or_is_the_last(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let others = |mode: &&str| !["path", "parent"].contains(mode);
+    for mode in modes(&layers, true).into_iter().filter(others) {
+        let c = bed.bundle().args(&["/bin/true"]).make();
+        let flags = ["--userns", "auto", "--rootfs-mode", mode];
+        for place in ["command", "host", "init"] {
+            for kind in KINDS {
+                let steps = walk_through(place, kind, |step, fault| {
+                    let run = faulty(call(&c, "run", &layers, &flags), place, step, kind);
+                    let outcome = run.run();
+                    if outcome.code() != 0 && (kind == "kill" || place == "command") {
+                        id_call(&c, "delete", &["--force"], &layers).run().ok();
+                    }
+                    c.assert_gone(fault);
+                    let left = || layers.left();
+                    wait::until_true(&format!("{mode}: left by {fault}: {:?}", left()), || {
+                        left().is_empty()
+                    });
+                    outcome
+                });
+                assert!(steps > 6, "{mode}, {place}: {steps}");
+            }
+        }
+    }
+}
+
+/// 100 containers of 50 layers, 16 at a time, each with ids of its own: what the kernel says of the host's
+/// mount table.
+fn the_kernel_counts_mounts(bed: &Bed) {
+    const CONTAINERS: usize = 100;
+    const LAYERS: usize = 50;
+    const AT_A_TIME: usize = 16;
+    let layers = Layers::new(bed, LAYERS);
+    let namespace = std::os::fd::OwnedFd::from(fs::File::open("/proc/self/ns/mnt").expect("mnt"));
+    for mode in modes(&layers, true).into_iter().filter(|mode| *mode != "copy") {
+        let containers: Vec<Container<'_>> =
+            (0..CONTAINERS).map(|_| bed.bundle().args(&["/bin/true"]).make()).collect();
+        let flags = ["--userns", "auto", "--rootfs-mode", mode];
+        // What is made once for this mount namespace.
+        call(&containers[0], "run", &layers, &flags).run().ok();
+        let watch = MountWatch::new(namespace.as_fd()).expect("watch");
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_A_TIME {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let Some(c) = containers.get(number) else { break };
+                        call(c, "run", &layers, &flags).run().ok();
+                    }
+                });
+            }
+        });
+        let events = watch.events().expect("events");
+        // Layers, or their parent, and the overlay.
+        let each = match mode {
+            "per-layer" => LAYERS + 1,
+            "parent" => 2,
+            "path" => 1,
+            _ => 0,
+        };
+        let count = u32::try_from(CONTAINERS * each).expect("count");
+        println!("{mode}: {CONTAINERS} containers of {LAYERS} layers: {events:?} on the host");
+        assert_eq!(events, MountEvents { attached: count, detached: count }, "{mode}");
+    }
+}
