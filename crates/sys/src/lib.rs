@@ -21,6 +21,7 @@ pub mod keyring;
 pub mod mem;
 pub mod mempolicy;
 pub mod mount;
+pub mod mount_events;
 pub mod net;
 pub mod ns;
 pub mod nsfs;

@@ -40,6 +40,10 @@ pub mod nr {
     pub const SET_MEMPOLICY: usize = 238;
     /// personality(2)
     pub const PERSONALITY: usize = 135;
+    /// fanotify_init(2)
+    pub const FANOTIFY_INIT: usize = 300;
+    /// fanotify_mark(2)
+    pub const FANOTIFY_MARK: usize = 301;
 }
 
 /// System call numbers that rustix gives no function for.
@@ -77,6 +81,10 @@ pub mod nr {
     pub const SET_MEMPOLICY: usize = 237;
     /// personality(2)
     pub const PERSONALITY: usize = 92;
+    /// fanotify_init(2)
+    pub const FANOTIFY_INIT: usize = 262;
+    /// fanotify_mark(2)
+    pub const FANOTIFY_MARK: usize = 263;
 }
 
 /// clone3(2), Linux 5.3; the same number on every architecture.
