@@ -16,21 +16,35 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// One entrant at one width, over all rounds.
+/// What one entrant at one width showed, over all rounds.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Load {
+    /// Containers per second, a figure a round.
+    pub(crate) rates: Vec<f64>,
+    /// Of each container that ended well, in microseconds.
+    pub(crate) latencies_us: Vec<f64>,
+    /// How many did not.
+    pub(crate) failed: usize,
+    /// Why the first of them did not.
+    pub(crate) reason: Option<String>,
+    /// What the probe saw.
+    pub(crate) health: Health,
+}
+
+impl Load {
+    /// Whether there was nothing to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.latencies_us.is_empty() && self.failed == 0
+    }
+}
+
+/// The same beside the others.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     width: usize,
     runtime: String,
-    /// Containers per second, a figure a round.
-    rates: Vec<f64>,
-    /// Of each container that ended well, in microseconds.
-    latencies_us: Vec<f64>,
-    /// How many did not.
-    failed: usize,
-    /// Why the first of them did not.
-    reason: Option<String>,
-    /// What the probe saw.
-    health: Health,
+    #[serde(flatten)]
+    load: Load,
     /// The first entrant's rate ÷ this one's.
     ratio: Option<Estimate>,
 }
@@ -63,17 +77,17 @@ pub fn experiment(
                 if entrants[at].failure.is_some() {
                     continue;
                 }
-                let row = &mut rows[start + at];
-                burst(stand, &racers[at], width, options.count, row)?;
-                if row.failed > options.count * options.rounds / 2 {
-                    entrants[at].failure = row.reason.clone();
+                let load = &mut rows[start + at].load;
+                burst(stand, &racers[at], width, options.count, load)?;
+                if load.failed > options.count * options.rounds / 2 {
+                    entrants[at].failure.clone_from(&load.reason);
                 }
             }
         }
         compare(&mut rows[start..]);
     }
     drop(progress);
-    rows.retain(|row| !row.latencies_us.is_empty() || row.failed > 0);
+    rows.retain(|row| !row.load.is_empty());
     Ok(Outcome {
         text: text(&rows, &idle, options.count),
         json: vec![("idle", report::value(&idle)?), ("rows", report::value(&rows)?)],
@@ -83,7 +97,7 @@ pub fn experiment(
 }
 
 /// One container each, uncounted. Who fails here is out.
-fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
+pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
     for entrant in entrants {
         let racer = entrant.clone();
         let result = stand.container(&racer, &[])?.run();
@@ -93,13 +107,13 @@ fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs `count` containers, `width` at a time, and adds what came of it to `row`.
-fn burst(
+/// Runs `count` containers, `width` at a time, and adds what came of it to `load`.
+pub(crate) fn burst(
     stand: &Stand,
     racer: &Entrant,
     width: usize,
     count: usize,
-    row: &mut Row,
+    load: &mut Load,
 ) -> Result<(), Error> {
     // Bundles are written before the clock starts, and removed after it stops.
     let waiting: Result<Vec<_>, _> = (0..count).map(|_| stand.container(racer, &[])).collect();
@@ -122,18 +136,18 @@ fn burst(
     });
     interrupt::check()?;
     let done: Vec<(Container<'_>, _)> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let before = row.latencies_us.len();
+    let before = load.latencies_us.len();
     for (_, result) in &done {
         match result {
-            Ok(sample) => row.latencies_us.push(sample.wall.as_secs_f64() * 1e6),
+            Ok(sample) => load.latencies_us.push(sample.wall.as_secs_f64() * 1e6),
             Err(fault) => {
-                row.failed += 1;
-                row.reason.get_or_insert_with(|| fault.to_string());
+                load.failed += 1;
+                load.reason.get_or_insert_with(|| fault.to_string());
             }
         }
     }
-    row.rates.push((row.latencies_us.len() - before) as f64 / time.as_secs_f64());
-    row.health.extend(health);
+    load.rates.push((load.latencies_us.len() - before) as f64 / time.as_secs_f64());
+    load.health.extend(health);
     Ok(())
 }
 
@@ -141,7 +155,7 @@ fn burst(
 fn compare(rows: &mut [Row]) {
     let Some((first, rest)) = rows.split_first_mut() else { return };
     for row in rest {
-        row.ratio = bootstrap::ratio(&first.rates, &row.rates, Pairing::Paired);
+        row.ratio = bootstrap::ratio(&first.load.rates, &row.load.rates, Pairing::Paired);
     }
 }
 
@@ -159,43 +173,43 @@ fn text(rows: &[Row], idle: &Health, count: usize) -> String {
         health.row(idle.cells("(idle)"));
         let mut rounds = 0;
         for row in rows.iter().filter(|row| row.width == width) {
-            rounds = rounds.max(row.rates.len());
+            rounds = rounds.max(row.load.rates.len());
             table.row(cells(row, first));
-            health.row(row.health.cells(&row.runtime));
+            health.row(row.load.health.cells(&row.runtime));
         }
         let _ = writeln!(text, "{width} in flight, {rounds} rounds of {count}\n{table}\n{health}");
     }
-    for row in rows.iter().filter(|row| row.failed > 0) {
-        let reason = row.reason.as_deref().unwrap_or_default();
+    for row in rows.iter().filter(|row| row.load.failed > 0) {
+        let reason = row.load.reason.as_deref().unwrap_or_default();
         let _ = writeln!(
             text,
             "{}, {} in flight: {} failed: {reason}",
-            row.runtime, row.width, row.failed
+            row.runtime, row.width, row.load.failed
         );
     }
     text
 }
 
 fn cells(row: &Row, first: &str) -> Vec<String> {
-    let rate = Summary::of(&row.rates).map_or(f64::NAN, |rates| rates.median);
+    let rate = Summary::of(&row.load.rates).map_or(f64::NAN, |rates| rates.median);
     let mut cells = vec![row.runtime.clone(), format!("{rate:.1}")];
     cells.extend(match row.ratio {
         Some(ratio) => judged(ratio),
         None if row.runtime == first => [String::new(), String::new()],
         None => ["too few rounds".to_owned(), String::new()],
     });
-    let times = Summary::of(&row.latencies_us);
+    let times = Summary::of(&row.load.latencies_us);
     let times = times.map(|times| [times.median, times.p90, times.p99, times.max]);
     cells.extend(times.into_iter().flatten().map(|us| format!("{:.2}", us / 1e3)));
     cells.resize(8, "-".to_owned());
-    cells.push(row.failed.to_string());
+    cells.push(row.load.failed.to_string());
     cells
 }
 
 fn csv(rows: &[Row]) -> String {
     let mut text = String::from("width,runtime,container,latency_us\n");
     for row in rows {
-        for (at, us) in row.latencies_us.iter().enumerate() {
+        for (at, us) in row.load.latencies_us.iter().enumerate() {
             let _ = writeln!(text, "{},{},{at},{us:.1}", row.width, report::quoted(&row.runtime));
         }
     }

@@ -22,6 +22,7 @@ pub mod config;
 pub mod container;
 pub mod error;
 pub mod interrupt;
+pub mod layers;
 pub mod mounts;
 pub mod options;
 pub mod probe;

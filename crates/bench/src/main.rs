@@ -7,8 +7,8 @@ use dayfly_bench::options::{
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
-    Error, ablation, burst, config, interrupt, mounts, rootfs, runtime, session, spaced, start,
-    tiers, trace,
+    Error, ablation, burst, config, interrupt, layers, mounts, rootfs, runtime, session, spaced,
+    start, tiers, trace,
 };
 use std::fs;
 use std::path::Path;
@@ -46,6 +46,12 @@ fn execute(command: Command) -> Result<(), Error> {
         Command::Mounts(options) => {
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 mounts::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Layers(options) => {
+            let entrant = Entrant::new(own(&options.common)?);
+            session::run(&options.common, vec![entrant], |stand, entrants| {
+                layers::experiment(&options, stand, entrants)
             })
         }
         Command::Ablation(options) => ablation(&options),

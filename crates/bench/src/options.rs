@@ -4,6 +4,7 @@ use crate::config::Profile;
 use crate::race::Operation;
 use crate::view::View;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub enum Command {
     Spaced(Spaced),
     /// Time the same start on hosts with short and long mount tables
     Mounts(Mounts),
+    /// Start containers from root filesystems of few and many layers, by every way to assemble them
+    Layers(Layers),
     /// Tell what each technique of dayfly's start path is worth here
     Ablation(Ablation),
     /// Tell what cgroups that were made ahead save a start
@@ -165,6 +168,69 @@ pub struct Mounts {
     /// Rounds at each length
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub rounds: usize,
+}
+
+/// `layers`.
+#[derive(Debug, Args)]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
+pub struct Layers {
+    /// What all experiments take; the first runtime alone takes part, which must be a dayfly.
+    #[command(flatten)]
+    pub common: Common,
+    /// Ways to assemble a root filesystem
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "fd,parent,per-layer,copy"
+    )]
+    pub modes: Vec<Mode>,
+    /// Layers of the root filesystem
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,10,50,100,500")]
+    pub layers: Vec<usize>,
+    /// Starts at a time
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
+    pub width: Vec<usize>,
+    /// Starts a round, at least as many as there are at a time
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub count: usize,
+    /// Rounds of each way with each number of layers
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rounds: usize,
+    /// Do without user namespaces: no layer has to be mapped then
+    #[arg(long)]
+    pub host_ids: bool,
+    /// Write a picture of the curves
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// A way to assemble a root filesystem from layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One detached, id-mapped copy of the layers' parent: nothing in the host's mount table
+    Fd,
+    /// One attached, id-mapped copy of the layers' parent
+    Parent,
+    /// An attached, id-mapped mount a layer
+    PerLayer,
+    /// A copy of all files, owned by the container's ids
+    Copy,
+}
+
+impl Mode {
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fd => "fd",
+            Self::Parent => "parent",
+            Self::PerLayer => "per-layer",
+            Self::Copy => "copy",
+        }
+    }
 }
 
 /// `ablation`.

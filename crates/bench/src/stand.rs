@@ -142,6 +142,13 @@ impl Stand {
         Layout::of(&self.config)
     }
 
+    /// Where bundles are, on a disk if the host has one for temporary files; for what else an
+    /// experiment needs.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The parent of the runtimes' state directories.
     #[must_use]
     pub fn state(&self) -> &Path {

@@ -10,6 +10,7 @@ use crate::options::{
 };
 use crate::reference::Reference;
 use crate::registry::{self, Access};
+use crate::rootfs;
 use crate::source::Source;
 use crate::store::{Freed, Store};
 use crate::unpack::Limits;
@@ -147,6 +148,8 @@ fn gc(options: &Gc) -> Result<()> {
             store.claim()?
         }
     };
+    // What killed containers have left keeps images alive.
+    rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
     report(store.collect(&claim)?)
 }
 

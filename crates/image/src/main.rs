@@ -15,7 +15,9 @@ fn main() -> ExitCode {
     let result = match interrupt::catch() {
         Err(error) => Err(error.to_string()),
         Ok(()) => match command {
-            Command::Image(command) => commands::execute(command).map_err(|error| error.to_string()),
+            Command::Image(command) => {
+                commands::execute(command).map_err(|error| error.to_string())
+            }
             Command::Rootfs(command) => rootfs::execute(&command),
         },
     };

@@ -97,7 +97,13 @@ fn layers_with_ids_of_their_own() {
             user_xattr: false,
         };
         let root = LayeredRoot { recipe: &recipe, place: "/" };
-        print(&compile_by(Caller::default(), &read("podman-userns"), location.clone(), true, Some(root)))
+        print(&compile_by(
+            Caller::default(),
+            &read("podman-userns"),
+            location.clone(),
+            true,
+            Some(root),
+        ))
     };
     let directory = print(&compile_for("podman-userns", &unified_host(), true));
     let root = "/var/lib/containers/storage/overlay/layer/merged";

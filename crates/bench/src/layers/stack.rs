@@ -1,0 +1,47 @@
+//! Layers to stack: a busybox at the bottom, and above it layers of one file each.
+
+use crate::{Error, rootfs};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Unpacked layers below one directory, numbered from the bottom.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    directory: PathBuf,
+    height: usize,
+}
+
+impl Stack {
+    /// Makes `height` layers. They belong to root, as those of an image do.
+    ///
+    /// # Errors
+    /// No busybox; those of mkdir(2) and write(2).
+    pub(crate) fn make(directory: &Path, height: usize) -> Result<Self, Error> {
+        let stack = Self { directory: directory.to_owned(), height };
+        rootfs::make(&stack.layer(0), 0)?;
+        for number in 1..height {
+            let etc = stack.layer(number).join("etc");
+            fs::create_dir_all(&etc).map_err(Error::at("make", &etc))?;
+            let file = etc.join(format!("layer-{number}"));
+            fs::write(&file, format!("{number}\n")).map_err(Error::at("write", &file))?;
+        }
+        Ok(stack)
+    }
+
+    fn layer(&self, number: usize) -> PathBuf {
+        self.directory.join(number.to_string())
+    }
+
+    /// Writes the list of the lowest `count` layers, bottom first; returns its path.
+    ///
+    /// # Errors
+    /// Those of write(2).
+    pub(crate) fn list(&self, count: usize) -> Result<String, Error> {
+        let count = count.min(self.height);
+        let lines: String =
+            (0..count).map(|number| format!("{}\n", self.layer(number).display())).collect();
+        let file = self.directory.with_extension(format!("{count}"));
+        fs::write(&file, lines).map_err(Error::at("write", &file))?;
+        Ok(file.display().to_string())
+    }
+}

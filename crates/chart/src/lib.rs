@@ -1,0 +1,297 @@
+//! Pictures of curves: series over one variable, as SVG that stands alone.
+
+use std::fmt;
+use std::ops::Range;
+
+use plotters::chart::{ChartBuilder, ChartContext, SeriesLabelPosition};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::{
+    Cartesian2d, Circle, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoLogRange,
+    LineSeries, PathElement, RGBColor, SVGBackend, WHITE,
+};
+
+/// Of one picture, in pixels.
+const SIZE: (u32, u32) = (900, 420);
+
+/// The colours of series: those of Okabe and Ito, which colour-blind people can tell apart.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(68, 68, 68),
+];
+
+/// How values lie on an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from 0 on.
+    Linear,
+    /// By their logarithm; values that are not above 0 are left out.
+    Logarithmic,
+}
+
+/// An axis.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub title: String,
+    /// How values lie on it.
+    pub scale: Scale,
+}
+
+impl Axis {
+    /// An axis that begins at 0.
+    pub fn linear(title: impl Into<String>) -> Self {
+        Self { title: title.into(), scale: Scale::Linear }
+    }
+
+    /// An axis of orders of magnitude.
+    pub fn logarithmic(title: impl Into<String>) -> Self {
+        Self { title: title.into(), scale: Scale::Logarithmic }
+    }
+}
+
+/// A curve.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its points, in the order in which they are joined.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A picture of some curves over the same axes.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// What stands above it.
+    pub title: String,
+    /// The variable.
+    pub x: Axis,
+    /// What was measured.
+    pub y: Axis,
+    /// The curves.
+    pub series: Vec<Series>,
+    /// Moments on the horizontal axis, and what happened then.
+    pub marks: Vec<(f64, String)>,
+}
+
+/// The picture could not be drawn: what the drawing library says.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "draw picture: {}", self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Draws the charts below each other; returns the SVG.
+///
+/// # Errors
+/// Those of the drawing library.
+pub fn svg(charts: &[Chart]) -> Result<String, Error> {
+    let mut text = String::new();
+    {
+        let height = SIZE.1 * u32::try_from(charts.len().max(1)).unwrap_or(1);
+        let area = SVGBackend::with_string(&mut text, (SIZE.0, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(failed)?;
+        for (chart, area) in charts.iter().zip(area.split_evenly((charts.len().max(1), 1))) {
+            chart.draw(&area)?;
+        }
+        area.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn failed(error: impl fmt::Display) -> Error {
+    Error(error.to_string())
+}
+
+impl Chart {
+    fn draw<D: DrawingBackend>(&self, area: &DrawingArea<D, Shift>) -> Result<(), Error> {
+        let shown = |&(x, y): &(f64, f64)| self.x.scale.shows(x) && self.y.scale.shows(y);
+        let series: Vec<Series> = self
+            .series
+            .iter()
+            .map(|of| Series {
+                name: of.name.clone(),
+                points: of.points.iter().copied().filter(shown).collect(),
+            })
+            .collect();
+        let points = || series.iter().flat_map(|of| &of.points);
+        let (Some(x), Some(y)) = (
+            self.x.scale.range(points().map(|at| at.0)),
+            self.y.scale.range(points().map(|at| at.1)),
+        ) else {
+            return Ok(());
+        };
+        match (self.x.scale, self.y.scale) {
+            (Scale::Linear, Scale::Linear) => self.draw_on(area, x, y, &series),
+            (Scale::Linear, Scale::Logarithmic) => self.draw_on(area, x, y.log_scale(), &series),
+            (Scale::Logarithmic, Scale::Linear) => self.draw_on(area, x.log_scale(), y, &series),
+            (Scale::Logarithmic, Scale::Logarithmic) => {
+                self.draw_on(area, x.log_scale(), y.log_scale(), &series)
+            }
+        }
+    }
+
+    fn draw_on<D, X, Y>(
+        &self,
+        area: &DrawingArea<D, Shift>,
+        x: X,
+        y: Y,
+        series: &[Series],
+    ) -> Result<(), Error>
+    where
+        D: DrawingBackend,
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+    {
+        let mut context = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x, y)
+            .map_err(failed)?;
+        context
+            .configure_mesh()
+            .x_desc(&self.x.title)
+            .y_desc(&self.y.title)
+            .bold_line_style(RGBColor(225, 225, 225))
+            .light_line_style(WHITE)
+            .x_label_formatter(&number)
+            .y_label_formatter(&number)
+            .draw()
+            .map_err(failed)?;
+        self.mark(&mut context)?;
+        for (of, colour) in series.iter().zip(COLOURS.iter().cycle().copied()) {
+            context
+                .draw_series(LineSeries::new(of.points.iter().copied(), colour.stroke_width(2)))
+                .map_err(failed)?
+                .label(&of.name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
+                });
+            let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
+            context.draw_series(dots).map_err(failed)?;
+        }
+        context
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(RGBColor(200, 200, 200))
+            .draw()
+            .map_err(failed)
+    }
+
+    /// Draws an upright line at each mark, with its text in the legend.
+    fn mark<D, X, Y>(
+        &self,
+        context: &mut ChartContext<'_, D, Cartesian2d<X, Y>>,
+    ) -> Result<(), Error>
+    where
+        D: DrawingBackend,
+        X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let colour = RGBColor(120, 120, 120);
+        let Range { start, end } = context.y_range();
+        for (at, text) in &self.marks {
+            let line = PathElement::new([(*at, start), (*at, end)], colour.stroke_width(2));
+            context
+                .draw_series([line])
+                .map_err(failed)?
+                .label(text)
+                .legend(move |(x, y)| PathElement::new([(x + 9, y - 6), (x + 9, y + 6)], colour));
+        }
+        Ok(())
+    }
+}
+
+impl Scale {
+    fn shows(self, value: f64) -> bool {
+        value.is_finite() && (self == Self::Linear || value > 0.0)
+    }
+
+    /// From where to where an axis with these values goes; none without values.
+    fn range(self, values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
+        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| match range {
+            Some((low, high)) => Some((low.min(value), high.max(value))),
+            None => Some((value, value)),
+        })?;
+        Some(match self {
+            Self::Linear => low.min(0.0)..(high * 1.08).max(low.min(0.0) + 1e-9),
+            Self::Logarithmic => low / 1.2..high * 1.5,
+        })
+    }
+}
+
+/// A value as it stands at an axis: no more digits than tell it from its neighbours.
+fn number(value: &f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 1.0 => {
+            format!("{value:.1}").trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        _ => format!("{value:.3}").trim_end_matches('0').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(x: Axis, y: Axis, points: &[(f64, f64)]) -> Chart {
+        let series = vec![Series { name: "fd <mode>".to_owned(), points: points.to_vec() }];
+        Chart { title: "Layers & mounts".to_owned(), x, y, series, marks: Vec::new() }
+    }
+
+    #[test]
+    fn every_pair_of_scales_can_be_drawn() {
+        let points = [(1.0, 2.5), (10.0, 3.0), (500.0, 1800.0)];
+        for x in [Axis::linear("layers"), Axis::logarithmic("layers")] {
+            for y in [Axis::linear("ms"), Axis::logarithmic("ms")] {
+                let text = svg(&[chart(x.clone(), y, &points)]).expect("drawn");
+                assert_eq!(text.matches("<circle").count(), points.len());
+                assert!(text.contains("fd &lt;mode&gt;") && text.contains("Layers &amp; mounts"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_scale_has_no_place_for_is_left_out() {
+        let points = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 0.0), (3.0, 4.0)];
+        let text = svg(&[chart(Axis::logarithmic(""), Axis::logarithmic(""), &points)]);
+        assert_eq!(text.expect("drawn").matches("<circle").count(), 1);
+    }
+
+    #[test]
+    fn nothing_is_a_picture_too() {
+        let text = svg(&[chart(Axis::linear(""), Axis::linear(""), &[])]).expect("drawn");
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+        assert!(svg(&[]).is_ok());
+    }
+
+    #[test]
+    fn marks_have_their_words() {
+        let mut chart = chart(Axis::linear("s"), Axis::linear("tps"), &[(0.0, 1.0), (9.0, 2.0)]);
+        chart.marks.push((4.0, "swap".to_owned()));
+        assert!(svg(&[chart]).expect("drawn").contains("swap"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts: Vec<String> = [0.0, 0.25, 1.0, 2.5, 40.0, 12_345.6].iter().map(number).collect();
+        assert_eq!(texts, ["0", "0.25", "1", "2.5", "40", "12346"]);
+    }
+}
