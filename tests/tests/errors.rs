@@ -600,7 +600,7 @@ fn damaged_record(bed: &Bed) {
         leak::sweep(bed.view, std::slice::from_ref(&c.id));
         c.assert_gone(&format!("damage {number}"));
     }
-    assert!(told >= 15, "{told}");
+    assert!(told >= 14, "{told}");
     // The id is as good as new.
     c.run().ok();
 }

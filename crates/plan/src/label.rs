@@ -72,8 +72,8 @@ impl HostStep {
                 "make user namespace",
                 maps.uid_map.trim_end().replace('\n', ", "),
             ),
-            Self::CloneTree(tree) => clone_tree(tree),
-            Self::CloneDevice(device) => clone_device(device),
+            Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
+            Self::CloneDevice(device) => label(Phase::Mounts, "clone device", taken_device(device)),
             Self::OpenRoot { .. } => label(Phase::Platform, "open root", "of init"),
             Self::MapLayers { user_namespace } => {
                 let how = if user_namespace.is_some() { "idmap" } else { "" };
@@ -155,8 +155,8 @@ impl InitStep {
             }
             Self::AwaitAdmission => wait("await admission", "", HOST),
             Self::Undumpable => label(Phase::Security, "undumpable", ""),
-            Self::CloneTree(tree) => clone_tree(tree),
-            Self::CloneDevice(device) => clone_device(device),
+            Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
+            Self::CloneDevice(device) => label(Phase::Mounts, "clone device", taken_device(device)),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
             Self::JoinNetwork => wait("join network", "", NETWORK),
@@ -256,7 +256,7 @@ impl InitStep {
     }
 }
 
-fn clone_tree(tree: &CloneTree) -> Label<'_> {
+fn taken_tree(tree: &CloneTree) -> Cow<'_, str> {
     let mut words = attr_words(&tree.attr);
     if let Some(id_map) = &tree.id_map {
         let separator = if words.is_empty() { "" } else { "," };
@@ -264,16 +264,15 @@ fn clone_tree(tree: &CloneTree) -> Label<'_> {
         words.push_str(if id_map.recursive { "ridmap" } else { "idmap" });
     }
     let source = text(&tree.source);
-    let object = match words.is_empty() {
+    match words.is_empty() {
         true => source,
         false => Cow::Owned(format!("{source} ({words})")),
-    };
-    label(Phase::Mounts, "clone tree", object)
+    }
 }
 
-fn clone_device(device: &DeviceSource) -> Label<'_> {
+fn taken_device(device: &DeviceSource) -> String {
     let DeviceSource { path, major, minor, .. } = device;
-    label(Phase::Mounts, "clone device", format!("{} ({major}:{minor})", text(path)))
+    format!("{} ({major}:{minor})", text(path))
 }
 
 /// The configuration's word for a number.
