@@ -1,7 +1,7 @@
 //! config.json: read, checked, compiled to a plan. What comes out must be a plan that the launcher can run.
 
 use plan::step::{HostStep, InitStep};
-use plan::{Console, Kernel, Plan, Request, Techniques};
+use plan::{Caller, Console, Kernel, Plan, Request, Techniques};
 use spec::Spec;
 
 /// See the module's text.
@@ -27,6 +27,7 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
     Request {
         id: "fuzz",
         bundle: "/bundle",
+        rootfs: None,
         wait_for_start: quick,
         attended: !quick,
         no_pivot: false,
@@ -37,6 +38,10 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
         cgroup: None,
         resctrl: None,
         filter: None,
+        caller: Caller::default(),
+        rootless: false,
+        shown_cgroup: None,
+        own_cpus: None,
         template: quick,
         kernel: Kernel {
             version: (6, 18),
@@ -59,10 +64,10 @@ fn check(plan: &Plan) {
     let close = init(|step| matches!(step, InitStep::CloseFds { .. })).expect("closed descriptors");
     let inside = init(|step| matches!(step, InitStep::VerifyDirectory)).expect("a check");
     assert!(exec + 1 == plan.init.len() && find < exec && close < exec && inside < exec);
-    // Where the ids change the capabilities are set afterwards.
+    // Where the ids change the capabilities are set afterwards, if the configuration has any.
     let user = init(|step| matches!(step, InitStep::ChangeUser { .. })).expect("a user");
     let last = plan.init.iter().rposition(|step| matches!(step, InitStep::SetCapabilities(_)));
-    assert!(last.is_some_and(|last| user < last));
+    assert!(last.is_none_or(|last| user < last));
     // Every step has words.
     let (host, init) = plan::labels(plan);
     assert!(host.iter().chain(&init).all(|label| !label.name.is_empty()));

@@ -1,6 +1,6 @@
 //! The process file of `exec`.
 
-use plan::{ExecRequest, Execution, Techniques};
+use plan::{Caller, ExecRequest, Execution, Techniques};
 use spec::Process;
 use sys::clone::CloneFlags;
 
@@ -15,6 +15,8 @@ pub fn target(data: &[u8]) {
             id: "fuzz",
             namespaces,
             cgroup: None,
+            cgroup_is_asked_for: false,
+            init: 1,
             resctrl: None,
             agent: None,
             execution: Execution::default(),
@@ -23,6 +25,7 @@ pub fn target(data: &[u8]) {
             console: None,
             keyring: true,
             techniques: Techniques::all(),
+            caller: Caller::default(),
         };
         if let Ok(plan) = plan::compile_exec(&process, request) {
             assert!(!plan.host.is_empty() && !plan.init.is_empty());

@@ -17,7 +17,8 @@ fn profile(data: &[u8]) {
     let Ok(program) = seccomp::compile(&profile, &Support::default()) else { return };
     assert_eq!(Program::from_bytes(&program.to_bytes()).as_ref(), Some(&program));
     verify(&program.filter);
-    let value: serde_json::Value = serde_json::from_str(text).expect("JSON, as it was read");
+    // Numbers that nobody reads may be beyond what a value can hold.
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
     for (number, expected) in plain_verdicts(&value) {
         for args in [[0; 6], [u64::MAX; 6], [1, 2, 3, 4, 5, 6]] {
             let verdict = run(&program.filter, number, Arch::NATIVE.token(), args);

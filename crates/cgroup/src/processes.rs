@@ -108,7 +108,8 @@ fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
     };
     let text = core::str::from_utf8(&bytes).map_err(|_| Errno::ILSEQ)?;
     // Processes outside of our pid namespace show as 0, which for kill(2) would be ourselves.
-    Ok(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect())
+    let pid = |line: &str| line.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    Ok(text.lines().filter_map(pid).collect())
 }
 
 fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {

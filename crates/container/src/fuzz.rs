@@ -39,7 +39,9 @@ pub fn sample(cgroup: cgroup::Location) -> Vec<u8> {
         poststart: String::new(),
         poststop: String::new(),
         keyring: true,
+        confined: false,
         state_head: String::from("{"),
+        layered: None,
         agent: None,
     };
     record::encode(&record, None)
