@@ -260,13 +260,13 @@ fn start_cpus_are_left_again(bed: &Bed) {
     let expected = format!("Cpus_allowed_list:\t{all}\n");
     let c = bed.bundle().sh(CPUS).make();
     assert_eq!(c.run_with(&["--start-cpus", &one]).ok().stdout, expected);
-    // What is traced names the CPUs that the program gets back.
+    // What is traced tells when the program got them all back.
     let c = bed.bundle().sh(CPUS).make();
     let trace = bed.dir.join("trace.jsonl");
     let file = trace.to_str().expect("path");
     assert_eq!(c.run_with(&["--start-cpus", &one, "--trace", file]).ok().stdout, expected);
     let trace = fs::read_to_string(&trace).expect("trace");
-    assert!(trace.contains("run again on cpus"), "{trace}");
+    assert!(trace.contains("run on every cpu"), "{trace}");
     // With `create` it is before init waits.
     let c = bed.bundle().sh(CPUS).make();
     c.create_with(&["--start-cpus", &one]).ok();
