@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod bundle;
 mod console;
 mod container;
 mod create;
@@ -22,11 +23,13 @@ mod host_cache;
 mod identity;
 mod image;
 mod layered;
+mod make;
 mod notify;
 mod owner;
 mod pid_file;
 mod placement;
 mod record;
+mod request;
 mod spool;
 mod start_cpus;
 mod state;

@@ -24,7 +24,7 @@ use spec::{Mount, Spec, Str};
 use sys::Context;
 
 use crate::Store;
-use crate::create::absolute;
+use crate::bundle::absolute;
 use crate::store::path_in;
 
 const VARIABLE: &str = "NOTIFY_SOCKET";

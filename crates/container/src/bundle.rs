@@ -1,0 +1,79 @@
+//! A bundle: its directory, and the configuration in it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rustix::fs::CWD;
+use spec::Spec;
+use sys::Context;
+use sys::defence::{Defence, is_off};
+use trace::Phase;
+
+use crate::create::CreateOptions;
+use crate::{Error, Trace, store};
+
+/// A bundle's directory and the text of its configuration.
+pub(crate) struct Bundle {
+    pub path: String,
+    pub config: String,
+    pub text: Vec<u8>,
+}
+
+impl Bundle {
+    pub(crate) fn load(options: &CreateOptions<'_>, trace: &Trace) -> Result<Self, Error> {
+        trace.work(Phase::Configuration, "read config", options.bundle, || Self::read(options))
+    }
+
+    /// The configuration, and the trace it may ask for.
+    pub(crate) fn parse(&self, trace: &Trace) -> Result<Spec<'_>, Error> {
+        let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec())?;
+        trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
+        Ok(spec)
+    }
+
+    pub(crate) fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
+        store::check_id(options.id)?;
+        let path = absolute(options.bundle)?;
+        let config = match options.config {
+            Some(config) => absolute(config)?,
+            None => format!("{path}/config.json"),
+        };
+        let text = match sys::fs::read_at(CWD, config.as_str()) {
+            Ok(text) => text,
+            Err(sys::Errno::NOENT) => {
+                rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS)
+                    .context("chdir", &path)?;
+                return Err(Error::Text(format!("JSON specification file {config} not found")));
+            }
+            Err(errno) => return Err(sys::Error::new("open", config, errno).into()),
+        };
+        Ok(Self { path, config, text })
+    }
+
+    pub(crate) fn spec(&self) -> Result<Spec<'_>, Error> {
+        let spec = Spec::parse(&self.text)
+            .map_err(|error| Error::Parse { path: self.config.clone(), error })?;
+        match spec::validate(&spec) {
+            Err(spec::Invalid::NetDeviceName(_)) if is_off(Defence::Lengths) => {}
+            result => result?,
+        }
+        Ok(spec)
+    }
+
+    /// What is wrong with the text where that was not looked into before.
+    #[cold]
+    pub(crate) fn syntax_error(&self) -> Option<Error> {
+        let error = Spec::parse_whole(&self.text).err()?;
+        Some(Error::Parse { path: self.config.clone(), error })
+    }
+}
+
+/// A path of the command line, made absolute.
+pub(crate) fn absolute(path: &str) -> Result<String, Error> {
+    if path.starts_with('/') {
+        return Ok(plan::clean(path).into_owned());
+    }
+    let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
+    Ok(plan::absolute(&here.to_string_lossy(), path))
+}

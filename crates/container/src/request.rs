@@ -1,0 +1,136 @@
+//! What the plan is asked for: by the command line, the configuration and the host.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use cgroup::tier::Taken;
+use plan::{Caller, Kernel, Request};
+use spec::Spec;
+
+use crate::bundle::Bundle;
+use crate::create::{CgroupDriver, CreateOptions};
+use crate::{Error, placement};
+
+/// Heeds what is asked of the container's place.
+pub(crate) fn place(
+    spec: &mut Spec<'_>,
+    options: &CreateOptions<'_>,
+) -> Result<Option<Taken>, Error> {
+    placement::pin(spec, options)?;
+    placement::tier(spec, options)
+}
+
+pub(crate) fn request<'a>(
+    options: &CreateOptions<'a>,
+    bundle: &'a Bundle,
+    spec: &Spec<'_>,
+    wait_for_start: bool,
+    console: Option<plan::Console<'a>>,
+    tier: Option<&Taken>,
+) -> Result<Request<'a>, Error> {
+    let caller = Caller::probe(options.env.env("PATH"));
+    let rootless = options.rootless.unwrap_or(caller.is_confined());
+    let mut shown_cgroup = None;
+    let cgroup = match options.cgroup_driver {
+        CgroupDriver::Cgroupfs if tier.is_some() => tier.map(|taken| taken.location.clone()),
+        CgroupDriver::Cgroupfs => {
+            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+            let host = cgroup::Host::detect()?;
+            let location = cgroup::Location::resolve(&host, path, options.id)?;
+            match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
+                false => Some(location),
+                true => {
+                    shown_cgroup = Some(without_cgroup(spec, &host, &location)?);
+                    None
+                }
+            }
+        }
+        CgroupDriver::Systemd if caller.is_rootless() => {
+            return Err(Error::text(
+                "the systemd cgroup driver is for root: the systemd instance of a user is not supported \
+                 (use --cgroup-manager cgroupfs in a delegated cgroup)",
+            ));
+        }
+        CgroupDriver::Systemd => {
+            cgroup::systemd::check_running()?;
+            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+            let bus = options.env.env("DBUS_SYSTEM_BUS_ADDRESS");
+            let unit = cgroup::systemd::Unit::parse(path, options.id, bus)?;
+            Some(cgroup::Location::of_unit(&cgroup::Host::detect()?, unit))
+        }
+        CgroupDriver::Disabled => None,
+    };
+    let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
+    let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
+    let listen_fds = listen_fds(options.env);
+    let mut extra_env = Vec::new();
+    if listen_fds > 0 {
+        extra_env.push(format!("LISTEN_FDS={listen_fds}"));
+        extra_env.push("LISTEN_PID=1".to_string());
+    }
+    Ok(Request {
+        id: options.id,
+        bundle: &bundle.path,
+        rootfs: None,
+        wait_for_start,
+        attended: false,
+        no_pivot: options.no_pivot,
+        no_new_keyring: options.no_new_keyring,
+        preserve_fds: options.preserve_fds.saturating_add(listen_fds),
+        console,
+        extra_env,
+        cgroup,
+        resctrl,
+        filter: None,
+        own_cpus: None,
+        template: false,
+        rootless,
+        shown_cgroup,
+        caller,
+        kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
+    })
+}
+
+/// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the
+/// caller may not make another one.
+fn without_cgroup(
+    spec: &Spec<'_>,
+    host: &cgroup::Host,
+    wanted: &cgroup::Location,
+) -> Result<cgroup::Location, Error> {
+    let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    if resources.is_some_and(|resources| resources.has_limits()) {
+        return Err(Error::Text(format!(
+            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
+             {}: permission denied",
+            wanted.directory()
+        )));
+    }
+    Ok(cgroup::Location::own(host)?)
+}
+
+/// How many descriptors a service manager has opened for this process, and not for one that it came from
+/// (sd_listen_fds(3)).
+fn listen_fds(env: sys::Args) -> u32 {
+    let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
+    let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    match number("LISTEN_FDS") {
+        Some(count) if number("LISTEN_PID") == Some(own) => count,
+        _ => 0,
+    }
+}
+
+/// Descriptors that are promised to the process must be there, as in runc.
+pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
+    for fd in (3..).take(count as usize) {
+        let path = format!("/proc/self/fd/{fd}");
+        if rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS).is_err() {
+            return Err(Error::Text(format!(
+                "unable to stat preserved-fd {} (of {count}): file descriptor {fd} is not open",
+                fd - 2
+            )));
+        }
+    }
+    Ok(())
+}
