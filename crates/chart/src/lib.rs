@@ -1,4 +1,8 @@
-//! Pictures of curves: series over one variable, as SVG that stands alone.
+//! Pictures of curves and of groups of bars, as SVG that stands alone: no script, no font, nothing loaded.
+
+mod bars;
+
+pub use bars::Bars;
 
 use std::fmt;
 use std::ops::Range;
@@ -24,6 +28,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(68, 68, 68),
 ];
+
+/// Of what is there for the eye alone.
+const LIGHT: RGBColor = RGBColor(225, 225, 225);
 
 /// How values lie on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +116,25 @@ pub fn svg(charts: &[Chart]) -> Result<String, Error> {
     Ok(text)
 }
 
+/// The names of the series, in a box.
+fn legend_box<'a, D, X, Y>(
+    context: &mut ChartContext<'a, D, Cartesian2d<X, Y>>,
+    place: SeriesLabelPosition,
+) -> Result<(), Error>
+where
+    D: DrawingBackend + 'a,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    context
+        .configure_series_labels()
+        .position(place)
+        .background_style(WHITE.mix(0.8))
+        .border_style(LIGHT)
+        .draw()
+        .map_err(failed)
+}
+
 fn failed(error: impl fmt::Display) -> Error {
     Error(error.to_string())
 }
@@ -166,7 +192,7 @@ impl Chart {
             .configure_mesh()
             .x_desc(&self.x.title)
             .y_desc(&self.y.title)
-            .bold_line_style(RGBColor(225, 225, 225))
+            .bold_line_style(LIGHT)
             .light_line_style(WHITE)
             .x_label_formatter(&number)
             .y_label_formatter(&number)
@@ -184,13 +210,7 @@ impl Chart {
             let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
             context.draw_series(dots).map_err(failed)?;
         }
-        context
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .border_style(RGBColor(200, 200, 200))
-            .draw()
-            .map_err(failed)
+        legend_box(&mut context, SeriesLabelPosition::UpperLeft)
     }
 
     /// Draws an upright line at each mark, with its text in the legend.
@@ -287,6 +307,22 @@ mod tests {
         let mut chart = chart(Axis::linear("s"), Axis::linear("tps"), &[(0.0, 1.0), (9.0, 2.0)]);
         chart.marks.push((4.0, "swap".to_owned()));
         assert!(svg(&[chart]).expect("drawn").contains("swap"));
+    }
+
+    #[test]
+    fn bars_stand_in_groups() {
+        let bars = Bars {
+            title: "a <b>".to_owned(),
+            y: "tps".to_owned(),
+            labels: vec!["free".to_owned(), "held".to_owned()],
+            series: vec![
+                ("one".to_owned(), vec![Some(1.0), Some(3.0)]),
+                ("two".to_owned(), vec![None, Some(4.0)]),
+            ],
+        };
+        let text = bars.svg().expect("drawn");
+        assert!(text.contains("free") && text.contains("held") && text.contains("a &lt;b&gt;"));
+        assert!(Bars::default().svg().is_ok());
     }
 
     #[test]

@@ -15,11 +15,11 @@ pub use advice::{Advice, advise};
 pub use placement::{Placement, placements};
 
 use crate::Error;
-use crate::chart::{Frame, Series, lines};
 use crate::options::Format;
 use crate::options::host::{Locks, Work};
 use crate::table::Table;
 use crate::topology::{List, Topology};
+use chart::{Axis, Chart, Series};
 use dayfly_bench::interrupt;
 use dayfly_bench::progress::Progress;
 use dayfly_bench::statistics::median;
@@ -105,7 +105,7 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
         }
     }
     if let Some(file) = &options.svg {
-        fs::write(file, picture(&curves)).map_err(Error::of("write", file))?;
+        fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
     }
     let advice = advise(&curves);
     match options.format {
@@ -190,7 +190,7 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
 }
 
 /// The decisive curves: of mounts where they were measured.
-fn picture(curves: &[Curve]) -> String {
+fn picture(curves: &[Curve]) -> Result<String, Error> {
     let work = match curves.iter().any(|curve| curve.work == "mounts") {
         true => "mounts",
         false => "lock",
@@ -203,15 +203,18 @@ fn picture(curves: &[Curve]) -> String {
             points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
         })
         .collect();
-    let frame = Frame {
-        title: match work {
-            "mounts" => "How long a mount and its unmount take".to_owned(),
-            _ => "How long a turn at one lock takes".to_owned(),
-        },
-        x: "threads".to_owned(),
-        y: "µs a turn, median".to_owned(),
+    let title = match work {
+        "mounts" => "How long a mount and its unmount take",
+        _ => "How long a turn at one lock takes",
     };
-    lines(&frame, &series, &[], true)
+    let chart = Chart {
+        title: title.to_owned(),
+        x: Axis::logarithmic("threads"),
+        y: Axis::linear("µs a turn, median"),
+        series,
+        marks: Vec::new(),
+    };
+    chart::svg(&[chart]).map_err(|error| Error::refused(error.to_string()))
 }
 
 #[cfg(test)]
@@ -232,6 +235,6 @@ mod tests {
         let curve = curve(Work::Lock, &placement, Duration::from_millis(10)).unwrap();
         assert_eq!(curve.points.len(), 1);
         assert!(curve.points[0].turn_us > 0.0);
-        assert!(picture(&[curve]).contains("</svg>"));
+        assert!(picture(&[curve]).unwrap().contains("</svg>"));
     }
 }
