@@ -12,7 +12,7 @@ build:
 	$(CARGO) build --release -p dayfly-cli
 	$(CARGO) build --release $(TOOLS:%=-p %)
 
-# Everything within 25 minutes on two cores: lint, unit tests, the integration
+# Everything within 45 minutes on two cores: lint, unit tests, the integration
 # suite in three cgroup views, engines, a selection in a virtual machine.
 test:
 	scripts/test
