@@ -4,7 +4,7 @@ use dayfly_follow::{Command, End, Error, Event, Mode, Report, count, follow};
 use rustix::fs::{Mode as FileMode, OFlags};
 use std::time::{Duration, Instant};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const BOUND: u64 = 50_000_000;
 
 fn sh(script: &str) -> Command {
