@@ -276,7 +276,8 @@ table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
         description: "\
 Keeps images, their layers unpacked once: imports them from layouts, archives
 and registries, lists, exports and removes them. \"dayfly run --image\" runs what
-is here. Executes the program dayfly-image; \"dayfly image --help\" tells all of it.",
+is here. Executes the program dayfly-image; \"dayfly image --help\" tells all of
+it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[Example {
