@@ -48,7 +48,7 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
         "spec" => spec::command(invocation),
         "start" => start::command(invocation),
         "state" => state::command(invocation),
-        "bench" | "trace" | "image" | "rootfs" | "cgroup" | "host" => {
+        "bench" | "trace" | "image" | "rootfs" | "gc" | "cgroup" | "host" => {
             tool::command(command.name, invocation)
         }
         "update" => update::command(invocation),

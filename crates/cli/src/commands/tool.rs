@@ -18,6 +18,7 @@ fn program(command: &str) -> (&'static str, &'static [&'static str]) {
         "trace" => ("dayfly-bench", &["trace"]),
         "image" => ("dayfly-image", &["image"]),
         "rootfs" => ("dayfly-image", &["rootfs"]),
+        "gc" => ("dayfly-image", &["rootfs", "gc"]),
         "cgroup" => ("dayfly-host", &["cgroup"]),
         "host" => ("dayfly-host", &["host"]),
         _ => ("dayfly-bench", &[]),

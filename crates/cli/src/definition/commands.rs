@@ -297,6 +297,15 @@ program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
     },
     Command {
         description: "\
+Removes what commands that were killed have left of root filesystems: mounts,
+directories and ranges of ids. The same as \"dayfly rootfs gc\"; \"dayfly image gc\"
+removes images and layers that nothing names.",
+        arguments: &[Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("gc", "remove what killed commands have left")
+    },
+    Command {
+        description: "\
 Looks at, plans, applies and changes the cgroups of this host: by plan files, by
 single commands, pinned to what CPUs and memory mean rather than to their
 numbers. Executes the program dayfly-host; \"dayfly cgroup --help\" tells all of
