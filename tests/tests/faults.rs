@@ -28,6 +28,7 @@ pub const CASES: &[Case] = &[
     case!(create_and_start_with_a_terminal).needs(fault_points),
     case!(create_and_start_in_joined_namespaces).needs(fault_points),
     case!(create_and_start_without_pivot).needs(fault_points),
+    case!(create_and_start_without_a_mount_namespace).needs(fault_points),
     case!(modules_that_are_missing).needs(fault_points),
     case!(create_besides_the_plan).needs(fault_points),
     case!(run_plain).needs(fault_points),
@@ -41,7 +42,7 @@ pub const CASES: &[Case] = &[
 /// Walks that were taken to their end, and how many there are: joined namespaces are two, `exec` and `run` one
 /// each.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
-const ALL_WALKS: usize = 12;
+const ALL_WALKS: usize = 13;
 
 pub const KINDS: [&str; 2] = ["fail", "kill"];
 
@@ -317,6 +318,11 @@ fn create_and_start_without_pivot(bed: &Bed) {
     walk.take();
 }
 
+fn create_and_start_without_a_mount_namespace(bed: &Bed) {
+    let bundle = bed.bundle().without_namespace("mount").mount("tmpfs", "tmpfs", "/mnt", &["ro"]);
+    Walk::new(bundle.unset("/linux/maskedPaths").unset("/linux/readonlyPaths")).take();
+}
+
 /// What a module would have to be there for is refused before; that refusal can fail, too.
 fn modules_that_are_missing(bed: &Bed) {
     let walk = Walk::new(bed.bundle().set("/process/apparmorProfile", json!("p")));
@@ -335,6 +341,25 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
     ("init", "apply apparmor profile", "no AppArmor"),
 ];
 
+/// Kinds of steps that these walks do not meet, and where they are made to fail instead, if anywhere.
+const ELSEWHERE: &[(&str, &str, &str)] = &[
+    ("host", "map layers", LAYERS),
+    ("host", "open layers", LAYERS),
+    ("host", "make upper", LAYERS),
+    ("host", "assemble rootfs", LAYERS),
+    ("host", "detach layers", LAYERS),
+    ("host", "copy layers", LAYERS),
+    ("host", "map own id", UNPRIVILEGED),
+    ("host", "map ids through newuidmap", UNPRIVILEGED),
+    ("host", "take on oom score", UNPRIVILEGED),
+    ("init", "clone tree", UNPRIVILEGED),
+    ("init", "clone device", UNPRIVILEGED),
+    ("init", "undumpable", UNPRIVILEGED),
+    ("host", "open root", "no walk yet: exec where the mount namespace is the host's"),
+];
+const LAYERS: &str = "rootfs::every_step_fails_or_is_the_last";
+const UNPRIVILEGED: &str = "no walk yet: callers without privileges";
+
 /// Comes after all walks: no kind of step was left out.
 fn every_kind_of_step(_: &Bed) {
     let walks = WALKS.load(Ordering::Relaxed);
@@ -345,8 +370,12 @@ fn every_kind_of_step(_: &Bed) {
     for (actor, name, reason) in NOT_HERE {
         println!("never struck on this host: {actor} {name}: {reason}");
     }
+    for (actor, name, place) in ELSEWHERE {
+        println!("not struck by these walks: {actor} {name}: {place}");
+    }
     let here = |kind: &(&str, String)| {
-        !NOT_HERE.iter().any(|(actor, name, _)| *actor == kind.0 && *name == kind.1)
+        let mut others = NOT_HERE.iter().chain(ELSEWHERE);
+        !others.any(|(actor, name, _)| *actor == kind.0 && *name == kind.1)
     };
     for kind in KINDS {
         let missing: Vec<_> = steps::missing(kind).into_iter().filter(here).collect();
