@@ -1,7 +1,7 @@
 //! config.json: read, checked, compiled to a plan. What comes out must be a plan that the launcher can run.
 
 use plan::step::{HostStep, InitStep};
-use plan::{Caller, Console, Kernel, Plan, Request, Techniques};
+use plan::{Console, Kernel, Plan, Request, Techniques};
 use spec::Spec;
 
 /// See the module's text.
@@ -24,30 +24,18 @@ pub fn target(data: &[u8]) {
 /// A request with everything a start makes use of, or nothing of it.
 fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let kernel = Kernel {
+        version: (6, 18),
+        seccomp: seccomp::Support::default(),
+        techniques: if quick { Techniques::all() } else { Techniques::empty() },
+    };
     Request {
-        id: "fuzz",
-        bundle: "/bundle",
-        rootfs: None,
         wait_for_start: quick,
         attended: !quick,
-        no_pivot: false,
         no_new_keyring: !quick,
-        preserve_fds: 0,
         console: terminal.then_some(Console::Given),
-        extra_env: Vec::new(),
-        cgroup: None,
-        resctrl: None,
-        filter: None,
-        caller: Caller::default(),
-        rootless: false,
-        shown_cgroup: None,
-        own_cpus: None,
         template: quick,
-        kernel: Kernel {
-            version: (6, 18),
-            seccomp: seccomp::Support::default(),
-            techniques: if quick { Techniques::all() } else { Techniques::empty() },
-        },
+        ..Request::new("fuzz", "/bundle", kernel)
     }
 }
 

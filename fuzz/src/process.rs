@@ -1,6 +1,6 @@
 //! The process file of `exec`.
 
-use plan::{Caller, ExecRequest, Execution, Techniques};
+use plan::ExecRequest;
 use spec::Process;
 use sys::clone::CloneFlags;
 
@@ -11,22 +11,7 @@ pub fn target(data: &[u8]) {
         return;
     }
     for namespaces in [CloneFlags::empty(), CloneFlags::NEWPID | CloneFlags::NEWNS] {
-        let request = ExecRequest {
-            id: "fuzz",
-            namespaces,
-            cgroup: None,
-            cgroup_is_asked_for: false,
-            init: 1,
-            resctrl: None,
-            agent: None,
-            execution: Execution::default(),
-            filter: None,
-            preserve_fds: 0,
-            console: None,
-            keyring: true,
-            techniques: Techniques::all(),
-            caller: Caller::default(),
-        };
+        let request = ExecRequest::new("fuzz", 1, namespaces);
         if let Ok(plan) = plan::compile_exec(&process, request) {
             assert!(!plan.host.is_empty() && !plan.init.is_empty());
             let (host, init) = plan::labels(&plan);

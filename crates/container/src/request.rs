@@ -69,12 +69,9 @@ pub(crate) fn request<'a>(
         extra_env.push(format!("LISTEN_FDS={listen_fds}"));
         extra_env.push("LISTEN_PID=1".to_string());
     }
+    let kernel = Kernel { techniques: options.techniques, ..Kernel::probe() };
     Ok(Request {
-        id: options.id,
-        bundle: &bundle.path,
-        rootfs: None,
         wait_for_start,
-        attended: false,
         no_pivot: options.no_pivot,
         no_new_keyring: options.no_new_keyring,
         preserve_fds: options.preserve_fds.saturating_add(listen_fds),
@@ -82,13 +79,10 @@ pub(crate) fn request<'a>(
         extra_env,
         cgroup,
         resctrl,
-        filter: None,
-        own_cpus: None,
-        template: false,
         rootless,
         shown_cgroup,
         caller,
-        kernel: Kernel { techniques: options.techniques, ..Kernel::probe() },
+        ..Request::new(options.id, &bundle.path, kernel)
     })
 }
 

@@ -80,13 +80,40 @@ pub struct Request<'a> {
     pub rootless: bool,
     /// What a mount of cgroups shows where the container has no cgroup of its own: the caller's.
     pub shown_cgroup: Option<cgroup::Location>,
-    /// The CPUs that the caller ran on before it went to those it starts containers from; hooks and the
-    /// container's program get them back.
+    /// The CPUs that the caller ran on before it went to those it starts containers from; hooks of the
+    /// host get them back.
     pub own_cpus: Option<NumberSet>,
     /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
     pub template: bool,
     /// What the kernel can do.
     pub kernel: Kernel,
+}
+
+impl<'a> Request<'a> {
+    /// A request for what the configuration says and nothing else.
+    pub fn new(id: &'a str, bundle: &'a str, kernel: Kernel) -> Self {
+        Self {
+            id,
+            bundle,
+            rootfs: None,
+            wait_for_start: false,
+            attended: false,
+            no_pivot: false,
+            no_new_keyring: false,
+            preserve_fds: 0,
+            console: None,
+            extra_env: Vec::new(),
+            cgroup: None,
+            resctrl: None,
+            filter: None,
+            caller: Caller::default(),
+            rootless: false,
+            shown_cgroup: None,
+            own_cpus: None,
+            template: false,
+            kernel,
+        }
+    }
 }
 
 /// Whether the container's network namespace is made by a process of its own, which is better started
@@ -181,10 +208,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.host(HostStep::RunHooks);
     }
     // As late as it can be: what init mounts is what the CPUs to start from are for.
-    let own_cpus = request.own_cpus.map(|_| InitStep::RunOnEveryCpu);
-    let for_hooks = !spec.hooks.create_container.is_empty();
-    let (for_hooks, at_last) = if for_hooks { (own_cpus, None) } else { (None, own_cpus) };
-    builder.init.extend(for_hooks);
+    let hooks_in_init = !spec.hooks.create_container.is_empty();
+    if context.has_start_cpus && hooks_in_init {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
     add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
     if is_off(Defence::AfterPivot) {
         compile_terminal(&mut builder, process, &context);
@@ -210,7 +237,9 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
     }
 
-    builder.init.extend(at_last);
+    if context.has_start_cpus && !hooks_in_init {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
     let around = Around {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
@@ -494,6 +523,28 @@ pub struct ExecRequest<'a> {
     pub techniques: Techniques,
     /// Who runs dayfly.
     pub caller: Caller,
+}
+
+impl<'a> ExecRequest<'a> {
+    /// A request for a process in these namespaces of the container whose init is `init`.
+    pub fn new(id: &'a str, init: i32, namespaces: CloneFlags) -> Self {
+        Self {
+            id,
+            namespaces,
+            cgroup: None,
+            cgroup_is_asked_for: false,
+            init,
+            execution: Execution::default(),
+            resctrl: None,
+            filter: None,
+            agent: None,
+            preserve_fds: 0,
+            console: None,
+            keyring: true,
+            techniques: Techniques::all(),
+            caller: Caller::default(),
+        }
+    }
 }
 
 /// Compiles an additional process of a running container.

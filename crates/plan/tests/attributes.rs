@@ -1,7 +1,7 @@
 //! Where the steps of rarely used properties stand, and that nobody else pays for them.
 
 use dayfly_plan::step::{HostStep, InitStep, Memory};
-use dayfly_plan::{Caller, ExecRequest, Execution, Kernel, Plan, Request, Techniques};
+use dayfly_plan::{ExecRequest, Kernel, Plan, Request, Techniques};
 use spec::{Process, Spec};
 use sys::clone::CloneFlags;
 
@@ -17,52 +17,19 @@ fn plan(process: &str, linux: &str) -> Plan {
     );
     let spec = Spec::parse(&text).unwrap();
     spec::validate(&spec).unwrap();
-    let request = Request {
-        id: "test",
-        bundle: "/bundle",
-        rootfs: None,
-        wait_for_start: true,
-        attended: false,
-        no_pivot: false,
-        no_new_keyring: false,
-        preserve_fds: 0,
-        console: None,
-        extra_env: Vec::new(),
-        cgroup: None,
-        resctrl: None,
-        filter: None,
-        caller: Caller::default(),
-        rootless: false,
-        shown_cgroup: None,
-        own_cpus: None,
-        template: true,
-        kernel: Kernel {
-            version: (6, 18),
-            seccomp: seccomp::Support::default(),
-            techniques: Techniques::all(),
-        },
+    let kernel = Kernel {
+        version: (6, 18),
+        seccomp: seccomp::Support::default(),
+        techniques: Techniques::all(),
     };
+    let request =
+        Request { wait_for_start: true, template: true, ..Request::new("test", "/bundle", kernel) };
     dayfly_plan::compile(&spec, &request).unwrap()
 }
 
 fn exec(process: &str, namespaces: CloneFlags) -> Plan {
     let text = format!(r#"{{"cwd": "/", "args": ["true"] {process}}}"#);
-    let request = ExecRequest {
-        id: "test",
-        namespaces,
-        cgroup: None,
-        cgroup_is_asked_for: false,
-        init: 1,
-        resctrl: None,
-        agent: None,
-        execution: Execution::default(),
-        filter: None,
-        preserve_fds: 0,
-        console: None,
-        keyring: true,
-        techniques: Techniques::all(),
-        caller: Caller::default(),
-    };
+    let request = ExecRequest::new("test", 1, namespaces);
     dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap()
 }
 

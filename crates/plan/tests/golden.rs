@@ -53,30 +53,20 @@ fn compile_by(
     let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let kernel = Kernel {
+        version: (6, 18),
+        seccomp: seccomp::Support::default(),
+        techniques: Techniques::all(),
+    };
     let request = Request {
-        id: "golden",
-        bundle: "/bundle",
         rootfs,
         wait_for_start,
-        attended: false,
-        no_pivot: false,
-        no_new_keyring: false,
-        preserve_fds: 0,
         console: terminal.then_some(Console::Given),
-        extra_env: Vec::new(),
         cgroup: Some(location),
-        resctrl: None,
-        filter: None,
         rootless: caller.is_rootless(),
         caller,
-        shown_cgroup: None,
-        own_cpus: None,
         template: true,
-        kernel: Kernel {
-            version: (6, 18),
-            seccomp: seccomp::Support::default(),
-            techniques: Techniques::all(),
-        },
+        ..Request::new("golden", "/bundle", kernel)
     };
     compile(&spec, &request).unwrap()
 }
