@@ -120,12 +120,10 @@ fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
 /// Moves to the nth of the CPUs that the cpuset leaves us, be they among those that the caller was
 /// confined to or not.
 fn move_to_cpu(nth: usize) -> Result<(), Errno> {
-    let mut cpus = CpuSet::new();
-    (0..CpuSet::MAX_CPU).for_each(|cpu| cpus.set(cpu));
-    sched_setaffinity(None, &cpus)?;
+    sys::sched::run_on_every_cpu()?;
     let allowed = sched_getaffinity(None)?;
     let mut numbers = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    cpus.clear();
+    let mut cpus = CpuSet::new();
     cpus.set(numbers.nth(nth).ok_or(Errno::INVAL)?);
     sched_setaffinity(None, &cpus)
 }

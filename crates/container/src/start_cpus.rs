@@ -8,6 +8,7 @@ use alloc::format;
 
 use plan::step::NumberSet;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sys::sched::cpu_set;
 use sys::{Context, Errno};
 
 use crate::Error;
@@ -23,9 +24,7 @@ impl StartCpus {
     pub(crate) fn enter(cpus: Option<&NumberSet>) -> Result<Self, Error> {
         let Some(cpus) = cpus else { return Ok(Self(None)) };
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
-        let mut set = CpuSet::new();
-        cpus.iter().for_each(|cpu| set.set(cpu as usize));
-        match sched_setaffinity(None, &set) {
+        match sched_setaffinity(None, &cpu_set(cpus.iter())) {
             Err(Errno::INVAL) => Err(Error::Text(format!(
                 "--start-cpus {cpus}: none of these CPUs is online and allowed here"
             ))),
@@ -36,7 +35,7 @@ impl StartCpus {
         }
     }
 
-    /// The CPUs that are left for the start: what hooks and the program get back.
+    /// The CPUs that are left for the start: what hooks of the host get back.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
         Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())

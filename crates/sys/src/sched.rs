@@ -1,6 +1,7 @@
 //! How a process is scheduled: sched_setattr(2) for the CPU, ioprio_set(2) for block devices.
 
 use rustix::io::Errno;
+use rustix::thread::CpuSet;
 
 /// How a process is scheduled (sched_setattr(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +35,13 @@ struct Raw {
     period: u64,
     utilization_min: u32,
     utilization_max: u32,
+}
+
+/// A set of CPUs in rustix's form.
+pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.for_each(|cpu| set.set(cpu as usize));
+    set
 }
 
 /// Lets the caller run on every CPU there is or will be, as far as its cgroup has them: cpuset(7) masks

@@ -19,7 +19,7 @@ use crate::birth::{self, Birth};
 use crate::channel::{self, Message};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
-use crate::{Error, hooks, init, relay};
+use crate::{Error, hooks, relay};
 
 impl Host<'_> {
     /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.
@@ -40,7 +40,8 @@ impl Host<'_> {
     /// Children run where their parent does.
     pub(super) fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
-        sched_setaffinity(None, &init::cpu_set(cpus)).context("sched_setaffinity", cpus)?;
+        sched_setaffinity(None, &sys::sched::cpu_set(cpus.iter()))
+            .context("sched_setaffinity", cpus)?;
         self.own_cpus = Some(own);
         Ok(())
     }

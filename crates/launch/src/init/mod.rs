@@ -36,7 +36,6 @@ use crate::fault::{self, Place};
 use crate::network;
 use crate::slots::Slots;
 use crate::take;
-pub(crate) use attributes::cpu_set;
 use root::Root;
 
 /// What init carries from step to step.

@@ -2,11 +2,12 @@
 
 use crate::Error;
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::sched_setaffinity;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use sys::sched::cpu_set;
 
 /// Has a thread on each of `cpus` take turns for `time`, and returns how many microseconds one took for
 /// one turn. `prepare` is done before they begin, `turn` over and over.
@@ -21,9 +22,8 @@ pub fn round<T>(
 ) -> Result<f64, Error> {
     let (together, over) = (Barrier::new(cpus.len() + 1), AtomicBool::new(false));
     let member = |cpu: u32| {
-        let mut set = CpuSet::new();
-        set.set(cpu as usize);
-        let ready = sched_setaffinity(None, &set).and_then(|()| prepare());
+        let here = cpu_set(std::iter::once(cpu));
+        let ready = sched_setaffinity(None, &here).and_then(|()| prepare());
         // Who is not ready comes as well, or the others would wait for ever.
         together.wait();
         let mut state = ready?;
