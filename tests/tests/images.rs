@@ -1,5 +1,8 @@
 //! The image store: what is in a layer is in its directory, what must not be is nowhere.
 
+#[path = "images/hostile.rs"]
+pub mod hostile;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
@@ -26,10 +29,6 @@ pub const CASES: &[Case] = &[
     case!(whiteouts_as_overlayfs_sees_them).on(V2).when(uses_every_technique).needs(image::needed),
     case!(what_layers_below_decide).on(V2).when(uses_every_technique).needs(image::needed),
     case!(a_layer_that_is_there_twice).on(V2).when(uses_every_technique).needs(image::needed),
-    case!(hostile_archives).on(V2).when(uses_every_technique).needs(image::needed),
-    case!(what_leads_out_stays_inside).on(V2).when(uses_every_technique).needs(image::needed),
-    case!(bombs).on(V2).when(uses_every_technique).needs(image::needed),
-    case!(damaged_blobs).on(V2).when(uses_every_technique).needs(image::needed),
     case!(platforms).on(V2).when(uses_every_technique).needs(image::needed),
     case!(the_runtimes_configuration).on(V2).when(uses_every_technique).needs(image::needed),
     case!(names_and_their_removal).on(V2).when(uses_every_technique).needs(image::needed),
@@ -50,6 +49,16 @@ fn skopeo() -> Result<(), String> {
         true => Ok(()),
         false => Err("no skopeo: apt-get install skopeo".to_owned()),
     }
+}
+
+/// What is in the bed besides the store and what calls printed.
+fn outside(bed: &Bed) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(&bed.dir).expect("bed");
+    let own = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        !name.starts_with("call") && name != "store"
+    };
+    entries.flatten().map(|entry| entry.path()).filter(own).collect()
 }
 
 /// The only layer of an image made of `layer`.
@@ -281,223 +290,6 @@ fn a_layer_that_is_there_twice(bed: &Bed) {
     let layers = image::layers(&image);
     assert_eq!(layers.len(), 2, "{layers:?}");
     assert_eq!(merged(bed, &layers, "cat same"), "same");
-}
-
-fn hostile_archives(bed: &Bed) {
-    let pax = |records: &[(&str, &[u8])]| Layer::new().pax(records).file("x", 0o644, b"");
-    let many = (0..9).fold(Layer::new(), |layer, _| layer.pax(&[("comment", b"x")]));
-    let mut wrong = Layer::new().file("a", 0o644, b"").archive();
-    wrong[0] = b'b';
-    let huge = [("GNU.sparse.map", &b"0,5,3,9"[..]), ("GNU.sparse.size", b"20")];
-    let cases: Vec<(&str, Layer, &str)> = vec![
-        ("terminal", Layer::new().file("a\x1b[2J/../b", 0o644, b""), "a\\u{1b}[2J"),
-        ("up", Layer::new().file("../escaped", 0o644, b""), "\"..\""),
-        ("up inside", Layer::new().file("a/../../escaped", 0o644, b""), "\"..\""),
-        ("link up", Layer::new().link("a", "../../escaped"), "may not lead there"),
-        ("link to root", Layer::new().link("a", "/"), "may not lead there"),
-        ("link nowhere", Layer::new().link("a", "b"), "neither in the layer"),
-        ("link to itself", Layer::new().link("a", "a"), "neither in the layer"),
-        (
-            "file as parent",
-            Layer::new().file("a", 0o644, b"").file("a/b", 0o644, b""),
-            "Not a directory",
-        ),
-        (
-            "loop",
-            Layer::new().symlink("a", "b").symlink("b", "a").file("a/c", 0o644, b""),
-            "open a",
-        ),
-        ("link to directory", Layer::new().dir("a/", 0o755).link("b", "a"), "link b"),
-        ("whiteout of nothing", Layer::new().file(".wh.", 0o644, b""), "removes no file"),
-        ("whiteout of dots", Layer::new().file("a/.wh...", 0o644, b""), "removes no file"),
-        (
-            "root as file",
-            Layer::new().file("./", 0o644, b"").file(".", 0o644, b""),
-            "must be a directory",
-        ),
-        ("zero in name", pax(&[("path", b"a\0b")]), "zero byte"),
-        ("long name", pax(&[("path", &[b'a'; 300])]), "longer than 255"),
-        ("deep name", pax(&[("path", "a/".repeat(5000).as_bytes())]), "File name too long"),
-        ("owner nobody has", pax(&[("uid", b"4294967295")]), "4294967295"),
-        ("size", pax(&[("size", b"99999999999")]), "ends inside a file"),
-        ("negative size", pax(&[("size", b"-1")]), "PAX header"),
-        (
-            "pax",
-            Layer::new().entry(EntryType::XHeader, "p", "", 0o644, b"999 path=x\n"),
-            "PAX header",
-        ),
-        ("headers", many, "too many headers"),
-        ("holes", pax(&huge), "contradicts itself"),
-        ("type", Layer::new().entry(EntryType::new(b'M'), "a", "", 0o644, b""), "type 'M'"),
-        ("sum", Layer::new().raw(&wrong), "sum is wrong"),
-        (
-            "end",
-            Layer::new().raw(&Layer::new().file("a", 0o644, &[1; 6000]).archive()[..700]),
-            "ends inside a file",
-        ),
-        ("noise", Layer::new().raw(&[0xa5; 2000]), "header"),
-    ];
-    let before: BTreeSet<PathBuf> = outside(bed);
-    for (name, layer, text) in cases {
-        let layout = image::layout(bed, "hostile", vec![layer]);
-        let said = refused(bed, &layout, &[], text);
-        assert!(!said.contains('\x1b'), "{name}: {said:?}");
-        fs::remove_dir_all(&layout.dir).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(outside(bed), before, "{name}");
-    }
-}
-
-/// What is in the bed besides the store and what calls printed.
-fn outside(bed: &Bed) -> BTreeSet<PathBuf> {
-    let entries = fs::read_dir(&bed.dir).expect("bed");
-    let own = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        !name.starts_with("call") && name != "store"
-    };
-    entries.flatten().map(|entry| entry.path()).filter(own).collect()
-}
-
-fn what_leads_out_stays_inside(bed: &Bed) {
-    let victim = bed.dir.join("victim");
-    fs::create_dir(&victim).expect("make");
-    fs::write(victim.join("file"), "mine").expect("write");
-    let out = victim.to_str().expect("path");
-    let up = format!("{}{out}", "../".repeat(30));
-    let layer = Layer::new()
-        // Absolute names are the layer's own.
-        .file("/absolute", 0o644, b"inside")
-        .symlink("by-path", out)
-        .file("by-path/file", 0o644, b"evil")
-        .symlink("by-dots", &up)
-        .file("by-dots/file2", 0o644, b"evil")
-        // A link in the place of a directory, and of a file that is then written.
-        .dir("swap/", 0o755)
-        .symlink("swap", out)
-        .file("swap/file3", 0o644, b"evil")
-        .symlink("target", &format!("{out}/file"))
-        .file("target", 0o666, b"evil")
-        .symlink("other", &format!("{out}/file"))
-        .link("hard", "other")
-        .file("hard", 0o666, b"evil")
-        .symlink("root", "/proc/self/root")
-        .file("root/escaped", 0o644, b"evil");
-    let root = unpacked(bed, layer);
-    assert_eq!(fs::read_to_string(victim.join("file")).expect("file"), "mine");
-    assert_eq!(fs::read_dir(&victim).expect("victim").count(), 1);
-    assert!(!Path::new("/escaped").exists() && !Path::new("/absolute").exists());
-    assert_eq!(fs::read(root.join("absolute")).expect("absolute"), b"inside");
-    assert_eq!(fs::read(root.join("target")).expect("target"), b"evil");
-    let inside = root.join(out.trim_start_matches('/'));
-    for name in ["file", "file2", "file3"] {
-        assert_eq!(fs::read(inside.join(name)).unwrap_or_else(|e| panic!("{name}: {e}")), b"evil");
-    }
-}
-
-fn bombs(bed: &Bed) {
-    let zeros =
-        image::layout(bed, "zeros", vec![Layer::new().file("zeros", 0o644, &vec![0; 3 << 20])]);
-    refused(bed, &zeros, &["--max-bytes", "2000000"], "--max-bytes");
-    let many = (0..500).fold(Layer::new(), |layer, at| layer.file(&format!("f{at}"), 0o644, b""));
-    let many = image::layout(bed, "many", vec![many]);
-    refused(bed, &many, &["--max-entries", "499"], "--max-entries");
-    let ratio = Layout::new(bed.dir.join("ratio"));
-    let zeros = Layer::new().file("zeros", 0o644, &vec![0; 70 << 20]);
-    let manifest = ratio.image(&[(zeros, Packing::Zstd)], &Value::Null);
-    ratio.index(&[manifest]);
-    refused(bed, &ratio, &[], "--max-ratio");
-    let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
-    let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
-    refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
-    let header = Layer::new().entry(EntryType::XHeader, "pax", "", 0o644, &vec![b'1'; 3 << 20]);
-    refused(bed, &image::layout(bed, "header", vec![header]), &[], "longer than 2 MiB");
-}
-
-fn damaged_blobs(bed: &Bed) {
-    let change = |name: &str, how: &dyn Fn(&Layout, &mut Value, &mut Value), text: &str| {
-        let layout = Layout::new(bed.dir.join(name));
-        let layer = (Layer::new().file("file", 0o644, &[1; 5000]), Packing::Gzip);
-        let image = layout.image(&[layer], &Value::Null);
-        let read = |descriptor: &Value| -> Value {
-            let path = layout.path(descriptor["digest"].as_str().expect("digest"));
-            serde_json::from_slice(&fs::read(path).expect("blob")).expect("json")
-        };
-        let mut manifest = read(&image);
-        let mut config = read(&manifest["config"]);
-        how(&layout, &mut manifest, &mut config);
-        let kind = manifest["config"]["mediaType"].as_str().expect("type").to_owned();
-        manifest["config"] = layout.blob(&kind, config.to_string().as_bytes());
-        let image = layout
-            .blob("application/vnd.oci.image.manifest.v1+json", manifest.to_string().as_bytes());
-        layout.index(&[image]);
-        refused(bed, &layout, &[], text);
-    };
-    let blob = |layout: &Layout, manifest: &Value| {
-        layout.path(manifest["layers"][0]["digest"].as_str().expect("digest"))
-    };
-    change(
-        "bit",
-        &|layout, manifest, _| {
-            let path = blob(layout, manifest);
-            let mut bytes = fs::read(&path).expect("blob");
-            // In the header of gzip, where nothing else would notice.
-            bytes[4] ^= 1;
-            fs::write(path, bytes).expect("write");
-        },
-        "damaged",
-    );
-    change(
-        "short",
-        &|layout, manifest, _| {
-            let path = blob(layout, manifest);
-            let bytes = fs::read(&path).expect("blob");
-            fs::write(path, &bytes[..bytes.len() - 5]).expect("write");
-        },
-        "read blob",
-    );
-    change(
-        "long",
-        &|layout, manifest, _| {
-            let path = blob(layout, manifest);
-            let bytes = fs::read(&path).expect("blob");
-            fs::write(path, [&bytes[..], b"more"].concat()).expect("write");
-        },
-        "bytes and has at least",
-    );
-    change(
-        "absent",
-        &|layout, manifest, _| {
-            fs::remove_file(blob(layout, manifest)).expect("remove");
-        },
-        "No such file",
-    );
-    change("size", &|_, manifest, _| manifest["layers"][0]["size"] = json!(7), "must have 7 bytes");
-    change(
-        "diff-id",
-        &|_, _, config| {
-            config["rootfs"]["diff_ids"][0] = json!(image::digest(b"another"));
-        },
-        "the layer's archive is damaged",
-    );
-    change(
-        "layers",
-        &|_, _, config| config["rootfs"]["diff_ids"] = json!([]),
-        "its configuration 0",
-    );
-    change(
-        "traversal",
-        &|_, manifest, _| {
-            manifest["layers"][0]["digest"] = json!("sha256:../../../../etc/passwd");
-        },
-        "is no digest",
-    );
-    change(
-        "encrypted",
-        &|_, manifest, _| {
-            manifest["layers"][0]["mediaType"] =
-                json!("application/vnd.oci.image.layer.v1.tar+gzip+encrypted");
-        },
-        "encrypted",
-    );
 }
 
 fn platforms(bed: &Bed) {
