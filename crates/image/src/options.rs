@@ -1,4 +1,6 @@
 //! The command line.
+// The descriptions are help texts too, where brackets mean "may be left out".
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 use crate::export::{Compression, Form};
 use crate::progress::Progress;

@@ -1,4 +1,4 @@
-//! `tier`: cgroups kept ready for containers; see [`cgroup::tier`](::cgroup::tier).
+//! `tier`: cgroups kept ready for containers; see [`::cgroup::tier`].
 
 use crate::Error;
 use crate::options::Format;

@@ -1,4 +1,6 @@
 //! The options of `dayfly cgroup`.
+// The descriptions are help texts too, where brackets mean "may be left out".
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 use super::Format;
 use crate::cgroup::account::{self, Owner};
