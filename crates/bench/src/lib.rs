@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
 //! | [`race`] | rounds in turns |
-//! | [`weight`] | what is counted instead |
+//! | [`weight`], [`weigh`] | what is counted instead |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
@@ -41,6 +41,7 @@ pub mod statistics;
 pub mod tiers;
 pub mod trace;
 pub mod view;
+pub mod weigh;
 pub mod weight;
 
 pub use error::Error;

@@ -4,6 +4,7 @@
 //! off a start it pays when the container is deleted, where the next cgroup is made.
 
 use crate::Error;
+use crate::container::Container;
 use crate::options::Tiers;
 use crate::race::{Operation, Rounds, race};
 use crate::report::{self, Table, compare};
@@ -116,7 +117,7 @@ pub fn experiment(
 fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
     // Doubles a text until it is 16 MiB long.
     let hungry = "x=x; i=0; while [ $i -lt 24 ]; do x=$x$x; i=$((i+1)); done";
-    let container = stand.container(entrant, &["/bin/sh", "-c", hungry])?;
+    let container = Container::new(stand, entrant, &["/bin/sh", "-c", hungry])?;
     container.create().map_err(|fault| Error::Unfit(fault.to_string()))?;
     let Some(pid) = container.pid() else { return Ok(None) };
     let file = PathBuf::from(format!("/proc/{}/cgroup", pid.as_raw_nonzero()));

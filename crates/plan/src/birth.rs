@@ -3,7 +3,7 @@
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
 
-use crate::builder::Namespaces;
+use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
 use crate::technique::Techniques;

@@ -13,12 +13,14 @@ use sys::mount::{MountAttr, attr};
 
 use crate::attributes::Execution;
 use crate::birth::Birth;
-use crate::builder::{Builder, Context, Namespaces};
+use crate::builder::Builder;
 use crate::caller::Caller;
+use crate::clone;
 use crate::confinement;
+use crate::context::Context;
 use crate::hooks;
 use crate::listener;
-use crate::namespaces;
+use crate::namespaces::Namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
 use crate::request::{Console, Request};
@@ -96,7 +98,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host.append(&mut rootfs.host);
     let limits = process::limits(process)?;
     let execution = Execution::of(linux)?;
-    namespaces::compile(&mut builder, &context, limits)?;
+    clone::compile(&mut builder, &context, limits)?;
 
     compile_platform(&mut builder, request, process)?;
     builder.init.append(&mut rootfs.init);
@@ -346,7 +348,7 @@ fn compile_terminal(builder: &mut Builder, process: &Process<'_>, context: &Cont
         builder.init(InitStep::OpenConsole {
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
-            bind: !mounts::is_mounted(context.mounts, "/dev/console"),
+            bind: !context.is_mounted("/dev/console"),
         });
     }
 }

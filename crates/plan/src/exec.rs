@@ -11,7 +11,7 @@ use crate::process::{self, Around};
 use crate::request::ExecRequest;
 use crate::state::StateText;
 use crate::step::{HostStep, InitStep};
-use crate::{CgroupPlan, Error, Plan, ResctrlPlan, confinement, namespaces};
+use crate::{CgroupPlan, Error, Plan, ResctrlPlan, clone, confinement};
 
 /// Compiles an additional process of a running container.
 ///
@@ -23,7 +23,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
     open_sources(&mut builder, process, request.console, &request.caller, true)?;
     confinement::require(&mut builder, process, None);
     builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, &request, process)?;
+    clone::join_all(&mut builder, &request, process)?;
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
     }

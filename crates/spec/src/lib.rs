@@ -23,6 +23,7 @@ mod template;
 mod text;
 mod unsupported;
 mod validate;
+mod without_profile;
 
 pub mod capability;
 pub mod memory_policy;
