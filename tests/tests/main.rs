@@ -7,7 +7,9 @@ mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
 mod cgtool;
+mod cgtool_cpus;
 mod cgtool_parity;
+mod cgtool_plans;
 mod clocks;
 mod confinement;
 mod crash;
@@ -80,6 +82,8 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v2", cgroups_v2::CASES),
     ("errors", errors::CASES),
     ("cgtool", cgtool::CASES),
+    ("cgtool_plans", cgtool_plans::CASES),
+    ("cgtool_cpus", cgtool_cpus::CASES),
     ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
