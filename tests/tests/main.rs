@@ -7,7 +7,9 @@ mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
 mod cgtool;
+mod cgtool_cpus;
 mod cgtool_parity;
+mod cgtool_plans;
 mod clocks;
 mod confinement;
 mod crash;
@@ -82,6 +84,8 @@ const SUBJECTS: &[Subject] = &[
     ("errors", errors::CASES),
     ("errors", errors::state::CASES),
     ("cgtool", cgtool::CASES),
+    ("cgtool_plans", cgtool_plans::CASES),
+    ("cgtool_cpus", cgtool_cpus::CASES),
     ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),

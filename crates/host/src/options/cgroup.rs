@@ -292,6 +292,9 @@ pub struct Pin {
 
 /// `swap`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Both get the CPUs of both first, then each gives up its own. The steps are shown before the first is \
+made. ^C takes back what was made; after SIGKILL, the last step shown of each group says what it was to have.")]
 pub struct Swap {
     /// One group
     #[arg(value_name = "A")]
