@@ -5,19 +5,10 @@
 
 use super::plan::{self, Include, Kind};
 use crate::Error;
-use crate::options::cgroup::{Apply, Persist, PlanFile, Unpersist};
+use crate::options::cgroup::{Apply, Init, Persist, PlanFile, Unpersist};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-
-/// What starts a host's services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Init {
-    /// systemd
-    Systemd,
-    /// Scripts in /etc/init.d
-    Sysv,
-}
 
 /// What systemd starts the unit with: what every service comes after.
 const WANTED_BY: &str = "basic.target";

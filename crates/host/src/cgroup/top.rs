@@ -3,7 +3,7 @@
 use super::group::{Group, Tree};
 use super::usage::{Usage, size};
 use crate::Error;
-use crate::options::cgroup::{Record, Top, Watched};
+use crate::options::cgroup::{Column, Record, Top, Watched};
 use crate::table::Table;
 use dayfly_bench::interrupt;
 use dayfly_bench::report::quoted;
@@ -18,44 +18,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
-
-/// What groups are sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Column {
-    /// CPU time since the last look
-    #[default]
-    Cpu,
-    /// Memory
-    Memory,
-    /// Bytes to and from block devices since the last look
-    Io,
-    /// Time waited for CPUs, memory and block devices
-    Pressure,
-    /// Name
-    Name,
-}
-
-impl Column {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "CPU time",
-            Self::Memory => "memory",
-            Self::Io => "I/O",
-            Self::Pressure => "pressure",
-            Self::Name => "name",
-        }
-    }
-
-    fn next(self) -> Self {
-        match self {
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Io,
-            Self::Io => Self::Pressure,
-            Self::Pressure => Self::Name,
-            Self::Name => Self::Cpu,
-        }
-    }
-}
 
 /// Names are not made shorter than this to fit a terminal.
 const SHORTEST: usize = 16;
