@@ -17,6 +17,7 @@ pub mod image;
 mod layers;
 mod mode;
 mod options;
+pub mod places;
 mod remove;
 mod upper;
 

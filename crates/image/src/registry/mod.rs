@@ -15,9 +15,9 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use ureq::http::Response;
+use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ResponseExt};
 
 /// How often a blob's download is taken up again where it broke off.
 const TRIES: u32 = 4;
@@ -104,6 +104,13 @@ pub fn find(reference: &Reference, platform: &Platform, access: &Access) -> Resu
     )
 }
 
+/// Whether an answer came from where it was asked for, not from somewhere else after a redirection.
+fn same_origin(asked: &str, answered: &Uri) -> bool {
+    asked.parse::<Uri>().is_ok_and(|asked| {
+        asked.scheme() == answered.scheme() && asked.authority() == answered.authority()
+    })
+}
+
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -177,7 +184,8 @@ impl Remote {
             let response = self.send(url, accept, at, sent.as_deref())?;
             match response.status().as_u16() {
                 200 | 206 => return Ok(response),
-                401 if !asked => {
+                // Who is redirected to may be anybody: passwords are the registry's alone to ask for.
+                401 if !asked && same_origin(url, response.get_uri()) => {
                     asked = true;
                     let new = self.authorize(url, &header(&response, "www-authenticate"))?;
                     *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
@@ -226,7 +234,11 @@ impl Remote {
 
     fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
         let failed = |reason: String| Error::Registry { url: realm.to_owned(), reason };
-        if !realm.starts_with("https://") && !self.plain_http {
+        let here = |realm: &str| {
+            let uri: Option<Uri> = realm.parse().ok();
+            uri.is_some_and(|uri| uri.authority().is_some_and(|host| is_loopback(host.as_str())))
+        };
+        if !realm.starts_with("https://") && !(self.plain_http && here(realm)) {
             return Err(failed("a token would be fetched without encryption".to_owned()));
         }
         let mut request =
@@ -322,6 +334,17 @@ impl Read for Download<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_a_port() {
+        let same = |answered: &str| {
+            same_origin("https://a.test:5000/v2/x", &answered.parse().expect("address"))
+        };
+        assert!(same("https://a.test:5000/other?x=y"));
+        for other in ["https://a.test/v2/x", "http://a.test:5000/v2/x", "https://b.test:5000/v2/x"] {
+            assert!(!same(other), "{other}");
+        }
+    }
 
     #[test]
     fn plain_http_is_for_this_host() {
