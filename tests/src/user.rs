@@ -227,7 +227,8 @@ impl Drop for User {
         };
         gone(&|| self.processes().is_empty());
         for pid in self.processes() {
-            left.push(format!("process left behind: {pid}"));
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            left.push(format!("process left behind: {pid} {}", command.replace('\0', " ")));
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }

@@ -1,5 +1,7 @@
 //! The image store: what is in a layer is in its directory, what must not be is nowhere.
 
+#[path = "images/containers.rs"]
+pub mod containers;
 #[path = "images/hostile.rs"]
 pub mod hostile;
 
@@ -323,7 +325,8 @@ fn platforms(bed: &Bed) {
     let layer = (Layer::new().file("arm64", 0o644, b""), Packing::Gzip);
     alone.index(&[alone.image_for("arm64", &[layer], &Value::Null)]);
     let source = alone.dir.to_str().expect("path");
-    let import = |options: &[&str]| image::call(bed, &[&["import", source], options].concat()).run();
+    let import =
+        |options: &[&str]| image::call(bed, &[&["import", source], options].concat()).run();
     let outcome = import(&["--platform", "amd64"]).exits(1);
     assert!(outcome.stderr.contains("only one for linux/arm64"), "{outcome}");
     import(&["--platform", "arm64"]).ok();
@@ -401,6 +404,12 @@ fn names_and_their_removal(bed: &Bed) {
     image::call(bed, &["inspect", &digest[..20]]).run().ok();
     image::call(bed, &["rm", digest]).run().ok();
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
+    // All of what is asked for, or nothing.
+    import(&one, "one");
+    image::call(bed, &["rm", "one", "two"]).run().exits(1);
+    kept(2);
+    let listed = image::call(bed, &["rm", "one", "one"]).run().ok().stdout;
+    assert_eq!(listed.matches("removed one:latest").count(), 1, "{listed}");
     let outcome = image::call(bed, &["rm", "two"]).run().exits(1);
     assert!(outcome.stderr.contains("no image two"), "{outcome}");
     let outcome = image::call(bed, &["import", one.dir.to_str().expect("path"), "--name", "../x"])
@@ -470,6 +479,8 @@ fn exports_are_the_same_image(bed: &Bed) {
         let again = image::call(bed, &["export", "test", out]).run().exits(1);
         assert!(again.stderr.contains("there already"), "{again}");
     }
+    let outcome = image::call(bed, &["export", "test", "-", "--format", "oci"]).run().exits(1);
+    assert!(outcome.stderr.contains("--format oci-archive"), "{outcome}");
 }
 
 fn a_changed_layer_is_not_exported(bed: &Bed) {

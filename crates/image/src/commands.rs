@@ -106,8 +106,9 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
             progress: options.progress,
         },
     )?;
-    let too_many = (layers > MOST_LAYERS)
-        .then(|| format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}"));
+    let too_many = (layers > MOST_LAYERS).then(|| {
+        format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
+    });
     for sentence in other_platform.into_iter().chain(warning).chain(losses).chain(too_many) {
         eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
@@ -147,7 +148,8 @@ fn rm(options: &Rm) -> Result<()> {
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
         // By its name one name goes, by its digest all.
-        let names: Vec<_> = if one.clone().next().is_some() { one.collect() } else { all.collect() };
+        let names: Vec<_> =
+            if one.clone().next().is_some() { one.collect() } else { all.collect() };
         gone.extend(names.into_iter().map(|(name, _)| name.clone()));
     }
     gone.sort_by_key(ToString::to_string);

@@ -33,10 +33,11 @@ pub fn find(store: &str, reference: &str) -> Result<String, Error> {
         }
     }
     let digits = reference.strip_prefix("sha256:").unwrap_or(reference);
-    let found = match DIGITS.contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        true => beginning_with(store, digits)?,
-        false => Vec::new(),
-    };
+    let found =
+        match DIGITS.contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            true => beginning_with(store, digits)?,
+            false => Vec::new(),
+        };
     match &found[..] {
         [digest] => Ok(format!("{store}/images/{digest}")),
         [] => Err(Error::NoImage { store: store.to_string(), reference: reference.to_string() }),
@@ -53,7 +54,8 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
         directory => directory.and_then(|directory| names(directory.as_fd())),
     };
     let all = all.context("read", &path)?;
-    let fitting = all.iter().filter_map(|name| name.to_str().ok()).filter(|name| name.starts_with(digits));
+    let fitting =
+        all.iter().filter_map(|name| name.to_str().ok()).filter(|name| name.starts_with(digits));
     Ok(fitting.map(String::from).collect())
 }
 

@@ -11,8 +11,8 @@ use sys::Context;
 
 use crate::definition::Opt;
 use crate::definition::options::{
-    BUNDLE, CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS, READ_ONLY,
-    ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
+    BUNDLE, CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS,
+    READ_ONLY, ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;

@@ -341,7 +341,8 @@ mod tests {
             same_origin("https://a.test:5000/v2/x", &answered.parse().expect("address"))
         };
         assert!(same("https://a.test:5000/other?x=y"));
-        for other in ["https://a.test/v2/x", "http://a.test:5000/v2/x", "https://b.test:5000/v2/x"] {
+        for other in ["https://a.test/v2/x", "http://a.test:5000/v2/x", "https://b.test:5000/v2/x"]
+        {
             assert!(!same(other), "{other}");
         }
     }

@@ -14,8 +14,14 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::mount::{MountAttr, attr, mount_setattr};
 
+const TAKES_ROOT: &str =
+    "mounting takes root, if only of a user namespace: unshare --user --map-root-user --mount";
+
 /// Mounts layers at a directory.
 pub(super) fn mount(options: &Mount) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(TAKES_ROOT.to_owned());
+    }
     let store = options.places.store()?;
     let directory = fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;

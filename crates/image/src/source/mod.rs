@@ -149,12 +149,7 @@ impl Source {
     ///
     /// # Errors
     /// Those of reading it; what to choose from where there are several images.
-    pub fn local(
-        text: &str,
-        platform: &Platform,
-        scratch: &Path,
-        limits: &Limits,
-    ) -> Result<Self> {
+    pub fn local(text: &str, platform: &Platform, scratch: &Path, limits: &Limits) -> Result<Self> {
         let plain = ["layout:", "oci:", "oci-archive:", "docker-archive:", "archive:"]
             .iter()
             .find_map(|transport| text.strip_prefix(transport))

@@ -138,7 +138,11 @@ fn copy(
         }
         if compressed.is_some_and(|all| length > FREE && length / limits.ratio.max(1) > all) {
             return Err(Error::Limit {
-                what: format!("{} unpacks to more than {} times its size", path.display(), limits.ratio),
+                what: format!(
+                    "{} unpacks to more than {} times its size",
+                    path.display(),
+                    limits.ratio
+                ),
                 option: "--max-ratio",
             });
         }
