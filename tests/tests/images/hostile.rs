@@ -184,6 +184,17 @@ fn bombs(bed: &Bed) {
     let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
     let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
     refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
+    // Links that lead ever deeper, where no path leads and no stack is enough.
+    let down = vec!["d"; 1000].join("/");
+    let deep = (0..30).fold(Layer::new(), |layer, at| {
+        let above = if at == 0 { String::new() } else { format!("l{}/", at - 1) };
+        let deeper = format!("{above}{down}");
+        layer
+            .symlink(&format!("l{at}"), &deeper)
+            .pax(&[("path", format!("{deeper}/file").as_bytes())])
+            .file("short", 0o644, b"")
+    });
+    refused(bed, &image::layout(bed, "deep", vec![deep]), &[], "File name too long");
     let header = Layer::new().entry(EntryType::XHeader, "pax", "", 0o644, &vec![b'1'; 3 << 20]);
     refused(bed, &image::layout(bed, "header", vec![header]), &[], "longer than 2 MiB");
 }

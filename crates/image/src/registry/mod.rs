@@ -14,14 +14,17 @@ use serde::Deserialize;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, ResponseExt};
 
-/// How often a blob's download is taken up again where it broke off.
+/// How often a blob's download is taken up again where it broke off, without coming any further.
 const TRIES: u32 = 4;
-/// How long a connection, and then an answer, is waited for.
+/// What a registry gets between that to come back, more each time.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long a connection, then an answer, and then each part of it is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a registry is talked to.
@@ -69,6 +72,8 @@ pub fn find(reference: &Reference, platform: &Platform, access: &Access) -> Resu
         .https_only(!access.plain_http)
         .timeout_connect(Some(PATIENCE))
         .timeout_recv_response(Some(PATIENCE))
+        .timeout_per_read(Some(PATIENCE))
+        .timeout_per_write(Some(PATIENCE))
         .tls_config(tls)
         .user_agent(concat!("dayfly/", env!("CARGO_PKG_VERSION")))
         .build();
@@ -316,6 +321,7 @@ impl Read for Download<'_> {
                 }
                 Ok(count) => {
                     self.at += count as u64;
+                    self.tries = TRIES;
                     return Ok(count);
                 }
                 Err(error) => error,
@@ -324,6 +330,7 @@ impl Read for Download<'_> {
             if self.tries == 0 {
                 return Err(cause);
             }
+            thread::sleep(PAUSE * (TRIES - self.tries));
             if let Ok(body) = self.remote.open(&self.url, self.at) {
                 self.body = body;
             }
