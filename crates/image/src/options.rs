@@ -46,7 +46,7 @@ pub enum ImageCommand {
     Inspect(Inspect),
     /// Take an image's name away, and remove what nothing else needs
     ///
-    /// An image stays as long as it has another name or a container was made from it.
+    /// An image stays as long as it has another name, a container was made from it, or it is mounted.
     Rm(Rm),
     /// Remove what nothing names any more
     Gc(Gc),

@@ -173,7 +173,7 @@ fn bytes(text: &str) -> Result<u64, Failure> {
 fn user(text: &str) -> Result<(u32, Option<u32>), Failure> {
     let id = |text: &str| {
         number::parse::<u32>(text).map_err(|reason| {
-            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason}"))
+            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason} (UID[:GID])"))
         })
     };
     match text.split_once(':') {

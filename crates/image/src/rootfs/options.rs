@@ -8,6 +8,9 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum RootfsCommand {
     /// Mount layers at a directory
+    ///
+    /// Set-user-ID programs of an image work there as they do in a container: mount it where only root can
+    /// go. Devices do not.
     Mount(Mount),
     /// Take such a mount away, with its changes and its ids
     Umount(Umount),
