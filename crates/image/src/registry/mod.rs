@@ -243,7 +243,8 @@ impl Remote {
             let uri: Option<Uri> = realm.parse().ok();
             uri.is_some_and(|uri| uri.authority().is_some_and(|host| is_loopback(host.as_str())))
         };
-        if !realm.starts_with("https://") && !(self.plain_http && here(realm)) {
+        let unread = realm.starts_with("https://") || (self.plain_http && here(realm));
+        if !unread {
             return Err(failed("a token would be fetched without encryption".to_owned()));
         }
         let mut request =
