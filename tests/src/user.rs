@@ -20,8 +20,17 @@ pub const NAME: &str = "mayfly";
 /// How many subordinate ids a user has.
 pub const RANGE: u32 = 65_536;
 
-/// One id for each user of the run.
-static NEXT: AtomicU32 = AtomicU32::new(20_400);
+/// Users of the run so far.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Above the ranges that `--userns auto` takes, whose processes would be the user's.
+const FIRST: u32 = 28_700;
+/// How many users a run has at most.
+const MOST: u32 = 100;
+
+/// An id for each user of the run, and other ones than those of a run beside this one.
+fn next_uid() -> u32 {
+    FIRST + std::process::id() % 360 * MOST + NEXT.fetch_add(1, Ordering::Relaxed) % MOST
+}
 
 /// A user, and the bed whose calls are the user's.
 pub struct User {
@@ -54,7 +63,7 @@ impl User {
     /// A user who has nothing.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
-        Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None)
+        Self::make(bed, next_uid(), None)
     }
 
     /// A user who is in a cgroup of its own, as systemd would delegate one.
@@ -63,7 +72,7 @@ impl User {
     /// When it can't be made.
     #[must_use]
     pub fn delegated(bed: &Bed) -> Self {
-        let uid = NEXT.fetch_add(1, Ordering::Relaxed);
+        let uid = next_uid();
         let path = cgroups::path_of(&format!("user{uid}"));
         let below = path.trim_start_matches('/');
         let parent = match bed.view {
@@ -82,7 +91,7 @@ impl User {
     /// When the namespaces can't be made.
     #[must_use]
     pub fn nested(bed: &Bed) -> Self {
-        let mut user = Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None);
+        let mut user = Self::make(bed, next_uid(), None);
         let first = user.first;
         let unshare = format!(
             "unshare --user --mount --map-root-user --map-users={first},1,{RANGE} \
@@ -227,7 +236,8 @@ impl Drop for User {
         };
         gone(&|| self.processes().is_empty());
         for pid in self.processes() {
-            left.push(format!("process left behind: {pid}"));
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            left.push(format!("process left behind: {pid} {}", command.replace('\0', " ")));
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }

@@ -104,6 +104,7 @@ const SUBJECTS: &[Subject] = &[
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
     ("images", images::CASES),
+    ("images", images::containers::CASES),
     ("images", images::hostile::CASES),
     ("systemd", systemd::CASES),
     ("host", host::CASES),

@@ -58,12 +58,7 @@ fn is_real_root(name: Option<&str>) -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    name == Some("root") || !is_in_user_namespace()
-}
-
-fn is_in_user_namespace() -> bool {
-    let map = sys::fs::read_text("/proc/self/uid_map").unwrap_or_default();
-    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+    name == Some("root") || !sys::user_namespace::is_nested()
 }
 
 /// Sets the sticky bit, which tells cleaners to leave the directory alone (XDG base directory
