@@ -20,8 +20,16 @@ pub const NAME: &str = "mayfly";
 /// How many subordinate ids a user has.
 pub const RANGE: u32 = 65_536;
 
-/// One id for each user of the run.
-static NEXT: AtomicU32 = AtomicU32::new(20_400);
+/// Numbers the users of the run.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// An id that no other user of this run has, nor one of another run that goes on at the same time: what
+/// processes a user has is told by the id.
+fn next() -> u32 {
+    const EACH: u32 = 64;
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    20_500 + std::process::id() % 600 * EACH + number % EACH
+}
 
 /// A user, and the bed whose calls are the user's.
 pub struct User {
@@ -54,7 +62,7 @@ impl User {
     /// A user who has nothing.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
-        Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None)
+        Self::make(bed, next(), None)
     }
 
     /// A user who is in a cgroup of its own, as systemd would delegate one.
@@ -63,7 +71,7 @@ impl User {
     /// When it can't be made.
     #[must_use]
     pub fn delegated(bed: &Bed) -> Self {
-        let uid = NEXT.fetch_add(1, Ordering::Relaxed);
+        let uid = next();
         let path = cgroups::path_of(&format!("user{uid}"));
         let below = path.trim_start_matches('/');
         let parent = match bed.view {
@@ -82,7 +90,7 @@ impl User {
     /// When the namespaces can't be made.
     #[must_use]
     pub fn nested(bed: &Bed) -> Self {
-        let mut user = Self::make(bed, NEXT.fetch_add(1, Ordering::Relaxed), None);
+        let mut user = Self::make(bed, next(), None);
         let first = user.first;
         let unshare = format!(
             "unshare --user --mount --map-root-user --map-users={first},1,{RANGE} \
@@ -201,6 +209,19 @@ impl User {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter(|pid| self.owns(*pid) && !crate::leak::is_zombie(*pid)).collect()
+    }
+
+    /// Processes that run as the user, but for the one that keeps its namespaces; cgroups in its own.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        let holder = self.holder.as_ref().map(Child::id);
+        let others = self.processes().into_iter().filter(|pid| Some(pid.unsigned_abs()) != holder);
+        let mut left: Vec<String> = others.map(|pid| format!("process {pid}")).collect();
+        let entries = self.cgroup.iter().flat_map(fs::read_dir).flatten().flatten();
+        let cgroups = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+        let cgroups = cgroups.filter(|path| !path.ends_with("session"));
+        left.extend(cgroups.map(|path| format!("cgroup {}", path.display())));
+        left
     }
 
     fn owns(&self, pid: i32) -> bool {
