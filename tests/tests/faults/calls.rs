@@ -1,8 +1,8 @@
 //! Between any two system calls: each process of a command, whether the command itself, its init, or one that
 //! helps to make that, is killed before each of its calls.
 
+use super::fault_points;
 use super::users::users;
-use super::{fault_points, walked};
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
@@ -20,8 +20,10 @@ pub const CASES: &[Case] = &[
     case!(exec).needs(fault_points),
     case!(start_and_delete).needs(fault_points),
     case!(joined).needs(fault_points),
-    case!(user).needs(users),
-    case!(nested_user).needs(users),
+    case!(create_of_a_user).needs(users),
+    case!(exec_of_a_user).needs(users),
+    case!(run_in_a_namespace_of_somebody_else).needs(users),
+    case!(exec_in_a_namespace_of_somebody_else).needs(users),
 ];
 
 /// A process by its descent: the command is `[]`, its second child `[1]`, whose first `[1, 0]`.
@@ -133,13 +135,11 @@ fn nothing() -> Vec<String> {
 fn create(bed: &Bed) {
     let c = bed.bundle().make();
     making(&c, &nothing, &|| c.bundle_call("create", &[]));
-    walked();
 }
 
 fn run(bed: &Bed) {
     let c = bed.bundle().args(&["/bin/true"]).make();
     making(&c, &nothing, &|| c.bundle_call("run", &[]));
-    walked();
 }
 
 fn joined(bed: &Bed) {
@@ -148,7 +148,6 @@ fn joined(bed: &Bed) {
     let joined = mapped(bed).join_namespace("user", &user);
     let c = joined.unset("/linux/uidMappings").unset("/linux/gidMappings").make();
     making(&c, &nothing, &|| c.bundle_call("create", &[]));
-    walked();
 }
 
 /// Strikes `exec` in a container that goes on as if nothing had been.
@@ -168,7 +167,6 @@ fn executing(c: &Container<'_>, left: &dyn Fn() -> Vec<String>) {
 fn exec(bed: &Bed) {
     let c = bed.bundle().make().detached();
     executing(&c, &nothing);
-    walked();
 }
 
 fn start_and_delete(bed: &Bed) {
@@ -198,23 +196,28 @@ fn start_and_delete(bed: &Bed) {
         println!("{}: killed before each of {struck} system calls of {command}", c.id);
         assert!(struck > 10, "{command}: {struck}");
     }
-    walked();
 }
 
-fn user(bed: &Bed) {
+fn create_of_a_user(bed: &Bed) {
     let user = User::delegated(bed);
     let c = user.ranges().make();
     making(&c, &|| user.left(), &|| c.bundle_call("create", &[]));
-    let c = user.ranges().make().detached();
-    executing(&c, &|| user.left());
-    walked();
 }
 
-fn nested_user(bed: &Bed) {
+fn exec_of_a_user(bed: &Bed) {
+    let user = User::delegated(bed);
+    let c = user.ranges().make().detached();
+    executing(&c, &|| user.left());
+}
+
+fn run_in_a_namespace_of_somebody_else(bed: &Bed) {
     let user = User::nested(bed);
     let c = user.plain().args(&["/bin/true"]).make();
     making(&c, &|| user.left(), &|| c.bundle_call("run", &[]));
+}
+
+fn exec_in_a_namespace_of_somebody_else(bed: &Bed) {
+    let user = User::nested(bed);
     let c = user.plain().make().detached();
     executing(&c, &|| user.left());
-    walked();
 }
