@@ -1,5 +1,6 @@
 //! One call of the runtime: arguments in, exit status and text out.
 
+use follow::{End, Event, Mode};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
@@ -91,6 +92,42 @@ impl Call {
     pub fn run(self) -> Outcome {
         self.spawn().wait()
     }
+
+    /// Runs the call to its end; `tell` hears of every system call that it makes, and may interfere.
+    ///
+    /// # Panics
+    /// As [`Call::run`].
+    #[track_caller]
+    #[must_use]
+    pub fn follow(self, tell: &mut (dyn FnMut(Pid, Event) + Send)) -> Outcome {
+        let create = |path| File::create(path).expect("create output file");
+        let command = follow::Command::new(self.command.get_program());
+        let command = command.args(self.command.get_args());
+        let command = command.stdout(create(&self.out)).stderr(create(&self.err));
+        let variables = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let command = variables.fold(command, |command, (name, value)| command.env(name, value));
+        let end = match follow::follow(&command, Mode::Syscalls, self.deadline, tell) {
+            Ok(end) => end,
+            Err(error) => panic!("{error}: {}\nstderr: {}", self.line, read(&self.err)),
+        };
+        let status = match end {
+            End::Exited(code) => code << 8,
+            End::Killed(signal) => signal,
+            other => panic!("{other:?}: {}", self.line),
+        };
+        self.outcome(ExitStatus::from_raw(status))
+    }
+
+    fn outcome(self, status: ExitStatus) -> Outcome {
+        Outcome {
+            line: self.line,
+            status,
+            stdout: read(&self.out),
+            stderr: read(&self.err),
+            out: self.out,
+            log: self.log,
+        }
+    }
 }
 
 /// A runtime call under way.
@@ -140,14 +177,7 @@ impl Running {
                 read(&self.call.err)
             );
         };
-        Outcome {
-            line: self.call.line,
-            status,
-            stdout: read(&self.call.out),
-            stderr: read(&self.call.err),
-            out: self.call.out,
-            log: self.call.log,
-        }
+        self.call.outcome(status)
     }
 }
 

@@ -212,6 +212,19 @@ impl User {
         pids.filter(|pid| self.owns(*pid) && !crate::leak::is_zombie(*pid)).collect()
     }
 
+    /// Processes that run as the user, but for the one that keeps its namespaces; cgroups in its own.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        let holder = self.holder.as_ref().map(Child::id);
+        let others = self.processes().into_iter().filter(|pid| Some(pid.unsigned_abs()) != holder);
+        let mut left: Vec<String> = others.map(|pid| format!("process {pid}")).collect();
+        let entries = self.cgroup.iter().flat_map(fs::read_dir).flatten().flatten();
+        let cgroups = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+        let cgroups = cgroups.filter(|path| !path.ends_with("session"));
+        left.extend(cgroups.map(|path| format!("cgroup {}", path.display())));
+        left
+    }
+
     fn owns(&self, pid: i32) -> bool {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use sys::Context;
 
-use crate::Error;
+use crate::{Error, Trace};
 
 /// How a process's terminal leaves the container.
 #[derive(Debug)]
@@ -27,7 +27,13 @@ impl<'a> Console<'a> {
     ///
     /// # Errors
     /// In runc's words if socket and terminal do not go together.
-    pub fn prepare(terminal: bool, socket: Option<&'a str>, detach: bool) -> Result<Self, Error> {
+    pub fn prepare(
+        terminal: bool,
+        socket: Option<&'a str>,
+        detach: bool,
+        trace: &Trace,
+    ) -> Result<Self, Error> {
+        trace.point("prepare", "console")?;
         match (terminal, detach, socket) {
             (true, true, Some(socket)) => Ok(Self::Socket(socket)),
             (true, true, None) => Err(Error::text(
@@ -81,11 +87,13 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Receives the master that init sent.
+    /// Receives the master that init sent, if there is a socket for one.
     ///
     /// # Errors
     /// If init sent none.
-    pub fn receive(socket: OwnedFd) -> Result<Self, Error> {
+    pub fn receive(socket: Option<OwnedFd>, trace: &Trace) -> Result<Option<Self>, Error> {
+        let Some(socket) = socket else { return Ok(None) };
+        trace.point("receive", "console")?;
         let mut name = [0u8; 64];
         let (_, master) = sys::fdpass::receive(&socket, &mut name).context("recvmsg", "console")?;
         let master = master.ok_or(Errno::PROTO).context("recvmsg", "console")?;
@@ -93,7 +101,7 @@ impl Terminal {
             .context("fcntl", "console")?;
         let terminal = Self { master, saved: make_raw() };
         terminal.copy_size();
-        Ok(terminal)
+        Ok(Some(terminal))
     }
 
     /// The container's terminal; non-blocking.

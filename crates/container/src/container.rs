@@ -90,6 +90,7 @@ impl Container {
 
     fn is_frozen(&self) -> Result<bool, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(false) };
+        self.trace.point("read freezer of", self.id())?;
         match Cgroup::open(location) {
             Ok(cgroup) => Ok(cgroup.freezer_state()? == FreezerState::Frozen),
             Err(error) if error.is_gone() => Ok(false),
@@ -133,7 +134,7 @@ impl Container {
             (Status::Created, Some(init)) => init,
             _ => return self.start_program(),
         };
-        let listener = notify::listen(self.directory.as_fd())?;
+        let listener = notify::listen(self.directory.as_fd(), self.trace)?;
         self.start_program()?;
         let (pid, pidfd) = init;
         self.trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {

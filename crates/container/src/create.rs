@@ -84,13 +84,15 @@ pub struct RunOptions<'a> {
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
-    let cpus = StartCpus::enter(options.start_cpus.as_ref())?;
-    let bundle = Bundle::load(options, store.trace())?;
-    let mut spec = bundle.parse(store.trace())?;
+    let trace = store.trace();
+    let cpus = StartCpus::enter(options.start_cpus.as_ref(), trace)?;
+    let bundle = Bundle::load(options, trace)?;
+    let mut spec = bundle.parse(trace)?;
     let prepared = prepare_layers(store, options, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let console = Console::prepare(terminal, options.console_socket, true)?;
-    let tier = place(&mut spec, options)?;
+    let console = Console::prepare(terminal, options.console_socket, true, trace)?;
+    let tier = place(&mut spec, options, trace)?;
+    trace.point("find", "cgroup")?;
     let mut request = request(options, &bundle, &spec, true, console.source(), tier.as_ref())?;
     request.own_cpus = cpus.own();
     if let Some(manager) = Manager::of(options.env) {
@@ -113,18 +115,19 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
-    let cpus = StartCpus::enter(create.start_cpus.as_ref())?;
+    let cpus = StartCpus::enter(create.start_cpus.as_ref(), trace)?;
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
     let prepared = prepare_layers(store, create, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let mut console = Console::prepare(terminal, create.console_socket, options.detach)?;
+    let mut console = Console::prepare(terminal, create.console_socket, options.detach, trace)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
         true => None,
-        false => Some(foreground::Signals::block(!options.no_subreaper)?),
+        false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
-    let tier = place(&mut spec, create)?;
+    let tier = place(&mut spec, create, trace)?;
+    trace.point("find", "cgroup")?;
     let mut request = request(create, &bundle, &spec, false, console.source(), tier.as_ref())?;
     request.own_cpus = cpus.own();
     let manager = Manager::of(create.env);
@@ -138,8 +141,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     if let Some(tier) = tier {
         tier.keep();
     }
-    cpus.leave()?;
-    let started = hooks::after_start(&made.container);
+    let started = cpus.leave(trace).and_then(|()| hooks::after_start(&made.container));
     let notify = manager.zip(made.notify.take());
     let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
@@ -153,13 +155,12 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
             }
             Ok(0)
         }
-        (Some(signals), Ok(())) => {
-            let terminal = ours.map(Terminal::receive).transpose()?;
+        (Some(signals), Ok(())) => Terminal::receive(ours, trace).and_then(|terminal| {
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
                 signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut(), notify)
             })
-        }
+        }),
     };
     made.program_ran(trace, &spec);
     if let Some(prepared) = prepared.filter(|_| create.layered.is_some_and(|layered| layered.stats))
@@ -169,13 +170,15 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     if let (Some(pending), Ok(code)) = (made.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
-        if let Some(path) = create.pid_file {
-            pid_file::remove(path);
-        }
         status = Err(error.into());
     }
+    if let (Err(_), Some(path)) = (&status, create.pid_file) {
+        pid_file::remove(path);
+    }
     if (!options.detach && !options.keep) || status.is_err() {
-        made.container.destroy()?;
+        let destroyed = made.container.destroy();
+        // What failed first counts.
+        return status.and_then(|code| destroyed.map(|()| code));
     }
     status
 }

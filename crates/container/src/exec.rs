@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched};
 use plan::{Caller, ExecAgent, ExecRequest, Plan, Techniques};
+use rustix::fd::AsFd;
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -20,7 +21,7 @@ use crate::console::{Console, Terminal};
 use crate::make::announce;
 use crate::request::check_preserved;
 use crate::state::Status;
-use crate::{Container, Error, foreground};
+use crate::{Container, Error, foreground, pid_file};
 
 /// What `exec` is given; what is absent comes from the container's own process.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +92,7 @@ impl Container {
         let text;
         let process = match options.process {
             Some(path) => {
+                self.trace.point("read", path)?;
                 text = read_process(path)?;
                 let process = Process::parse(text.as_str())
                     .map_err(|error| Error::Parse { path: path.to_string(), error })?;
@@ -102,12 +104,13 @@ impl Container {
         check_preserved(options.preserve_fds)?;
 
         let mut console =
-            Console::prepare(process.terminal, options.console_socket, options.detach)?;
+            Console::prepare(process.terminal, options.console_socket, options.detach, self.trace)?;
         let ours = console.take_receiver();
         let signals = match options.detach {
             true => None,
-            false => Some(foreground::Signals::block(false)?),
+            false => Some(foreground::Signals::block(false, self.trace)?),
         };
+        self.trace.point("compile", "plan")?;
         let plan: &'static Plan = Box::leak(Box::new(plan::compile_exec(
             &process,
             ExecRequest {
@@ -134,13 +137,18 @@ impl Container {
         let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;
         let status = match signals {
             None => Ok(0),
-            Some(signals) => {
-                let terminal = ours.map(Terminal::receive).transpose()?;
+            Some(signals) => Terminal::receive(ours, self.trace).and_then(|terminal| {
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
                     signals.wait(&child, terminal.as_ref(), None, None)
                 })
-            }
+            }),
         };
+        if status.is_err() {
+            // Nobody would know of it.
+            let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+            let _ = launch::wait(&child.pidfd);
+            forget(options.pid_file);
+        }
         let program = options.args.first().copied().unwrap_or_default();
         let time = (program_since, self.trace.clock());
         self.trace.lived(PROGRAM, child.pid, Phase::Program, program, time);
@@ -153,12 +161,15 @@ impl Container {
         plan: &'static Plan,
         console: Console<'_>,
     ) -> Result<Launched, Error> {
+        self.trace.point("open", "container init")?;
         let (_, init) = self.init().ok_or(Error::NotRunning)?;
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };
         let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
-        let mut on_birth = |child: &Child| announce(child, options.pid_file, options.pidfd_socket);
-        Ok(launch::launch(plan, given, &bundle, self.trace, &mut on_birth)?)
+        let mut on_birth =
+            |child: &Child| announce(child, options.pid_file, options.pidfd_socket, self.trace);
+        let launched = launch::launch(plan, given, &bundle, self.trace, &mut on_birth);
+        Ok(launched.inspect_err(|_| forget(options.pid_file))?)
     }
 
     /// The container's cgroup, or the one below it that was asked for.
@@ -185,6 +196,13 @@ impl Container {
             Some(program) => Ok(Some(program)),
             None => Err(crate::error::damaged(self.id(), "seccomp program")),
         }
+    }
+}
+
+/// Takes the pid file of a process back that is no more.
+fn forget(pid_file: Option<&str>) {
+    if let Some(path) = pid_file {
+        pid_file::remove(path);
     }
 }
 

@@ -1,11 +1,24 @@
-//! Fault points of commands: the steps that they put into a trace, in the order in which they begin.
+//! Fault points of commands: the steps that they put into a trace, and what else of them can fail, in the order
+//! in which they begin.
 
+#[cfg(feature = "faults")]
 use launch::fault::{Place, strike};
+#[cfg(feature = "faults")]
 use trace::{Failed, Phase};
 
 use crate::Trace;
 
+#[cfg(not(feature = "faults"))]
+impl Trace {
+    /// A place that can fail and is no step of the trace. Does nothing.
+    #[inline(always)]
+    pub(crate) fn point(&self, _: &'static str, _: &str) -> Result<(), sys::Error> {
+        Ok(())
+    }
+}
+
 /// In the place of the tracer's own methods.
+#[cfg(feature = "faults")]
 impl Trace {
     pub(crate) fn work<T, E: Failed + From<sys::Error>>(
         &self,
@@ -14,7 +27,7 @@ impl Trace {
         object: &str,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.strike(name, object)?;
+        self.point(name, object)?;
         (**self).work(phase, name, object, work)
     }
 
@@ -26,11 +39,12 @@ impl Trace {
         awaits: &'static str,
         wait: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.strike(name, object)?;
+        self.point(name, object)?;
         (**self).wait(phase, name, object, awaits, wait)
     }
 
-    fn strike(&self, name: &'static str, object: &str) -> Result<(), sys::Error> {
+    /// A place that can fail and is no step of the trace.
+    pub(crate) fn point(&self, name: &'static str, object: &str) -> Result<(), sys::Error> {
         let step = self.steps.get();
         self.steps.set(step + 1);
         strike(Place::Command, step).map_err(|errno| sys::Error::new(name, object, errno))

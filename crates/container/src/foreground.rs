@@ -11,9 +11,9 @@ use sys::clone::Child;
 use sys::signal::{self, SignalSet};
 use sys::stdio::{stdin, stdout, write_all};
 
-use crate::Error;
 use crate::console::Terminal;
 use crate::notify::Relay;
+use crate::{Error, Trace};
 
 /// When a `run` reaps what helped to make its container.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -31,7 +31,8 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Blocks all signals. With `subreaper`, orphaned descendants become ours to reap.
-    pub fn block(subreaper: bool) -> Result<Self, Error> {
+    pub fn block(subreaper: bool, trace: &Trace) -> Result<Self, Error> {
+        trace.point("block", "signals")?;
         if subreaper {
             set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
         }

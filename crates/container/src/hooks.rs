@@ -37,7 +37,8 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
         return Ok(());
     }
     let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
-    let result = run(container, &hooks, "running", pid);
+    let point = container.trace.point("run hooks", "poststart").map_err(Error::from);
+    let result = point.and_then(|()| run(container, &hooks, "running", pid));
     if result.is_err() {
         let _ = container.kill(9);
     }

@@ -14,7 +14,7 @@ use plan::LayeredRoot;
 use rootfs::ids::{Config, Grants, Leases, Owner, RANGE};
 use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode as Permissions, mkdir, symlinkat};
+use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, mkdir, symlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use spec::{IdMapping, Namespace, NamespaceKind, Spec};
@@ -128,7 +128,7 @@ impl LayeredRecord {
         rustix::fs::accessat(
             CWD,
             format!("{}/config.json", self.image).as_str(),
-            rustix::fs::Access::EXISTS,
+            Access::EXISTS,
             AtFlags::empty(),
         )
         .context("find image", &self.image)
@@ -155,7 +155,9 @@ impl LayeredRecord {
 /// # Errors
 /// If they cannot be given back.
 pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
-    if rustix::fs::access(leases, rustix::fs::Access::EXISTS).is_err() {
+    store.trace().point("free ids of", id)?;
+    // Where this caller may not write, it has taken none.
+    if rustix::fs::access(leases, Access::READ_OK | Access::WRITE_OK).is_err() {
         return Ok(());
     }
     Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)

@@ -13,7 +13,6 @@ mod create;
 mod error;
 mod exec;
 mod export;
-#[cfg(feature = "faults")]
 mod fault;
 mod foreground;
 #[cfg(feature = "fuzz")]

@@ -99,6 +99,7 @@ pub(crate) fn make(
     let since = trace.clock();
     let devices = cache.devices(plan);
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
+    let root = store.root_fd().try_clone_fd()?;
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
     let directory = match prepared.and_then(Prepared::take_directory) {
@@ -108,7 +109,7 @@ pub(crate) fn make(
         }
     };
     let layered = prepared.map(|prepared| &*prepared.record);
-    let result = listen_for_readiness(options, request, &directory).and_then(|notify| {
+    let result = listen_for_readiness(trace, options, request, &directory).and_then(|notify| {
         launch_claimed(trace, options, bundle, spec, request, plan, layered, &directory, given)
             .map(|recorded| (recorded, notify))
     });
@@ -120,18 +121,17 @@ pub(crate) fn make(
                 prepared
                     .tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
             }
-            let directory = match pending {
-                // Init holds the lock as well, until its exec.
-                Some(_) => store.reopen(directory, options.id)?,
-                None if request.wait_for_start => directory,
-                None => {
-                    store::unlock(directory.as_fd()).context("flock", options.id)?;
-                    directory
-                }
-            };
-            let root = store.root_fd().try_clone_fd()?;
             let filter = Vec::new();
-            let container = Container { root, directory, header, record, filter, trace };
+            let mut container = Container { root, directory, header, record, filter, trace };
+            if !request.wait_for_start
+                && let Err(error) = release(&mut container, store, pending.is_some())
+            {
+                if let Some(path) = options.pid_file {
+                    pid_file::remove(path);
+                }
+                let _ = container.destroy();
+                return Err(error);
+            }
             Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })
         }
         Err(error) => {
@@ -145,9 +145,22 @@ pub(crate) fn make(
     }
 }
 
+/// Has others see the container as one that is whole. Init may hold the lock's descriptor as well, until its
+/// exec, if that was not awaited.
+fn release(container: &mut Container, store: &Store, init_has_lock: bool) -> Result<(), Error> {
+    let id = &container.record.id;
+    container.trace.point("unlock", id)?;
+    match init_has_lock {
+        true => container.directory = store.reopen(id)?,
+        false => store::unlock(container.directory.as_fd()).context("flock", id)?,
+    }
+    Ok(())
+}
+
 /// The directory of the notify socket, where there is a service manager; and the socket, unless it is
 /// `start` that will listen.
 fn listen_for_readiness(
+    trace: &Trace,
     options: &CreateOptions<'_>,
     request: &Request<'_>,
     directory: &OwnedFd,
@@ -155,10 +168,11 @@ fn listen_for_readiness(
     if Manager::of(options.env).is_none() {
         return Ok(None);
     }
+    trace.point("mkdir", notify::DIRECTORY)?;
     notify::make_directory(directory.as_fd())?;
     match request.wait_for_start {
         true => Ok(None),
-        false => Ok(Some(notify::listen(directory.as_fd())?)),
+        false => Ok(Some(notify::listen(directory.as_fd(), trace)?)),
     }
 }
 
@@ -191,14 +205,17 @@ fn launch_claimed(
         trace.work(Phase::Mounts, "make directory", options.id, || layered.make_directory())?;
     }
     if request.wait_for_start {
+        trace.point("listen", START)?;
         given.start = Some(listen_for_start(directory)?);
     }
     let bundle = CString::new(bundle.path.as_str()).unwrap_or_default();
     let mut header = None;
     let mut on_birth = |child: &Child| {
+        trace.point("identify", "init")?;
         let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
+        trace.point("write", record::FILE)?;
         header = Some(draft.complete(child.pid, identity)?);
-        announce(child, options.pid_file, options.pidfd_socket)
+        announce(child, options.pid_file, options.pidfd_socket, trace)
     };
     let launched = launch::launch(plan, given, &bundle, trace, &mut on_birth)?;
     let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
@@ -210,11 +227,14 @@ pub(crate) fn announce(
     child: &Child,
     pid_file: Option<&str>,
     pidfd_socket: Option<&str>,
+    trace: &Trace,
 ) -> Result<(), sys::Error> {
     if let Some(path) = pid_file {
+        trace.point("write pid file", path)?;
         pid_file::write(path, child.pid)?;
     }
     if let Some(path) = pidfd_socket {
+        trace.point("send pidfd", path)?;
         let sent = sys::fdpass::dial(path)
             .and_then(|socket| sys::fdpass::send(socket, b"pidfd", child.pidfd.as_fd()));
         sent.context("send pidfd", path)?;

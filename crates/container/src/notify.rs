@@ -23,9 +23,9 @@ use rustix::process::Pid;
 use spec::{Mount, Spec, Str};
 use sys::Context;
 
-use crate::Store;
 use crate::bundle::absolute;
 use crate::store::path_in;
+use crate::{Store, Trace};
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
 /// In the container's directory.
@@ -119,7 +119,8 @@ pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error
 }
 
 /// Makes the socket in it, for every user of the container.
-pub(crate) fn listen(directory: BorrowedFd<'_>) -> Result<OwnedFd, sys::Error> {
+pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd, sys::Error> {
+    trace.point("listen", SOCKET)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
         .context("socket", SOCKET)?;

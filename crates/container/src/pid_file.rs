@@ -12,12 +12,20 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
         None => (Default::default(), path),
     };
     let temporary = format!("{directory}.{name}");
+    let written = write_beside(&temporary, pid)
+        .and_then(|()| rename(temporary.as_str(), path).context("rename pid file", path));
+    if written.is_err() {
+        remove(&temporary);
+    }
+    written
+}
+
+fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let file = openat(CWD, temporary.as_str(), flags, Mode::from_raw_mode(0o666))
-        .context("create pid file", &temporary)?;
+    let file = openat(CWD, temporary, flags, Mode::from_raw_mode(0o666))
+        .context("create pid file", temporary)?;
     let text = format!("{}", pid.as_raw_nonzero());
-    sys::stdio::write_all(file, text.as_bytes()).context("write pid file", &temporary)?;
-    rename(temporary.as_str(), path).context("rename pid file", path)
+    sys::stdio::write_all(file, text.as_bytes()).context("write pid file", temporary)
 }
 
 /// Removes a pid file of a launch that failed.

@@ -10,13 +10,15 @@ use spec::Spec;
 
 use crate::bundle::Bundle;
 use crate::create::{CgroupDriver, CreateOptions};
-use crate::{Error, placement};
+use crate::{Error, Trace, placement};
 
 /// Heeds what is asked of the container's place.
 pub(crate) fn place(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,
+    trace: &Trace,
 ) -> Result<Option<Taken>, Error> {
+    trace.point("place", options.id)?;
     placement::pin(spec, options)?;
     placement::tier(spec, options)
 }

@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::sched::cpu_set;
 use sys::{Context, Errno};
 
-use crate::Error;
+use crate::{Error, Trace};
 
 /// Where the command ran before, if it went elsewhere.
 pub(crate) struct StartCpus(Option<CpuSet>);
@@ -21,8 +21,9 @@ impl StartCpus {
     ///
     /// # Errors
     /// None of them is there, or none is allowed here.
-    pub(crate) fn enter(cpus: Option<&NumberSet>) -> Result<Self, Error> {
+    pub(crate) fn enter(cpus: Option<&NumberSet>, trace: &Trace) -> Result<Self, Error> {
         let Some(cpus) = cpus else { return Ok(Self(None)) };
+        trace.point("go", "to the CPUs to start from")?;
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
         match sched_setaffinity(None, &cpu_set(cpus.iter())) {
             Err(Errno::INVAL) => Err(Error::Text(format!(
@@ -42,10 +43,9 @@ impl StartCpus {
     }
 
     /// Goes back, once the start is over.
-    pub(crate) fn leave(&self) -> Result<(), Error> {
-        match &self.0 {
-            Some(own) => Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?),
-            None => Ok(()),
-        }
+    pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
+        let Some(own) = &self.0 else { return Ok(()) };
+        trace.point("go", "to own cpus")?;
+        Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?)
     }
 }

@@ -45,6 +45,7 @@ impl Store {
     /// # Errors
     /// If it cannot be made or opened.
     pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
+        trace.point("open state root", path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = match openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
@@ -115,7 +116,10 @@ impl Store {
         for _ in 0..2 {
             match mkdirat(&self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
-                    let directory = self.directory(id).context("open", object())?;
+                    let directory = self.directory(id).context("open", object());
+                    let directory = directory.inspect_err(|_| {
+                        let _ = remove_directory(self.root.as_fd(), id);
+                    })?;
                     lock(directory.as_fd())?;
                     // Before that, another one may have taken it for what was left behind.
                     if fstat(&directory).context("fstat", object())?.st_nlink > 0 {
@@ -139,11 +143,9 @@ impl Store {
         Err(Error::Exists)
     }
 
-    /// Another descriptor of a claimed directory, in the place of the one that holds the lock.
-    pub(crate) fn reopen(&self, claimed: OwnedFd, id: &str) -> Result<OwnedFd, Error> {
-        let directory = self.directory(id).context("open", format!("{}/{id}", self.path))?;
-        drop(claimed);
-        Ok(directory)
+    /// Another descriptor of a claimed directory, for the place of the one that holds the lock.
+    pub(crate) fn reopen(&self, id: &str) -> Result<OwnedFd, Error> {
+        Ok(self.directory(id).context("open", format!("{}/{id}", self.path))?)
     }
 
     /// Removes a container's directory.
@@ -158,6 +160,7 @@ impl Store {
     /// If it cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
         check_id(id)?;
+        self.trace.point("look for what is left of", id)?;
         match self.directory(id) {
             Ok(directory) if !is_locked(directory.as_fd()) => {
                 let process = match record::read(directory.as_fd(), id)? {
@@ -165,7 +168,10 @@ impl Store {
                     Found::Whole(_) | Found::Nothing => None,
                 };
                 match find_process(process) {
-                    Some((pid, pidfd)) => end(pid, &pidfd)?,
+                    Some((pid, pidfd)) => {
+                        self.trace.point("end the process of", id)?;
+                        end(pid, &pidfd)?;
+                    }
                     None if is_waiting(directory.as_fd()) => {
                         return Err(Error::Text(format!(
                             "state of container {id} is damaged, and its process, which still \
@@ -174,6 +180,7 @@ impl Store {
                     }
                     None => {}
                 }
+                self.trace.point("remove what is left of", id)?;
                 self.remove(directory.as_fd(), id)
             }
             _ => Ok(()),

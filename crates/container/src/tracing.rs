@@ -115,6 +115,7 @@ impl Trace {
     /// # Errors
     /// If no safe copy could be made.
     pub fn seal(&self, args: sys::Args) -> Result<(), Error> {
+        self.point("seal", "/proc/self/exe")?;
         Ok(launch::seal_self(args, self.entered, self)?)
     }
 

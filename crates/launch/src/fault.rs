@@ -8,8 +8,12 @@ pub enum Place {
     Host = 1,
     /// Its init list.
     Init = 2,
-    /// What a command does besides: its steps in a trace.
+    /// What a command does besides: its steps in a trace, and what else of it can fail.
     Command = 3,
+    /// The relay: join, clone, hand over.
+    Relay = 4,
+    /// The network maker: its steps in a trace.
+    Network = 5,
 }
 
 #[cfg(not(feature = "faults"))]
@@ -34,7 +38,7 @@ mod point {
     static ARMED: AtomicU32 = AtomicU32::new(0);
     const KILL: u32 = 1 << 31;
 
-    /// Reads `PLACE:STEP:KIND`: `host`, `init` or `command`; a number from 0; `fail` (with EIO) or `kill`.
+    /// Reads `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO) or `kill`.
     /// False for anything else.
     pub fn arm(text: &str) -> bool {
         let mut words = text.split(':');
@@ -42,6 +46,8 @@ mod point {
             Some("host") => Place::Host,
             Some("init") => Place::Init,
             Some("command") => Place::Command,
+            Some("relay") => Place::Relay,
+            Some("network") => Place::Network,
             _ => return false,
         };
         let step = words.next().and_then(|word| word.parse::<u16>().ok());

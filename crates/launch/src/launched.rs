@@ -2,8 +2,9 @@
 
 use plan::Plan;
 use plan::step::{HostStep, InitStep};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
-use rustix::net::{RecvFlags, recv};
+use rustix::io::Errno;
 use sys::clone::Child;
 
 use crate::Error;
@@ -50,8 +51,10 @@ impl Pending {
 
     /// Waits until init has become its program, or has ended.
     pub fn await_exec(&self) {
-        // Looked at only: what is there is for `outcome`.
-        let _ = recv(&self.channel, &mut [0u8; 1], RecvFlags::PEEK);
+        // Looked at only, and not by recv(2): that an init has ended with words unread is told once, and is
+        // for `outcome` to hear.
+        let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
+        while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
     /// Reaps what helped to make the container, which has ended once that runs: not at once, as that

@@ -20,6 +20,7 @@ use sys::stack::Stack;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
 use crate::channel;
+use crate::fault::{Place, strike};
 
 /// __WALL of waitid(2): the maker's end is announced by no signal, which would only wake a command that
 /// waits for its container.
@@ -97,6 +98,7 @@ impl Steps for Maker {
 impl Task {
     /// Runs one of the steps.
     fn step<T>(&self, step: usize, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        strike(Place::Network, step)?;
         let Some(recorder) = &self.recorder else { return work() };
         let begun = recorder.begin(step);
         let result = work();

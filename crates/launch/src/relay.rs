@@ -5,6 +5,7 @@
 //! and ends.
 
 use plan::step::{Relay, Slot, TimeNamespace};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -14,6 +15,7 @@ use sys::clone::{Child, Clone, CloneFlags, clone3};
 
 use crate::channel::{self, Message};
 use crate::clock;
+use crate::fault::{Place, strike};
 use crate::slots::Slots;
 
 /// In the relay: returns only in init.
@@ -24,19 +26,29 @@ pub(crate) fn pass_on(
     flags: CloneFlags,
     channel: &OwnedFd,
 ) {
-    let joined = join(relay, slots).and_then(|()| match time.filter(|_| relay.time) {
-        Some(time) => clock::enter(time, slots).map_err(|error| error.errno),
-        None => Ok(()),
-    });
+    let joined =
+        strike(Place::Relay, 0).and_then(|()| join(relay, slots)).and_then(|()| {
+            match time.filter(|_| relay.time) {
+                Some(time) => clock::enter(time, slots).map_err(|error| error.errno),
+                None => Ok(()),
+            }
+        });
     if let Err(errno) = joined {
         refuse(channel, b'u', errno);
+    }
+    if let Err(errno) = strike(Place::Relay, 1) {
+        refuse(channel, b'c', errno);
     }
     // SAFETY: the process has one thread.
     match unsafe { clone3(flags | CloneFlags::PARENT, None) } {
         Ok(Clone::Child) => {}
         Ok(Clone::Parent(child)) => {
-            let sent = sys::fdpass::send(channel, b"P", child.pidfd.as_fd());
-            sys::start::exit(i32::from(sent.is_err()))
+            let sent = strike(Place::Relay, 2)
+                .and_then(|()| sys::fdpass::send(channel, b"P", child.pidfd.as_fd()));
+            match sent {
+                Ok(()) => sys::start::exit(0),
+                Err(errno) => refuse(channel, b'h', errno),
+            }
         }
         Err(errno) => refuse(channel, b'c', errno),
     }
@@ -65,14 +77,24 @@ fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
 pub(crate) enum Refused {
     /// The relay says so.
     Failed(&'static str, Errno),
+    /// It ended without a word.
+    Died,
     /// Init had failed by then.
     Init(Message),
     /// It could not be received.
     System(sys::Error),
 }
 
-/// In the host actor: init's pidfd, and its pid as this process sees it.
-pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Child, Refused> {
+/// In the host actor: init's pidfd, and its pid as this process sees it. The channel does not close with
+/// the relay, as init has it, too; an init of which nobody has heard ends when our end does.
+pub(crate) fn receive(
+    relay: &OwnedFd,
+    channel: &OwnedFd,
+    proc: Option<BorrowedFd<'_>>,
+) -> Result<Child, Refused> {
+    if !answers(relay, channel).context("poll", "relay").map_err(Refused::System)? {
+        return Err(Refused::Died);
+    }
     let mut bytes = [0u8; channel::LONGEST];
     let received = sys::fdpass::receive(channel, &mut bytes).context("recvmsg", "relay");
     let (length, pidfd) = received.map_err(Refused::System)?;
@@ -83,13 +105,33 @@ pub(crate) fn receive(channel: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result
         }
         ([step, a, b, c, d], _) => {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes([*a, *b, *c, *d]));
-            let step = if *step == b'u' { "join namespaces" } else { "clone in user namespace" };
+            let step = match *step {
+                b'u' => "join namespaces",
+                b'c' => "clone in user namespace",
+                _ => "hand over from user namespace",
+            };
             Err(Refused::Failed(step, errno))
         }
         (said, _) => match channel::parse(said) {
             Ok(failed @ Message::Failed { .. }) => Err(Refused::Init(failed)),
+            Ok(Message::Closed) => Err(Refused::Died),
             _ => Err(Refused::System(sys::Error::new("recvmsg", "relay", Errno::PROTO))),
         },
+    }
+}
+
+/// Whether there is a word to be heard, before the relay's end or after.
+fn answers(relay: &OwnedFd, channel: &OwnedFd) -> Result<bool, Errno> {
+    // The channel is looked at last: a relay that has ended has said what it had to say.
+    let mut fds = [PollFd::new(relay, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => {}
+            result => {
+                let [_, said] = &fds;
+                return result.map(|_| !said.revents().is_empty());
+            }
+        }
     }
 }
 

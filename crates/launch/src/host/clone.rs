@@ -130,10 +130,13 @@ impl Host<'_> {
 
     /// Takes init from the relay, which then ends.
     pub(super) fn receive_init(&self, relay: Child, channel: &OwnedFd) -> Result<Child, Error> {
-        let received = relay::receive(channel, self.slots.get(Slot::PROC));
-        let _ = hooks::wait(&relay.pidfd);
+        let received = relay::receive(&relay.pidfd, channel, self.slots.get(Slot::PROC));
+        let ended = hooks::wait(&relay.pidfd);
         match received {
             Ok(child) => Ok(child),
+            Err(relay::Refused::Died) => {
+                Err(Error::death(ended.ok().and_then(|status| status.terminating_signal())))
+            }
             Err(relay::Refused::Failed(step, errno)) => {
                 Err(Error::Init { step: step.into(), detail: String::new(), errno })
             }

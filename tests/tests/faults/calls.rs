@@ -1,0 +1,223 @@
+//! Between any two system calls: each process of a command, whether the command itself, its init, or one that
+//! helps to make that, is killed before each of its calls.
+
+use super::fault_points;
+use super::users::users;
+use crate::userns::mapped;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::{Call, Outcome};
+use dayfly_tests::user::User;
+use dayfly_tests::{case, leak, wait};
+use follow::{Event, call_name};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, HashMap};
+
+pub const CASES: &[Case] = &[
+    case!(create).needs(fault_points),
+    case!(run).needs(fault_points),
+    case!(exec).needs(fault_points),
+    case!(start_and_delete).needs(fault_points),
+    case!(joined).needs(fault_points),
+    case!(create_of_a_user).needs(users),
+    case!(exec_of_a_user).needs(users),
+    case!(run_in_a_namespace_of_somebody_else).needs(users),
+    case!(exec_in_a_namespace_of_somebody_else).needs(users),
+];
+
+/// A process by its descent: the command is `[]`, its second child `[1]`, whose first `[1, 0]`.
+type Descent = Vec<usize>;
+
+/// The processes of a command, and how many calls each has made.
+#[derive(Default)]
+struct Family {
+    command: Option<Pid>,
+    members: HashMap<Pid, Descent>,
+    children: HashMap<Pid, usize>,
+    calls: BTreeMap<Descent, Vec<u64>>,
+}
+
+impl Family {
+    /// Whose call of which number is about to be made, if this event says so.
+    fn hear(&mut self, pid: Pid, event: &Event) -> Option<(Descent, usize)> {
+        match event {
+            Event::Born { parent: None, .. } => self.command = Some(pid),
+            Event::Born { parent: Some(parent), .. } => {
+                let mut descent = self.members.get(parent)?.clone();
+                let number = self.children.entry(*parent).or_default();
+                descent.push(*number);
+                *number += 1;
+                self.members.insert(pid, descent);
+            }
+            // A user's call begins with a script that becomes the user; helpers and hooks are others' programs.
+            Event::Executed { command, .. } => {
+                let is_ours = command.first().is_some_and(|name| name.ends_with("dayfly"));
+                match is_ours && self.command == Some(pid) {
+                    true => self.members.insert(pid, Descent::new()),
+                    false => self.members.remove(&pid),
+                };
+            }
+            Event::Entered { number, .. } => {
+                let descent = self.members.get(&pid)?.clone();
+                let calls = self.calls.entry(descent.clone()).or_default();
+                calls.push(*number);
+                return Some((descent, calls.len() - 1));
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Runs `call` and kills a process before one of its calls; nothing if that came not to make it.
+fn struck(call: Call, whose: &Descent, number: usize) -> Option<Outcome> {
+    let mut family = Family::default();
+    let outcome = call.follow(&mut |pid, event| {
+        if family.hear(pid, &event).is_some_and(|(who, call)| who == *whose && call == number) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    (family.calls.get(whose).map_or(0, Vec::len) > number).then_some(outcome)
+}
+
+/// A command, what has to be there before it, and what must be there after it.
+struct Walk<'a> {
+    prepare: &'a dyn Fn(),
+    call: &'a dyn Fn() -> Call,
+    check: &'a dyn Fn(&str, &Outcome),
+}
+
+impl Walk<'_> {
+    /// Returns how many calls were struck.
+    fn take(&self) -> usize {
+        let call = || (self.call)().env("DAYFLY_WITHOUT", super::WITHOUT);
+        // What a host keeps between starts is there from the first one on.
+        (self.prepare)();
+        (self.check)("nothing", &call().run().ok());
+        let mut family = Family::default();
+        (self.prepare)();
+        let whole = call().follow(&mut |pid, event| drop(family.hear(pid, &event))).ok();
+        (self.check)("nothing", &whole);
+        let mut count = 0;
+        for (whose, calls) in &family.calls {
+            for (number, made) in calls.iter().enumerate() {
+                (self.prepare)();
+                let Some(outcome) = struck(call(), whose, number) else { continue };
+                count += 1;
+                let name = call_name(*made);
+                (self.check)(&format!("{whose:?} killed before call {number}, {name}"), &outcome);
+            }
+        }
+        count
+    }
+}
+
+/// Takes a command that makes a container, which must not be left afterwards.
+fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
+    let check = |fault: &str, outcome: &Outcome| {
+        // To be killed that late cannot be told from a program that is.
+        let quiet = outcome.code() == 0 || outcome.died_of_signal() || fault.ends_with("execve");
+        assert!(quiet || !outcome.stderr.is_empty(), "{fault}: {outcome}");
+        c.delete_force().ok();
+        c.assert_gone(fault);
+        wait::until_none(&format!("anything left by {fault}"), left);
+    };
+    let struck = Walk { prepare: &|| {}, call, check: &check }.take();
+    println!("{}: killed before each of {struck} system calls", c.id);
+    assert!(struck > 100, "{struck}");
+}
+
+fn nothing() -> Vec<String> {
+    Vec::new()
+}
+
+fn create(bed: &Bed) {
+    let c = bed.bundle().make();
+    making(&c, &nothing, &|| c.bundle_call("create", &[]));
+}
+
+fn run(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    making(&c, &nothing, &|| c.bundle_call("run", &[]));
+}
+
+fn joined(bed: &Bed) {
+    let first = mapped(bed).make().detached();
+    let user = format!("/proc/{}/ns/user", first.pid());
+    let joined = mapped(bed).join_namespace("user", &user);
+    let c = joined.unset("/linux/uidMappings").unset("/linux/gidMappings").make();
+    making(&c, &nothing, &|| c.bundle_call("create", &[]));
+}
+
+/// Strikes `exec` in a container that goes on as if nothing had been.
+fn executing(c: &Container<'_>, left: &dyn Fn() -> Vec<String>) {
+    let there = || (leak::processes(std::slice::from_ref(&c.id)).len(), left());
+    let before = there();
+    let check = |fault: &str, _: &Outcome| {
+        wait::until_true(&format!("no process to be left by {fault}"), || there() == before);
+        assert_eq!(c.status(), "running", "{fault}");
+    };
+    let call = || c.id_call("exec", &[], &["/bin/true"]);
+    let struck = Walk { prepare: &|| {}, call: &call, check: &check }.take();
+    println!("{}: killed before each of {struck} system calls of exec", c.id);
+    assert!(struck > 50, "{struck}");
+}
+
+fn exec(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    executing(&c, &nothing);
+}
+
+fn start_and_delete(bed: &Bed) {
+    let c = bed.bundle().make();
+    let delete = |fault: &str, _: &Outcome| {
+        c.delete_force().ok();
+        c.assert_gone(fault);
+    };
+    // What was not started can be.
+    let start = |fault: &str, outcome: &Outcome| {
+        if c.status() == "created" {
+            c.start().ok();
+        }
+        delete(fault, outcome);
+    };
+    let created = || drop(c.create().ok());
+    let started = || {
+        created();
+        c.start().ok();
+    };
+    for (prepare, command, flags, check) in [
+        (&created as &dyn Fn(), "start", &[][..], &start as &dyn Fn(&str, &Outcome)),
+        (&created, "delete", &[], &delete),
+        (&started, "delete", &["--force"], &delete),
+    ] {
+        let struck = Walk { prepare, call: &|| c.id_call(command, flags, &[]), check }.take();
+        println!("{}: killed before each of {struck} system calls of {command}", c.id);
+        assert!(struck > 10, "{command}: {struck}");
+    }
+}
+
+fn create_of_a_user(bed: &Bed) {
+    let user = User::delegated(bed);
+    let c = user.ranges().make();
+    making(&c, &|| user.left(), &|| c.bundle_call("create", &[]));
+}
+
+fn exec_of_a_user(bed: &Bed) {
+    let user = User::delegated(bed);
+    let c = user.ranges().make().detached();
+    executing(&c, &|| user.left());
+}
+
+fn run_in_a_namespace_of_somebody_else(bed: &Bed) {
+    let user = User::nested(bed);
+    let c = user.plain().args(&["/bin/true"]).make();
+    making(&c, &|| user.left(), &|| c.bundle_call("run", &[]));
+}
+
+fn exec_in_a_namespace_of_somebody_else(bed: &Bed) {
+    let user = User::nested(bed);
+    let c = user.plain().make().detached();
+    executing(&c, &|| user.left());
+}

@@ -1,0 +1,155 @@
+//! The ways of making a container that have steps of their own.
+
+use super::commands::patient;
+use super::walk::Walk;
+use super::{fault_points, walked};
+use crate::net_devices::Pair;
+use dayfly_tests::agent::Agent;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::runner::Case;
+use dayfly_tests::{case, wait};
+use serde_json::json;
+use std::cell::RefCell;
+use sys::unotify::Answer;
+
+pub const CASES: &[Case] = &[
+    case!(plain).needs(fault_points),
+    case!(with_hooks).needs(fault_points),
+    case!(with_user_namespace).needs(fault_points),
+    case!(with_attributes).needs(fault_points),
+    case!(with_things_of_the_host).needs(fault_points),
+    case!(with_a_terminal).needs(fault_points),
+    case!(in_joined_namespaces).needs(fault_points),
+    case!(without_pivot).needs(fault_points),
+    case!(without_a_mount_namespace).needs(fault_points),
+    case!(modules_that_are_missing).needs(fault_points),
+];
+
+fn plain(bed: &Bed) {
+    Walk::new(bed.bundle()).take();
+    walked();
+}
+
+fn with_hooks(bed: &Bed) {
+    let hook = json!([{ "path": "/bin/true" }]);
+    let bundle = bed
+        .bundle()
+        .set("/hooks/prestart", hook.clone())
+        .set("/hooks/createRuntime", hook.clone())
+        .set("/hooks/createContainer", hook.clone())
+        .set("/hooks/startContainer", hook)
+        .set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_ALLOW" }));
+    Walk::new(bundle).take();
+    walked();
+}
+
+fn with_user_namespace(bed: &Bed) {
+    let rlimit = json!([{ "type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512 }]);
+    Walk::new(crate::userns::mapped(bed).set("/process/rlimits", rlimit)).take();
+    walked();
+}
+
+fn with_attributes(bed: &Bed) {
+    let bundle = bed
+        .bundle()
+        .set("/process/scheduler", json!({ "policy": "SCHED_BATCH" }))
+        .set("/process/ioPriority", json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 }))
+        .set("/process/oomScoreAdj", json!(77))
+        .set("/process/noNewPrivileges", json!(true))
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000, "umask": 63 }))
+        .set("/linux/personality", json!({ "domain": "LINUX" }))
+        .set("/linux/memoryPolicy", json!({ "mode": "MPOL_DEFAULT" }))
+        .set("/linux/sysctl", json!({ "net.ipv4.ip_forward": "1", "kernel.msgmax": "4096" }))
+        .set(
+            "/linux/devices",
+            json!([{ "path": "/dev/extra", "type": "c", "major": 1, "minor": 3 }]),
+        )
+        .set("/domainname", json!("domain"))
+        .set("/process/cwd", json!("/work"))
+        .set("/root/readonly", json!(true));
+    Walk::new(bundle).take();
+    walked();
+}
+
+/// Id-mapped mounts, network devices of the host, an agent for system calls, clocks of its own.
+fn with_things_of_the_host(bed: &Bed) {
+    let agent = Agent::new(&bed.dir, |_| Answer::Continue);
+    let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);
+    let source = bed.dir.join("source");
+    std::fs::create_dir(&source).expect("make");
+    let device = RefCell::new(None::<Pair>);
+    let name = format!("{}x", bed.id());
+    let bundle = bed
+        .bundle()
+        .push("/linux/namespaces", json!({ "type": "time" }))
+        .set("/linux/timeOffsets", json!({ "boottime": { "secs": 7 } }))
+        .set("/linux/netDevices", json!({ &name: { "name": "inside" } }))
+        .set("/linux/seccomp", crate::listener::profile(agent.path(), &["mkdir"]))
+        .push(
+            "/mounts",
+            json!({ "destination": "/mnt", "type": "bind", "source": source,
+                "options": ["bind", "idmap"], "uidMappings": map, "gidMappings": map }),
+        );
+    let mut walk = Walk::new(bundle);
+    let prepare = || {
+        let mut device = device.borrow_mut();
+        if !device.as_ref().is_some_and(Pair::is_on_the_host) {
+            // The old one is gone with its namespace, or about to go.
+            drop(device.take());
+            let peer = format!("{}p", &name);
+            *device = Some(wait::until("a network device", || Pair::named(&name, &peer).ok()));
+        }
+    };
+    walk.prepare = Box::new(prepare);
+    walk.take();
+    walked();
+}
+
+fn with_a_terminal(bed: &Bed) {
+    let socket = patient(&bed.dir.join("console.sock"));
+    let mut walk = Walk::new(bed.bundle().set("/process/terminal", json!(true)));
+    walk.flags = vec!["--console-socket".to_owned(), socket];
+    walk.take();
+    walked();
+}
+
+fn in_joined_namespaces(bed: &Bed) {
+    let first = bed.bundle().make().detached();
+    let mut bundle = bed.bundle();
+    for (kind, file) in [("pid", "pid"), ("network", "net"), ("ipc", "ipc"), ("uts", "uts")] {
+        bundle = bundle.join_namespace(kind, &format!("/proc/{}/ns/{file}", first.pid()));
+    }
+    Walk::new(bundle).take();
+    let first = crate::userns::mapped(bed).make().detached();
+    let user = format!("/proc/{}/ns/user", first.pid());
+    Walk::new(
+        crate::userns::mapped(bed)
+            .join_namespace("user", &user)
+            .unset("/linux/uidMappings")
+            .unset("/linux/gidMappings"),
+    )
+    .take();
+    walked();
+}
+
+fn without_pivot(bed: &Bed) {
+    let mut walk = Walk::new(bed.bundle());
+    walk.flags = vec!["--no-pivot".to_owned()];
+    walk.take();
+    walked();
+}
+
+fn without_a_mount_namespace(bed: &Bed) {
+    let bundle = bed.bundle().without_namespace("mount").mount("tmpfs", "tmpfs", "/mnt", &["ro"]);
+    Walk::new(bundle.unset("/linux/maskedPaths").unset("/linux/readonlyPaths")).take();
+    walked();
+}
+
+/// What a module would have to be there for is refused before; that refusal can fail, too.
+fn modules_that_are_missing(bed: &Bed) {
+    let walk = Walk::new(bed.bundle().set("/process/apparmorProfile", json!("p")));
+    for step in walk.steps().iter().filter(|step| step.name == "require module") {
+        walk.strike(step);
+    }
+    walked();
+}

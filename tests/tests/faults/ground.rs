@@ -1,0 +1,188 @@
+//! What is walked for every caller: the commands, with whatever of them can be struck.
+
+use super::walk::Walk;
+use super::{KINDS, faulty, walk_through};
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::container::Container;
+use dayfly_tests::runtime::{Call, Outcome};
+use dayfly_tests::steps::{self, Step};
+use dayfly_tests::{leak, wait};
+use serde_json::{Value, json};
+
+/// Whose containers they are, and of what kind.
+pub struct Ground<'a> {
+    /// A new bundle.
+    pub bundle: Box<dyn Fn() -> Bundle<'a> + 'a>,
+    /// What there is of theirs besides what can be told by a container's id.
+    pub left: Box<dyn Fn() -> Vec<String> + 'a>,
+}
+
+/// A program that ends at once, with all that `exec` can be asked for.
+fn process() -> Value {
+    json!({ "args": ["/bin/true"], "cwd": "/", "user": { "uid": 0, "gid": 0 }, "oomScoreAdj": 377,
+        "execCPUAffinity": { "initial": "0", "final": "0" } })
+}
+
+impl<'a> Ground<'a> {
+    /// Bundles of root's, which leave nothing that an id would not tell.
+    pub fn new(bundle: impl Fn() -> Bundle<'a> + 'a) -> Self {
+        Self { bundle: Box::new(bundle), left: Box::new(Vec::new) }
+    }
+
+    fn make(&self) -> Container<'a> {
+        (self.bundle)().make()
+    }
+
+    fn assert_gone(&self, c: &Container<'_>, fault: &str) {
+        c.assert_gone(fault);
+        wait::until_none(&format!("anything left by {fault}"), || (self.left)());
+    }
+
+    /// The lists of the plan, by `create` and `start`.
+    pub fn create(&self) {
+        let mut walk = Walk::new((self.bundle)().set("/process/oomScoreAdj", json!(377)));
+        walk.left = Box::new(|| (self.left)());
+        walk.take();
+    }
+
+    /// The lists of the plan, by `run`.
+    pub fn run(&self, flags: &[&str]) {
+        let c = (self.bundle)().args(&["/bin/true"]).set("/process/oomScoreAdj", json!(377)).make();
+        for place in ["host", "init"] {
+            let mut named = Vec::new();
+            for kind in KINDS {
+                let steps = walk_through(place, kind, |step, fault| {
+                    let outcome = faulty(c.bundle_call("run", flags), place, step, kind).run();
+                    if kind == "kill" || outcome.code() == 0 {
+                        c.delete_force().ok();
+                    }
+                    self.assert_gone(&c, fault);
+                    note(&mut named, place, step, kind, &outcome);
+                    outcome
+                });
+                assert!(steps > 6, "{place}: {steps}");
+            }
+        }
+    }
+
+    /// What `create` or `run` does besides its lists: at `least` so many steps. The container of a `run` may
+    /// have had its life before the failure.
+    pub fn besides(&self, verb: &str, call: &dyn Fn(&Container<'_>) -> Call, least: usize) {
+        let c = (self.bundle)().args(&["/bin/true"]).make();
+        for kind in KINDS {
+            let steps = walk_through("command", kind, |step, fault| {
+                let outcome = faulty(call(&c), "command", step, kind).run();
+                if kind == "kill" || outcome.code() == 0 || verb == "run" {
+                    c.delete_force().ok();
+                }
+                self.assert_gone(&c, fault);
+                outcome
+            });
+            assert!(steps >= least, "{verb}: {steps}");
+        }
+    }
+
+    /// `exec`, in a container that goes on as if nothing had been.
+    pub fn exec(&self, flags: &[&str]) {
+        let c = self.make().detached();
+        let file = c.bundle.join("process.json");
+        std::fs::write(&file, process().to_string()).expect("write");
+        let flags = [&["--process", file.to_str().expect("path")], flags].concat();
+        let there = || (leak::processes(std::slice::from_ref(&c.id)).len(), (self.left)());
+        let before = there();
+        let open = leak::descriptors(c.pid());
+        for place in ["host", "init", "command"] {
+            let mut named = Vec::new();
+            for kind in KINDS {
+                let steps = walk_through(place, kind, |step, fault| {
+                    let outcome = faulty(c.id_call("exec", &flags, &[]), place, step, kind).run();
+                    let what = format!("no process to be left by {fault}");
+                    wait::until_true(&what, || there() == before);
+                    assert_eq!(c.status(), "running", "{fault}");
+                    assert_eq!(leak::descriptors(c.pid()), open, "{fault}");
+                    note(&mut named, place, step, kind, &outcome);
+                    outcome
+                });
+                assert!(steps > 6 || place == "command", "{place}: {steps}");
+            }
+        }
+        c.exec(&["true"]).ok();
+        c.delete_force().ok();
+        self.assert_gone(&c, "nothing");
+    }
+
+    /// What `start` does besides letting init go on.
+    pub fn start(&self) {
+        for kind in KINDS {
+            let steps = walk_through("command", kind, |step, fault| {
+                let c = self.make();
+                c.create().ok();
+                let outcome = faulty(c.id_call("start", &[], &[]), "command", step, kind).run();
+                let status = c.status();
+                assert!(status == "created" || status == "running", "{fault}: {status}");
+                if status == "created" {
+                    c.start().ok();
+                }
+                c.delete_force().ok();
+                self.assert_gone(&c, fault);
+                outcome
+            });
+            assert!(steps >= 3, "{steps}");
+        }
+    }
+
+    /// `delete`, of a container that waits to be started and of one that runs.
+    pub fn delete(&self) {
+        for (kind, force) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+            let flags: &[&str] = if force { &["--force"] } else { &[] };
+            let steps = walk_through("command", kind, |step, fault| {
+                let c = self.make();
+                c.create().ok();
+                if force {
+                    c.start().ok();
+                }
+                let outcome = faulty(c.id_call("delete", flags, &[]), "command", step, kind).run();
+                c.delete_force().ok();
+                self.assert_gone(&c, fault);
+                outcome
+            });
+            assert!(steps >= 4, "{steps}");
+        }
+    }
+
+    /// `delete --force` of what a `create` leaves that is killed before it has a record.
+    pub fn delete_unrecorded(&self) {
+        for kind in KINDS {
+            let steps = walk_through("command", kind, |step, fault| {
+                let c = self.make();
+                let half = c.bed.root().join(&c.id);
+                std::fs::create_dir_all(&half).expect("make half a container");
+                let call = c.id_call("delete", &["--force"], &[]);
+                let outcome = faulty(call, "command", step, kind).run();
+                c.delete_force().ok();
+                self.assert_gone(&c, fault);
+                outcome
+            });
+            assert!(steps >= 2, "{steps}");
+        }
+    }
+}
+
+/// Notes what was struck where only the error tells what it was: it comes before the kill.
+pub fn note(
+    named: &mut Vec<Option<Step>>,
+    place: &'static str,
+    number: usize,
+    kind: &'static str,
+    outcome: &Outcome,
+) {
+    if outcome.code() == 0 {
+        return;
+    }
+    if kind == "fail" {
+        named.push(steps::named_by(place, number, &outcome.stderr));
+    }
+    if let Some(Some(step)) = named.get(number) {
+        steps::struck(step, kind);
+    }
+}

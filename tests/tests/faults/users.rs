@@ -1,0 +1,113 @@
+//! Callers without privileges: users with ids of their own only, with ranges of them, and in user namespaces of
+//! somebody else's.
+
+use super::ground::Ground;
+use super::{fault_points, walked};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::runner::Case;
+use dayfly_tests::user::{User, can_be};
+
+pub const CASES: &[Case] = &[
+    case!(single_create).needs(users),
+    case!(single_run_and_exec).needs(users),
+    case!(single_besides).needs(users),
+    case!(ranges_create).needs(users),
+    case!(ranges_run_and_exec).needs(users),
+    case!(ranges_besides).needs(users),
+    case!(nested_create).needs(users),
+    case!(nested_run_and_exec).needs(users),
+    case!(nested_besides).needs(users),
+    case!(joined).needs(users),
+];
+
+/// Whether there are fault points, and what users need.
+pub fn users() -> Result<(), String> {
+    fault_points().and_then(|()| can_be())
+}
+
+/// Containers of `user`, each of which leaves nothing that runs as the user, nor a cgroup in the user's.
+fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
+    Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
+}
+
+fn create(ground: &Ground<'_>) {
+    ground.create();
+    walked();
+}
+
+fn run_and_exec(ground: &Ground<'_>) {
+    ground.run(&[]);
+    ground.exec(&[]);
+    walked();
+}
+
+fn besides(ground: &Ground<'_>) {
+    ground.besides("create", &|c| c.bundle_call("create", &[]), 10);
+    ground.start();
+    ground.delete();
+    walked();
+}
+
+fn single_create(bed: &Bed) {
+    create(&ground(&User::new(bed), User::single));
+}
+
+fn single_run_and_exec(bed: &Bed) {
+    run_and_exec(&ground(&User::new(bed), User::single));
+}
+
+fn single_besides(bed: &Bed) {
+    besides(&ground(&User::new(bed), User::single));
+}
+
+fn ranges_create(bed: &Bed) {
+    create(&ground(&User::delegated(bed), User::ranges));
+}
+
+fn ranges_run_and_exec(bed: &Bed) {
+    run_and_exec(&ground(&User::delegated(bed), User::ranges));
+}
+
+fn ranges_besides(bed: &Bed) {
+    besides(&ground(&User::delegated(bed), User::ranges));
+}
+
+fn nested_create(bed: &Bed) {
+    create(&ground(&User::nested(bed), User::plain));
+}
+
+fn nested_run_and_exec(bed: &Bed) {
+    run_and_exec(&ground(&User::nested(bed), User::plain));
+}
+
+fn nested_besides(bed: &Bed) {
+    besides(&ground(&User::nested(bed), User::plain));
+}
+
+/// Pods: of a user the relay joins the user namespace, in somebody else's only that of processes.
+fn joined(bed: &Bed) {
+    for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
+        let bundle = || if is_nested { user.plain() } else { user.single() };
+        let first = bundle().make().detached();
+        let there = user.left();
+        let pod = || {
+            let kinds = [("pid", "pid"), ("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
+            let path = |file: &str| format!("/proc/{}/ns/{file}", first.pid());
+            let bundle = kinds
+                .into_iter()
+                .fold(bundle(), |bundle, (kind, file)| bundle.join_namespace(kind, &path(file)));
+            if is_nested {
+                return bundle;
+            }
+            let bundle = bundle.join_namespace("user", &path("user"));
+            bundle.unset("/linux/uidMappings").unset("/linux/gidMappings")
+        };
+        let left = || user.left().into_iter().filter(|left| !there.contains(left)).collect();
+        let ground = Ground { bundle: Box::new(pod), left: Box::new(left) };
+        ground.create();
+        first.delete_force().ok();
+    }
+    walked();
+}

@@ -1,0 +1,143 @@
+//! Every step of the two lists of a plan fails, or is the last of its process: during `create`, or after `start`.
+
+use super::{KINDS, WITHOUT, assert_told, faulty};
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::container::Container;
+use dayfly_tests::runtime::{Call, Outcome};
+use dayfly_tests::steps::{self, Step};
+use dayfly_tests::{leak, wait};
+
+/// One way of making containers whose steps are struck, all of them.
+pub struct Walk<'a> {
+    /// The container that is made again and again.
+    pub c: Container<'a>,
+    /// Flags of `create`.
+    pub flags: Vec<String>,
+    /// What has to be there before each `create`.
+    pub prepare: Box<dyn Fn() + 'a>,
+    /// What a user has left besides what can be told by the container's id.
+    pub left: Box<dyn Fn() -> Vec<String> + 'a>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk through the steps of this bundle's plan.
+    pub fn new(bundle: Bundle<'a>) -> Self {
+        Self {
+            c: bundle.make(),
+            flags: Vec::new(),
+            prepare: Box::new(|| {}),
+            left: Box::new(Vec::new),
+        }
+    }
+
+    /// The steps, as `plan` tells them.
+    pub fn steps(&self) -> Vec<Step> {
+        (self.prepare)();
+        let mut steps = steps::of(&self.c, WITHOUT);
+        // `plan` has no flags of `create`.
+        if self.flags.iter().any(|flag| flag == "--console-socket")
+            && let Some(at) = steps.iter().position(|step| step.name == "make network")
+        {
+            let name = "connect console".to_owned();
+            steps.insert(at, Step { name, ..steps[at].clone() });
+            steps[at + 1..]
+                .iter_mut()
+                .filter(|step| step.actor == "host")
+                .for_each(|step| step.number += 1);
+        }
+        if self.flags.iter().any(|flag| flag == "--no-pivot") {
+            let classic = format!("{WITHOUT},template-namespace");
+            steps = steps::of(&self.c, &classic);
+            for step in &mut steps {
+                if step.name == "pivot root" {
+                    step.name = "change root".to_owned();
+                }
+            }
+        }
+        steps
+    }
+
+    fn create(&self) -> Call {
+        (self.prepare)();
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        self.c.bundle_call("create", &flags)
+    }
+
+    /// Strikes a step in both ways; returns whether it was one after `start`.
+    pub fn strike(&self, step: &Step) -> bool {
+        let c = &self.c;
+        let mut after_start = false;
+        for kind in KINDS {
+            let fault = format!("{}:{}:{kind} ({})", step.actor, step.number, step.name);
+            let created = faulty(self.create(), step.actor, step.number, kind).run();
+            if created.code() != 0 {
+                assert_told(&created, kind, &fault);
+                assert!(kind == "kill" || names(&created, step), "{fault}: {created}");
+            } else {
+                // A step of init after it was told to start.
+                assert_eq!(step.actor, "init", "{fault} did not strike");
+                assert_waits_alone(c, &fault);
+                let start = c.start();
+                // An init that is killed once it was started cannot be told from a program that is.
+                match (kind, start.code()) {
+                    ("kill", 0) => c.wait_status("stopped"),
+                    _ => assert_told(&start, kind, &fault),
+                }
+                after_start = true;
+            }
+            // What failed has cleared up by itself.
+            if kind == "kill" || created.code() == 0 {
+                c.delete_force().ok();
+            }
+            self.assert_gone(&fault);
+            steps::struck(step, kind);
+        }
+        after_start
+    }
+
+    /// Strikes every step, and then none.
+    pub fn take(&self) {
+        let steps = self.steps();
+        let of = |actor: &str| steps.iter().filter(|step| step.actor == actor).count();
+        assert!(of("host") > 6 && of("init") > 15, "{steps:?}");
+        let after_start = steps.iter().filter(|step| self.strike(step)).count();
+        assert!(after_start >= 1, "exec is after start");
+        // The id is as good as new.
+        let c = &self.c;
+        self.create().env("DAYFLY_WITHOUT", WITHOUT).run().ok();
+        c.start().ok();
+        let pid = c.pid();
+        wait::until_none("descriptors that the program was not given", || leak::descriptors(pid));
+        c.delete_force().ok();
+        self.assert_gone("nothing");
+    }
+
+    fn assert_gone(&self, fault: &str) {
+        self.c.assert_gone(fault);
+        wait::until_none(&format!("anything left by {fault}"), || (self.left)());
+    }
+}
+
+/// Whether a failure names the step that failed, where it is told of by that.
+fn names(outcome: &Outcome, step: &Step) -> bool {
+    let found = steps::named_by(step.actor, step.number, &outcome.stderr);
+    let by_itself = step.actor == "init" && ["run hooks", "exec"].contains(&step.name.as_str());
+    by_itself || found.is_some_and(|found| found.name == step.name)
+}
+
+/// An init that waits to be started has the socket it listens on, and nothing else.
+#[track_caller]
+fn assert_waits_alone(c: &Container<'_>, fault: &str) {
+    let state = c.state();
+    if state["status"] == "created" {
+        let pid = state["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("pid");
+        // Another one is there for a moment after `state` has asked who waits.
+        wait::until_none(&format!("descriptors besides the socket after {fault}"), || {
+            let open = leak::descriptors(pid);
+            if open.len() <= 1 && open.iter().all(|fd| fd.starts_with("socket:")) {
+                return Vec::new();
+            }
+            open
+        });
+    }
+}
