@@ -9,7 +9,7 @@ use crate::options::{
     Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm, StoreOptions,
 };
 use crate::reference::Reference;
-use crate::registry::{self, Access};
+use crate::registry::Access;
 use crate::rootfs;
 use crate::source::Source;
 use crate::store::{Freed, Store};
@@ -62,7 +62,7 @@ fn pull(options: &Pull) -> Result<()> {
     let store = open(&options.bringing.store)?;
     let reference = Reference::parse(&options.reference)?;
     let access = Access { plain_http: options.plain_http, auth_file: options.authfile.clone() };
-    let source = registry::find(&reference, &platform(&options.bringing)?, &access)?;
+    let source = Source::pull(&reference, &platform(&options.bringing)?, &access)?;
     bring(&store, &source, &options.name, &options.bringing)
 }
 

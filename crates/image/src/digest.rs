@@ -1,6 +1,5 @@
 //! SHA-256 digests: the names of blobs, layers and images.
 
-use crate::error::{Error, Result};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
@@ -47,30 +46,50 @@ impl Digest {
     /// Refuses `bytes` that are not this digest's; `what` names them.
     ///
     /// # Errors
-    /// [`Error::Digest`].
-    pub fn check(self, bytes: &[u8], what: &str) -> Result<()> {
+    /// [`Mismatch`].
+    pub fn check(self, bytes: &[u8], what: &str) -> Result<(), Mismatch> {
         self.same(Self::of(bytes), || what.to_owned())
     }
 
     /// Refuses a digest that is `found` where this one was expected.
     ///
     /// # Errors
-    /// [`Error::Digest`].
-    pub fn same(self, found: Self, what: impl FnOnce() -> String) -> Result<()> {
+    /// [`Mismatch`].
+    pub fn same(self, found: Self, what: impl FnOnce() -> String) -> Result<(), Mismatch> {
         if self == found {
             return Ok(());
         }
-        Err(Error::Digest { what: what(), expected: self, found })
+        Err(Mismatch { what: what(), expected: self, found })
+    }
+}
+
+/// Content that is not what its digest says.
+#[derive(Debug)]
+pub struct Mismatch {
+    /// Which content.
+    pub what: String,
+    /// What it was to be.
+    pub expected: Digest,
+    /// What it is.
+    pub found: Digest,
+}
+
+/// A text that is no digest.
+#[derive(Debug)]
+pub struct NoDigest(String);
+
+impl fmt::Display for NoDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no digest: it must be sha256: and 64 digits", self.0)
     }
 }
 
 impl FromStr for Digest {
-    type Err = Error;
+    type Err = NoDigest;
 
-    fn from_str(text: &str) -> Result<Self> {
-        text.strip_prefix("sha256:").and_then(Self::from_hex).ok_or_else(|| {
-            Error::Unfit(format!("{text:?} is no digest: it must be sha256: and 64 digits"))
-        })
+    fn from_str(text: &str) -> Result<Self, NoDigest> {
+        let digest = text.strip_prefix("sha256:").and_then(Self::from_hex);
+        digest.ok_or_else(|| NoDigest(text.to_owned()))
     }
 }
 
@@ -87,13 +106,13 @@ impl fmt::Debug for Digest {
 }
 
 impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         text.parse().map_err(D::Error::custom)
     }

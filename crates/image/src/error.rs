@@ -1,6 +1,6 @@
 //! What keeps a command from being done.
 
-use crate::digest::Digest;
+use crate::digest::{Digest, Mismatch, NoDigest};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -18,14 +18,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// Content is not what its digest says.
-    Digest {
-        /// Which content.
-        what: String,
-        /// What it was to be.
-        expected: Digest,
-        /// What it is.
-        found: Digest,
-    },
+    Digest(Mismatch),
     /// A blob is longer or shorter than its descriptor says.
     Size {
         /// Which blob.
@@ -108,7 +101,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
-            Self::Digest { what, expected, found } => write!(
+            Self::Digest(Mismatch { what, expected, found }) => write!(
                 f,
                 "{what} is damaged or not what was asked for: it must be {expected} and is {found}"
             ),
@@ -134,6 +127,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Mismatch> for Error {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Digest(mismatch)
+    }
+}
+
+impl From<NoDigest> for Error {
+    fn from(text: NoDigest) -> Self {
+        Self::Unfit(text.to_string())
+    }
+}
 
 /// A text without characters that a terminal would obey: names from an archive may have some.
 #[must_use]

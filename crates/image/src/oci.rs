@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Longest document (index, manifest, configuration) that is read, in bytes.
+pub const DOCUMENT: u64 = 8 << 20;
+
 /// Media types of an index (a list of manifests).
 pub const INDEX: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode as Permissions, OFlags, ResolveFlags, mkdirat, openat, openat2};
+use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag,
@@ -16,25 +16,11 @@ use rustix::mount::{
 use sys::Context;
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
 
-use crate::attached::Attached;
-use crate::layers::Layer;
+use crate::attached::{Attached, Counts};
+use crate::layers::{Layer, open_layer};
 use crate::options::Recipe;
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy};
-
-/// What overlayfs is told besides its layers. Copies of metadata alone and redirected directories only
-/// live in what is thrown away with the container; an index would be for NFS.
-pub(crate) const SETTINGS: [(&CStr, &CStr); 3] =
-    [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
-
-/// Operations on the host's mount table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Mounts that were added.
-    pub attached: u32,
-    /// Mounts that were taken away.
-    pub detached: u32,
-}
 
 /// What is left of an assembly.
 #[derive(Debug)]
@@ -213,7 +199,7 @@ impl<'a> Assembly<'a> {
         if recipe.user_xattr {
             fsconfig_set_flag(context, c"userxattr")?;
         } else {
-            for (key, value) in settings(recipe) {
+            for (key, value) in recipe.settings() {
                 fsconfig_set_string(context, key, value)?;
             }
         }
@@ -258,12 +244,6 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// Copying up no more than metadata needs something to copy up to.
-pub(crate) fn settings(recipe: &Recipe) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    let writable = recipe.upper != Upper::None;
-    SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
-}
-
 /// A directory of overlayfs: by descriptor, or by its path in our procfs.
 fn set_directory(
     context: BorrowedFd<'_>,
@@ -301,12 +281,6 @@ fn failed<T>(
 fn open_directory(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(CWD, path, flags, Permissions::empty())
-}
-
-/// Opens a layer below its parent, through no link.
-pub(crate) fn open_layer(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat2(parent, name, flags, Permissions::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// A detached, read-only copy of the mount at a directory, its ids mapped as in a user namespace.

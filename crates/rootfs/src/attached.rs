@@ -19,9 +19,9 @@ use rustix::mount::{
 use rustix::process::fchdir;
 use sys::Context;
 
-use crate::assembly::{Counts, settings};
 use crate::layers::Layer;
 use crate::options::{Recipe, Upper};
+use crate::remove::{names, open_directory};
 use crate::upper::Root;
 
 /// What the places are in.
@@ -30,6 +30,15 @@ pub(crate) const PLACES: &CStr = c"mnt";
 const OVERLAY: &str = "root";
 /// That of the memory for changes.
 const TMPFS: &str = "t";
+
+/// Operations on the host's mount table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Mounts that were added.
+    pub attached: u32,
+    /// Mounts that were taken away.
+    pub detached: u32,
+}
 
 /// What is attached on the host.
 #[derive(Debug, Default)]
@@ -160,6 +169,30 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
+/// Takes away the mounts that an assembly may have left in its directory. None is no error.
+///
+/// # Errors
+/// Those of umount2(2).
+pub fn unmount_below(directory: &CStr) -> Result<(), sys::Error> {
+    let Ok(at) = open_directory(CWD.as_fd(), directory) else { return Ok(()) };
+    let Ok(places) = open_directory(at.as_fd(), PLACES) else { return Ok(()) };
+    for name in names(places.as_fd()).context("read", directory.to_string_lossy())? {
+        let Ok(name) = name.to_str() else { continue };
+        loop {
+            match unmount_at(places.as_fd(), name) {
+                // More than one may lie there.
+                Ok(()) => {}
+                Err(Errno::INVAL | Errno::NOENT) => break,
+                Err(errno) => {
+                    let object = format!("{}/mnt/{name}", directory.to_string_lossy());
+                    return Err(sys::Error::new("umount", object, errno));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// umount2(2) knows paths only; through our procfs it is one by descriptor.
 pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     use rustix::fd::AsRawFd;
@@ -186,7 +219,7 @@ fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::
     if recipe.user_xattr {
         data.push_str(",userxattr");
     } else {
-        for (key, value) in settings(recipe) {
+        for (key, value) in recipe.settings() {
             let _ = write!(data, ",{}={}", key.to_string_lossy(), value.to_string_lossy());
         }
     }

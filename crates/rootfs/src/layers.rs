@@ -3,8 +3,13 @@
 use alloc::ffi::CString;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode as Permissions, OFlags, ResolveFlags, StatxFlags, openat2, statx,
+};
+use rustix::io::Errno;
 use sys::Context;
 
 use crate::Error;
@@ -127,6 +132,12 @@ fn common<'a>(one: &'a str, other: &str) -> &'a str {
 
 pub(crate) fn c_string(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::BadLayer(String::from(text)))
+}
+
+/// Opens a layer below its parent, through no link.
+pub(crate) fn open_layer(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(parent, name, flags, Permissions::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 #[cfg(test)]

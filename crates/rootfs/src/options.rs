@@ -1,9 +1,15 @@
 //! What a root filesystem is to be.
 
 use alloc::ffi::CString;
+use core::ffi::CStr;
 
 use crate::layers::Layers;
 use crate::mode::Mode;
+
+/// What overlayfs is told besides its layers. Copies of metadata alone and redirected directories only
+/// live in what is thrown away with the container; an index would be for NFS.
+const SETTINGS: [(&CStr, &CStr); 3] =
+    [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 
 /// Everything that is decided about a root filesystem before it is assembled.
 #[derive(Debug, Clone)]
@@ -34,6 +40,13 @@ impl Recipe {
         let mapped = self.root.is_some();
         let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
         self.mode.is_attached() || (self.mode == Mode::Path && (mapped || in_memory))
+    }
+
+    /// What overlayfs is told besides its layers. Copying up no more than metadata needs something to copy up
+    /// to.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+        let writable = self.upper != Upper::None;
+        SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
     }
 }
 

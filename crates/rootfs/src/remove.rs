@@ -14,37 +14,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sys::Context;
 
-use crate::attached::{PLACES, unmount_at};
-
 /// Directories that are open at the same time while a tree is removed; what lies deeper is brought up
 /// first.
 const DEEPEST: usize = 64;
 /// Where that goes, in the tree itself.
 const DEEPER: &CStr = c".dayfly-deeper";
-
-/// Takes away the mounts that an assembly may have left in its directory. None is no error.
-///
-/// # Errors
-/// Those of umount2(2).
-pub fn unmount_below(directory: &CStr) -> Result<(), sys::Error> {
-    let Ok(at) = open_directory(CWD.as_fd(), directory) else { return Ok(()) };
-    let Ok(places) = open_directory(at.as_fd(), PLACES) else { return Ok(()) };
-    for name in names(places.as_fd()).context("read", directory.to_string_lossy())? {
-        let Ok(name) = name.to_str() else { continue };
-        loop {
-            match unmount_at(places.as_fd(), name) {
-                // More than one may lie there.
-                Ok(()) => {}
-                Err(Errno::INVAL | Errno::NOENT) => break,
-                Err(errno) => {
-                    let object = format!("{}/mnt/{name}", directory.to_string_lossy());
-                    return Err(sys::Error::new("umount", object, errno));
-                }
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Removes a directory with all that is in it, not through links and not across mounts; also directories
 /// in it that their owner may not write. That it is gone already is no error.

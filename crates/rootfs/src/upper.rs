@@ -14,7 +14,7 @@ use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::MountAttrFlags;
 
-use crate::assembly::open_layer;
+use crate::layers::open_layer;
 use crate::options::{Recipe, Upper};
 
 /// Owner and permissions of a root directory.

@@ -5,9 +5,8 @@ mod challenge;
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::oci::{Descriptor, INDEX, MANIFEST, Platform};
+use crate::oci::{DOCUMENT, Descriptor, INDEX, MANIFEST};
 use crate::reference::Reference;
-use crate::source::{Blobs, DOCUMENT, Source};
 use auth::Credentials;
 use challenge::Challenge;
 use serde::Deserialize;
@@ -54,61 +53,6 @@ struct Token {
     access_token: Option<String>,
 }
 
-/// The image `reference` of its registry.
-///
-/// # Errors
-/// Those of the network, what the registry refuses, that there is none for `platform`.
-pub fn find(reference: &Reference, platform: &Platform, access: &Access) -> Result<Source> {
-    let (host, repository) = reference.registry()?;
-    if access.plain_http && !is_loopback(host) {
-        return Err(Error::Unfit(format!(
-            "--plain-http is for registries on this host, and {host} is none: what it sends could be changed on the way"
-        )));
-    }
-    let scheme = if access.plain_http { "http" } else { "https" };
-    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-    let agent = Agent::config_builder()
-        .http_status_as_error(false)
-        .https_only(!access.plain_http)
-        .timeout_connect(Some(PATIENCE))
-        .timeout_recv_response(Some(PATIENCE))
-        .timeout_per_read(Some(PATIENCE))
-        .timeout_per_write(Some(PATIENCE))
-        .tls_config(tls)
-        .user_agent(concat!("dayfly/", env!("CARGO_PKG_VERSION")))
-        .build();
-    let remote = Remote {
-        agent: agent.into(),
-        base: format!("{scheme}://{host}/v2/{repository}"),
-        plain_http: access.plain_http,
-        repository: repository.to_owned(),
-        credentials: auth::find(host, repository, access.auth_file.as_deref())?,
-        authorization: Mutex::new(None),
-    };
-    let text = match (&reference.digest, &reference.tag) {
-        (Some(digest), _) => digest.to_string(),
-        (None, tag) => tag.clone().unwrap_or_default(),
-    };
-    let (kind, document) = remote.manifest(&text)?;
-    let digest = Digest::of(&document);
-    if let Some(expected) = reference.digest {
-        expected.same(digest, || format!("{reference}"))?;
-    }
-    let descriptor = Descriptor {
-        media_type: kind,
-        digest,
-        size: document.len() as u64,
-        platform: None,
-        annotations: None,
-    };
-    Source::follow(
-        Blobs::Registry(Box::new(remote)),
-        &descriptor,
-        platform,
-        vec![reference.clone()],
-    )
-}
-
 /// Whether an answer came from where it was asked for, not from somewhere else after a redirection.
 fn same_origin(asked: &str, answered: &Uri) -> bool {
     asked.parse::<Uri>().is_ok_and(|asked| {
@@ -127,6 +71,62 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl Remote {
+    /// The repository of `reference`. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// A registry that may not be talked to so; credentials that can't be read.
+    pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
+        let (host, repository) = reference.registry()?;
+        if access.plain_http && !is_loopback(host) {
+            return Err(Error::Unfit(format!(
+                "--plain-http is for registries on this host, and {host} is none: what it sends could be changed on the way"
+            )));
+        }
+        let scheme = if access.plain_http { "http" } else { "https" };
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(!access.plain_http)
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_per_read(Some(PATIENCE))
+            .timeout_per_write(Some(PATIENCE))
+            .tls_config(tls)
+            .user_agent(concat!("dayfly/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self {
+            agent: agent.into(),
+            base: format!("{scheme}://{host}/v2/{repository}"),
+            plain_http: access.plain_http,
+            repository: repository.to_owned(),
+            credentials: auth::find(host, repository, access.auth_file.as_deref())?,
+            authorization: Mutex::new(None),
+        })
+    }
+
+    /// What the registry has by the tag or digest of `reference`.
+    ///
+    /// # Errors
+    /// Those of the network, what the registry refuses, [`Error::Digest`].
+    pub fn find(&self, reference: &Reference) -> Result<Descriptor> {
+        let text = match (&reference.digest, &reference.tag) {
+            (Some(digest), _) => digest.to_string(),
+            (None, tag) => tag.clone().unwrap_or_default(),
+        };
+        let (kind, document) = self.manifest(&text)?;
+        let digest = Digest::of(&document);
+        if let Some(expected) = reference.digest {
+            expected.same(digest, || format!("{reference}"))?;
+        }
+        Ok(Descriptor {
+            media_type: kind,
+            digest,
+            size: document.len() as u64,
+            platform: None,
+            annotations: None,
+        })
+    }
+
     /// A manifest or index by tag or digest: its media type and its text.
     fn manifest(&self, reference: &str) -> Result<(String, Vec<u8>)> {
         let url = format!("{}/manifests/{reference}", self.base);

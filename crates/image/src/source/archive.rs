@@ -1,9 +1,9 @@
 //! An archive that an image is in, read at random: where each of its files begins.
 
-use super::DOCUMENT;
 use super::scratch::{self, From};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use crate::oci::DOCUMENT;
 use crate::unpack::Limits;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! The OCI image layout: a directory with `index.json` and `blobs`, or an archive of one.
 
 use super::archive::Archive;
-use super::{Blobs, DOCUMENT, Source};
+use super::{Blobs, Source};
 use crate::error::{Error, Result};
-use crate::oci::{Descriptor, Index, Platform, REF_NAME, parse};
+use crate::oci::{DOCUMENT, Descriptor, Index, Platform, REF_NAME, parse};
 use crate::reference::Reference;
 use std::fs::File;
 use std::io::Read;

@@ -7,18 +7,17 @@ mod scratch;
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::oci::{Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, parse};
+use crate::oci::{
+    DOCUMENT, Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, parse,
+};
 use crate::platform::choose;
 use crate::reference::Reference;
-use crate::registry::Remote;
+use crate::registry::{Access, Remote};
 use crate::unpack::Limits;
 use archive::Archive;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Longest document (index, manifest, configuration) that is read, in bytes.
-pub const DOCUMENT: u64 = 8 << 20;
 
 /// Blobs, found by their digests.
 #[derive(Debug)]
@@ -114,6 +113,17 @@ impl Source {
             )));
         }
         Ok(ids.iter().copied().zip(blobs).collect())
+    }
+
+    /// The image `reference` of its registry.
+    ///
+    /// # Errors
+    /// Those of the network, what the registry refuses, that there is none for `platform`.
+    pub fn pull(reference: &Reference, platform: &Platform, access: &Access) -> Result<Self> {
+        let remote = Remote::of(reference, access)?;
+        let found = remote.find(reference)?;
+        let blobs = Blobs::Registry(Box::new(remote));
+        Self::follow(blobs, &found, platform, vec![reference.clone()])
     }
 
     /// The image that `descriptor` leads to: a manifest, or an index of images for several platforms.

@@ -139,7 +139,9 @@ impl<'a> Archive<'a> {
         let number = |value: io::Result<Option<u32>>| {
             value.ok().flatten().ok_or_else(|| unfit("has a device without numbers"))
         };
-        let device = || Ok((number(header.device_major())?, number(header.device_minor())?));
+        let device = || -> Result<(u32, u32)> {
+            Ok((number(header.device_major())?, number(header.device_minor())?))
+        };
         let size = pax.size.map_or_else(|| header.entry_size().map_err(field), Ok)?;
         let mut data = 0;
         let kind = match header.entry_type() {
