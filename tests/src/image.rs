@@ -254,6 +254,17 @@ impl Layout {
     /// Writes an image: its manifest's descriptor. `process` is what the image says of its process.
     #[must_use]
     pub fn image(&self, layers: &[(Layer, Packing)], process: &Value) -> Value {
+        self.image_for("amd64", layers, process)
+    }
+
+    /// The same for another architecture.
+    #[must_use]
+    pub fn image_for(
+        &self,
+        architecture: &str,
+        layers: &[(Layer, Packing)],
+        process: &Value,
+    ) -> Value {
         let mut blobs = Vec::new();
         let mut ids = Vec::new();
         for (layer, packing) in layers {
@@ -265,7 +276,7 @@ impl Layout {
             );
         }
         let config = json!({
-            "os": "linux", "architecture": "amd64", "config": process,
+            "os": "linux", "architecture": architecture, "config": process,
             "rootfs": { "type": "layers", "diff_ids": ids },
         });
         let config = config.to_string();

@@ -20,13 +20,16 @@ pub const NAME: &str = "mayfly";
 /// How many subordinate ids a user has.
 pub const RANGE: u32 = 65_536;
 
-/// How many users the run has had.
-static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Users of the run so far.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Above the ranges that `--userns auto` takes, whose processes would be the user's.
+const FIRST: u32 = 28_700;
+/// How many users a run has at most.
+const MOST: u32 = 100;
 
-/// One id for each user of the run, and others for a run at the same time: what is left of a user is looked
-/// for by uid.
+/// An id for each user of the run, and other ones than those of a run beside this one.
 fn next_uid() -> u32 {
-    20_400 + std::process::id() % 400 * 100 + COUNT.fetch_add(1, Ordering::Relaxed)
+    FIRST + std::process::id() % 360 * MOST + NEXT.fetch_add(1, Ordering::Relaxed) % MOST
 }
 
 /// A user, and the bed whose calls are the user's.
@@ -309,7 +312,8 @@ impl Drop for User {
         };
         gone(&|| self.processes().is_empty());
         for pid in self.processes() {
-            left.push(format!("process left behind: {pid}"));
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            left.push(format!("process left behind: {pid} {}", command.replace('\0', " ")));
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }

@@ -1,5 +1,7 @@
 //! The image store: what is in a layer is in its directory, what must not be is nowhere.
 
+#[path = "images/containers.rs"]
+pub mod containers;
 #[path = "images/hostile.rs"]
 pub mod hostile;
 
@@ -297,7 +299,7 @@ fn platforms(bed: &Bed) {
     let mut entries = Vec::new();
     for (architecture, variant) in [("amd64", None), ("arm64", None), ("arm", Some("v7"))] {
         let layer = (Layer::new().file(architecture, 0o644, b""), Packing::Gzip);
-        let mut entry = layout.image(&[layer], &Value::Null);
+        let mut entry = layout.image_for(architecture, &[layer], &Value::Null);
         entry["platform"] = json!({ "os": "linux", "architecture": architecture });
         if let Some(variant) = variant {
             entry["platform"]["variant"] = json!(variant);
@@ -318,6 +320,18 @@ fn platforms(bed: &Bed) {
     }
     let outcome = image::call(bed, &["import", source, "--platform", "linux/s390x"]).run().exits(1);
     assert!(outcome.stderr.contains("linux/amd64, linux/arm64, linux/arm/v7"), "{outcome}");
+    // One image without an index.
+    let alone = Layout::new(bed.dir.join("alone"));
+    let layer = (Layer::new().file("arm64", 0o644, b""), Packing::Gzip);
+    alone.index(&[alone.image_for("arm64", &[layer], &Value::Null)]);
+    let source = alone.dir.to_str().expect("path");
+    let import =
+        |options: &[&str]| image::call(bed, &[&["import", source], options].concat()).run();
+    let outcome = import(&["--platform", "amd64"]).exits(1);
+    assert!(outcome.stderr.contains("only one for linux/arm64"), "{outcome}");
+    import(&["--platform", "arm64"]).ok();
+    let outcome = import(&[]).ok();
+    assert!(outcome.stderr.contains("warning: the image is for linux/arm64"), "{outcome}");
 }
 
 fn the_runtimes_configuration(bed: &Bed) {
@@ -390,8 +404,14 @@ fn names_and_their_removal(bed: &Bed) {
     image::call(bed, &["inspect", &digest[..20]]).run().ok();
     image::call(bed, &["rm", digest]).run().ok();
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
+    // All of what is asked for, or nothing.
+    import(&one, "one");
+    image::call(bed, &["rm", "one", "two"]).run().exits(1);
+    kept(2);
+    let listed = image::call(bed, &["rm", "one", "one"]).run().ok().stdout;
+    assert_eq!(listed.matches("removed one:latest").count(), 1, "{listed}");
     let outcome = image::call(bed, &["rm", "two"]).run().exits(1);
-    assert!(outcome.stderr.contains("there is no image two"), "{outcome}");
+    assert!(outcome.stderr.contains("no image two"), "{outcome}");
     let outcome = image::call(bed, &["import", one.dir.to_str().expect("path"), "--name", "../x"])
         .run()
         .exits(1);
@@ -459,6 +479,8 @@ fn exports_are_the_same_image(bed: &Bed) {
         let again = image::call(bed, &["export", "test", out]).run().exits(1);
         assert!(again.stderr.contains("there already"), "{again}");
     }
+    let outcome = image::call(bed, &["export", "test", "-", "--format", "oci"]).run().exits(1);
+    assert!(outcome.stderr.contains("--format oci-archive"), "{outcome}");
 }
 
 fn a_changed_layer_is_not_exported(bed: &Bed) {

@@ -7,7 +7,9 @@ mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
 mod cgtool;
+mod cgtool_cpus;
 mod cgtool_parity;
+mod cgtool_plans;
 mod clocks;
 mod confinement;
 mod crash;
@@ -55,6 +57,7 @@ const SUBJECTS: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
     ("run", run::CASES),
     ("exec", exec::CASES),
+    ("exec", exec::cgroup::CASES),
     ("terminal", terminal::CASES),
     ("binds", binds::CASES),
     ("idmap", idmap::CASES),
@@ -80,7 +83,10 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
     ("errors", errors::CASES),
+    ("errors", errors::state::CASES),
     ("cgtool", cgtool::CASES),
+    ("cgtool_plans", cgtool_plans::CASES),
+    ("cgtool_cpus", cgtool_cpus::CASES),
     ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
     ("logs", logs::CASES),
@@ -99,6 +105,7 @@ const SUBJECTS: &[Subject] = &[
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
     ("images", images::CASES),
+    ("images", images::containers::CASES),
     ("images", images::hostile::CASES),
     ("systemd", systemd::CASES),
     ("systemd_user", systemd_user::CASES),

@@ -100,7 +100,7 @@ pub fn experiment(
 pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
     for entrant in entrants {
         let racer = entrant.clone();
-        let result = stand.container(&racer, &[])?.run();
+        let result = Container::new(stand, &racer, &[])?.run();
         interrupt::check()?;
         entrant.failure = result.err().map(|fault| fault.to_string());
     }
@@ -116,7 +116,8 @@ pub(crate) fn burst(
     load: &mut Load,
 ) -> Result<(), Error> {
     // Bundles are written before the clock starts, and removed after it stops.
-    let waiting: Result<Vec<_>, _> = (0..count).map(|_| stand.container(racer, &[])).collect();
+    let waiting: Result<Vec<_>, _> =
+        (0..count).map(|_| Container::new(stand, racer, &[])).collect();
     let (waiting, done) = (Mutex::new(waiting?), Mutex::new(Vec::with_capacity(count)));
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let work = || {

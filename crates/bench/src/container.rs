@@ -1,10 +1,12 @@
 //! One container of one runtime: the commands that are timed.
 
+use crate::Error;
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};
 use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
-use crate::weight::{self, Way};
+use crate::weigh;
+use crate::weight::Way;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
@@ -55,8 +57,14 @@ pub struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    pub(crate) fn new(stand: &'a Stand, entrant: &'a Entrant, id: String, bundle: PathBuf) -> Self {
-        Self {
+    /// One that `entrant` is going to make and that runs `program`, or what the configuration says if
+    /// that is empty. Its bundle is written; nothing of it is timed.
+    ///
+    /// # Errors
+    /// Those of mkdir(2) and write(2).
+    pub fn new(stand: &'a Stand, entrant: &'a Entrant, program: &[&str]) -> Result<Self, Error> {
+        let (id, bundle) = stand.write_bundle(program)?;
+        Ok(Self {
             stand,
             entrant,
             id,
@@ -65,7 +73,7 @@ impl<'a> Container<'a> {
             pid: Cell::new(None),
             way: Cell::new(Way::Timed),
             observed: RefCell::new(Vec::new()),
-        }
+        })
     }
 
     /// Has all further commands executed that way.
@@ -226,7 +234,7 @@ impl<'a> Container<'a> {
                 let (what, deadline) = ((step, self.id.as_str()), FOLLOWED * deadline);
                 self.keep(outside::observe(&command, errors, what, &layout, deadline))
             }
-            way => weight::weigh(&command, errors, way, FOLLOWED * deadline),
+            way => weigh::weigh(&command, errors, way, FOLLOWED * deadline),
         });
         sample.map_err(|failure| self.fault(step, failure))
     }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
 //! | [`race`] | rounds in turns |
-//! | [`weight`] | what is counted instead |
-//! | [`config`], [`profile`], [`rootfs`] | the bundle that all runtimes get |
+//! | [`weight`], [`weigh`] | what is counted instead |
+//! | [`config`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
 //! | [`statistics`], [`bootstrap`] | what the samples say, and what they don't |
@@ -41,6 +41,7 @@ pub mod statistics;
 pub mod tiers;
 pub mod trace;
 pub mod view;
+pub mod weigh;
 pub mod weight;
 
 pub use error::Error;

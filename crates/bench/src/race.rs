@@ -188,7 +188,7 @@ pub(crate) fn asleep<'a>(
     stand: &'a Stand,
     entrant: &'a Entrant,
 ) -> Result<(Container<'a>, Result<(), Fault>), Error> {
-    let container = stand.container(entrant, &["/bin/sleep", "100000"])?;
+    let container = Container::new(stand, entrant, &["/bin/sleep", "100000"])?;
     let result = container.create().and_then(|_| container.start()).map(drop);
     Ok((container, result))
 }
@@ -227,7 +227,7 @@ pub(crate) fn go(
             Ok(go)
         }));
     }
-    let container = stand.container(entrant, &[])?;
+    let container = Container::new(stand, entrant, &[])?;
     Ok(by(way, &container, |it| match operation {
         Operation::Lifecycle => lifecycle(it),
         _ => it.run().map(|sample| vec![sample]),

@@ -59,7 +59,7 @@ pub fn experiment(
     let mut rows: Vec<Row> =
         racers.iter().map(|racer| Row { runtime: racer.name.clone(), ..Row::default() }).collect();
     for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        let result = stand.container(racer, &TELL_TIME)?.run();
+        let result = Container::new(stand, racer, &TELL_TIME)?.run();
         entrant.failure = result.err().map(|fault| fault.to_string());
     }
     let turns = options.count.div_ceil(ROW);
@@ -100,7 +100,7 @@ fn in_a_row(
     interval: Duration,
 ) -> Result<Result<Vec<Arrival>, String>, Error> {
     let containers: Result<Vec<_>, _> =
-        (0..count).map(|_| stand.container(racer, &TELL_TIME)).collect();
+        (0..count).map(|_| Container::new(stand, racer, &TELL_TIME)).collect();
     let in_flight = AtomicUsize::new(0);
     // All threads wait for their moment beforehand: making one takes no time from the first start.
     let begin = Instant::now() + Duration::from_millis(20);
@@ -129,7 +129,7 @@ fn in_a_row(
 /// # Errors
 /// Only the harness's own; what the runtime does wrong is the inner one.
 pub(crate) fn at_once(stand: &Stand, racer: &Entrant) -> Result<Result<Duration, String>, Error> {
-    let container = stand.container(racer, &TELL_TIME)?;
+    let container = Container::new(stand, racer, &TELL_TIME)?;
     let due = (Instant::now(), SystemTime::now());
     let arrival = arrive(&container, due, &AtomicUsize::new(0));
     Ok(arrival.map(|arrival| arrival.latency))

@@ -3,7 +3,6 @@
 use crate::Error;
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
-use crate::container::Container;
 use crate::rootfs;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
@@ -155,16 +154,12 @@ impl Stand {
         &self.state
     }
 
-    /// Writes the bundle of a container that `entrant` is going to make and that runs `program`, or
-    /// what the configuration says if that is empty. Nothing of it is timed.
+    /// Writes the bundle of a container that runs `program`, or what the configuration says if that is
+    /// empty, and returns the id it is for.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
-    pub fn container<'a>(
-        &'a self,
-        entrant: &'a Entrant,
-        program: &[&str],
-    ) -> Result<Container<'a>, Error> {
+    pub(crate) fn write_bundle(&self, program: &[&str]) -> Result<(String, PathBuf), Error> {
         let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
         let bundle = self.directory.join(&id);
         make_directory(&bundle, 0o711)?;
@@ -175,7 +170,7 @@ impl Stand {
         }
         let file = bundle.join("config.json");
         fs::write(&file, config.to_string()).map_err(Error::at("write", &file))?;
-        Ok(Container::new(self, entrant, id, bundle))
+        Ok((id, bundle))
     }
 
     /// Kills what is left of the container `id` and removes its cgroup.

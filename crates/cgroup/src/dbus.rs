@@ -2,7 +2,7 @@
 //!
 //! One connection, one thread, one call at a time, over an `AF_UNIX` socket: no descriptors are passed, nothing
 //! is offered to others. Every wait has an end, every length has a limit, and what the other side sends
-//! is believed in nothing: it is parsed into a [`Message`] or refused.
+//! is believed in nothing: it is parsed into a `Message` or refused.
 
 mod bus;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use sys::Context;
 use crate::definition::NAME;
 use crate::definition::options::ROOT;
 use crate::failure::Failure;
-use crate::invocation::Invocation;
+use crate::values::Values;
 
 /// The state root.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub(crate) struct StateRoot {
 }
 
 /// The directory that the command line names, else that of the user.
-pub(crate) fn of(invocation: &Invocation<'_>) -> Result<StateRoot, Failure> {
-    if invocation.globals.is_set(&ROOT) {
-        let path = given(invocation.globals.text(&ROOT).unwrap_or_default())?;
+pub(crate) fn of(globals: &Values<'_>, args: sys::Args) -> Result<StateRoot, Failure> {
+    if globals.is_set(&ROOT) {
+        let path = given(globals.text(&ROOT).unwrap_or_default())?;
         return Ok(StateRoot { path, is_given: true, is_sticky: false });
     }
-    let runtime_dir = invocation.args.env("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    let runtime_dir = args.env("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
     Ok(match runtime_dir {
-        Some(dir) if !is_real_root(invocation.args.env("USER")) => {
+        Some(dir) if !is_real_root(args.env("USER")) => {
             StateRoot { path: format!("{dir}/{NAME}"), is_given: false, is_sticky: true }
         }
         _ => StateRoot { path: format!("/run/{NAME}"), is_given: false, is_sticky: false },
@@ -58,12 +58,7 @@ fn is_real_root(name: Option<&str>) -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    name == Some("root") || !is_in_user_namespace()
-}
-
-fn is_in_user_namespace() -> bool {
-    let map = sys::fs::read_text("/proc/self/uid_map").unwrap_or_default();
-    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+    name == Some("root") || !sys::user_namespace::is_nested()
 }
 
 /// Sets the sticky bit, which tells cleaners to leave the directory alone (XDG base directory

@@ -9,6 +9,9 @@ use spec::{Spec, Str};
 
 use crate::Error;
 
+/// The group of terminals.
+const TTY: u32 = 5;
+
 /// An image, and what its container does differently.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRun<'a> {
@@ -38,6 +41,12 @@ impl<'a> ImageRun<'a> {
         }
         if let Some(name) = self.hostname {
             spec.hostname = Some(Str::new(name));
+        }
+        if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
+            // As `spec --rootless` has it: terminals cannot belong to a group that is not there.
+            for mount in spec.mounts.iter_mut().filter(|mount| *mount.kind == *"devpts") {
+                mount.options.retain(|option| **option != *"gid=5");
+            }
         }
         let Some(process) = &mut spec.process else { return Ok(()) };
         if !self.command.is_empty() {

@@ -234,7 +234,14 @@ pub(crate) fn prepare(
         Some(_) => Layers::of_store(&text)?,
         None => Layers::anywhere(&text)?,
     };
-    let in_user_namespace = is_in_user_namespace();
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::text(
+            "a root filesystem from layers takes root, if only of a user namespace: \
+             unshare --user --map-root-user --mount dayfly run …",
+        ));
+    }
+    // Then overlayfs keeps its marks elsewhere.
+    let in_user_namespace = sys::user_namespace::is_nested();
     let mapped = match options.user_namespace {
         UserNamespace::Auto | UserNamespace::Shared => true,
         UserNamespace::Host => false,
@@ -354,12 +361,6 @@ fn place(bundle: &str, spec: &Spec<'_>) -> String {
         }
         _ => String::from("/"),
     }
-}
-
-/// Whether this is not the host's root: overlayfs then keeps its marks elsewhere.
-fn is_in_user_namespace() -> bool {
-    let map = sys::fs::read_text("/proc/self/uid_map").unwrap_or_default();
-    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Makes the directories above a path.

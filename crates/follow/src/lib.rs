@@ -4,8 +4,8 @@
 //! | part | what |
 //! |---|---|
 //! | [`Command`] | what is run, and with what around it |
-//! | [`follow`] | runs it, and calls back for each [`Event`] |
-//! | [`count`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
+//! | [`follow()`] | runs it, and calls back for each [`Event`] |
+//! | [`count()`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
 //! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
 //!
 //! A container's own program is not followed: a process is let go when it executes a program with

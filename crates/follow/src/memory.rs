@@ -15,7 +15,7 @@ pub fn read(pid: Pid, address: u64, buffer: &mut [u8]) -> Option<usize> {
     memory.read_at(buffer, address).ok().filter(|read| *read > 0)
 }
 
-/// Reads a string that ends with a zero byte, or the first [`PATH_MAX`] bytes of it.
+/// Reads a string that ends with a zero byte, or the first `PATH_MAX` bytes of it.
 #[must_use]
 pub fn text(pid: Pid, address: u64) -> Option<String> {
     // Most are short, and end before their page does.

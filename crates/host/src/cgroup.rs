@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`group`], [`key`], [`setting`] | groups, the names of files and their values, by either interface |
 //! | [`journal`] | changes that are taken back unless all succeed |
-//! | [`plan`], [`apply`], [`snapshot`], [`persist`] | groups as files say |
+//! | [`plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | groups as files say |
 //! | [`pinning`], [`swap`], [`memory`] | CPUs and memory nodes |
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
 //! | [`tier`] | groups kept ready for containers |
@@ -12,6 +12,7 @@
 pub mod account;
 pub mod apply;
 pub mod create;
+pub mod devices;
 pub mod group;
 pub mod journal;
 pub mod key;

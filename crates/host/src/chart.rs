@@ -36,7 +36,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
             Bars { title, y, labels, series }.svg()
         }
     };
-    print!("{}", picture.map_err(|error| Error::refused(error.to_string()))?);
+    say!("{}", picture.map_err(|error| Error::refused(error.to_string()))?);
     Ok(())
 }
 

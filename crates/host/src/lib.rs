@@ -5,7 +5,10 @@
 //! | [`topology`] | CPUs, cores, caches, sockets and memory nodes |
 //! | [`cgroup`] | plan files, commands, pinning, live change, tiers |
 //! | [`host`] | what this host does to container starts, and what helps |
-//! | [`table`], [`chart`], [`error`], [`options`] | what they share |
+//! | [`table`], [`chart`], [`error`], [`options`], [`say`] | what they share |
+
+#[macro_use]
+pub mod say;
 
 pub mod cgroup;
 pub mod chart;

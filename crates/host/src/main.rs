@@ -3,6 +3,7 @@
 use clap::Parser;
 use dayfly_host::options::{Command, Options};
 use dayfly_host::{cgroup, host};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -11,7 +12,8 @@ fn main() -> ExitCode {
         Command::Host(command) => host::execute(command),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("dayfly: {error}");
+        // Where that can't be written either, the exit code has to do.
+        let _ = writeln!(std::io::stderr(), "dayfly: {error}");
         ExitCode::FAILURE
     })
 }

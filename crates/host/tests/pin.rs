@@ -4,6 +4,7 @@ mod common;
 
 use cgroup::pin::{Pin, place};
 use common::Sysroot;
+use dayfly_host::cgroup::pinning::lines;
 use dayfly_host::topology::{List, Topology};
 
 fn pinned(topology: &Topology, words: &str) -> (String, String) {
@@ -21,7 +22,7 @@ fn refused(topology: &Topology, words: &str, says: &str) {
     assert!(error.contains(says), "{words}: {error}");
 }
 
-/// The eight cgset lines of seed 002, §3.4.2.1.
+/// The host of seed 002.
 #[test]
 fn nodes_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();
@@ -89,6 +90,25 @@ fn what_is_allowed_bounds_it() {
     assert!(Pin::parse("node:0,cores:3").unwrap().resolve(&host, &allowed).is_err());
 }
 
+/// The eight cgset lines of seed 002, §3.4.2.1, for four groups of eight CPUs.
+#[test]
+fn the_eight_lines_of_seed_002() {
+    let host = Sysroot::of("nehalem-ex").topology();
+    let groups = ["test1", "test2", "test3", "test4"].map(|name| (name.to_owned(), 8));
+    let all = place(&groups, &host, &host.online()).unwrap();
+    assert_eq!(
+        lines(&all),
+        "cgset -r cpuset.cpus='0,4,8,12,16,20,24,28' test1\n\
+         cgset -r cpuset.mems='0' test1\n\
+         cgset -r cpuset.cpus='1,5,9,13,17,21,25,29' test2\n\
+         cgset -r cpuset.mems='1' test2\n\
+         cgset -r cpuset.cpus='2,6,10,14,18,22,26,30' test3\n\
+         cgset -r cpuset.mems='2' test3\n\
+         cgset -r cpuset.cpus='3,7,11,15,19,23,27,31' test4\n\
+         cgset -r cpuset.mems='3' test4\n"
+    );
+}
+
 #[test]
 fn placed_by_size() {
     let host = Sysroot::of("nehalem-ex").topology();
@@ -101,16 +121,6 @@ fn placed_by_size() {
                 .collect::<Vec<_>>(),
         )
     };
-    // Four of eight: the eight lines of seed 002 again.
-    assert_eq!(
-        placed(&[("test1", 8), ("test2", 8), ("test3", 8), ("test4", 8)]).unwrap(),
-        [
-            "test1 0,4,8,12,16,20,24,28 0",
-            "test2 1,5,9,13,17,21,25,29 1",
-            "test3 2,6,10,14,18,22,26,30 2",
-            "test4 3,7,11,15,19,23,27,31 3",
-        ]
-    );
     // 2, 4, 8 and 14 CPUs (figure 2 there): only the large one is cut.
     assert_eq!(
         placed(&[("1", 2), ("2", 4), ("3", 8), ("4", 14)]).unwrap(),

@@ -98,7 +98,7 @@ fn named_with_file_and_line() {
             "[group.a]\nmemory.limit_in_byte = 5\n",
             "/p.toml:2: no controller has a file \"memory.limit_in_byte\"; did you mean memory.limit_in_bytes?",
         ),
-        ("p.toml", "[group.a]\nmemory.max = \"8X\"\n", "/p.toml:2: \"8X\" is no size"),
+        ("p.toml", "[group.a]\nmemory.max = \"8X\"\n", "/p.toml:2: memory.max: \"8X\" is no size"),
         (
             "p.toml",
             "[group.a]\nnet_cls.classid = 1\n",
@@ -107,12 +107,17 @@ fn named_with_file_and_line() {
         (
             "p.toml",
             "[group.a]\ncontrollers = [\"memroy\"]\n",
-            "/p.toml:1: no mounted hierarchy has the controller \"memroy\"",
+            "/p.toml:2: no mounted hierarchy has the controller \"memroy\"; did you mean memory?",
         ),
         (
             "p.conf",
             "group a {\ncpuset {\ncpuset.cpu = 0;\n} }\n",
             "/p.conf:3: no controller has a file \"cpuset.cpu\"; did you mean cpuset.cpus?",
+        ),
+        (
+            "p.conf",
+            "group a {\n cpu { }\n memroy { } }\n",
+            "/p.conf:3: no mounted hierarchy has the controller \"memroy\"; did you mean memory?",
         ),
         ("p.conf", "group a {\n}\ngroup a { }\n", "/p.conf:3: the group a is at line 1 already"),
     ] {

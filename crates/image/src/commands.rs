@@ -14,7 +14,9 @@ use crate::rootfs;
 use crate::source::Source;
 use crate::store::{Freed, Store};
 use crate::unpack::Limits;
+use ::rootfs::MOST_LAYERS;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Does what a command line asks for.
 ///
@@ -37,8 +39,7 @@ pub fn execute(command: ImageCommand) -> Result<()> {
 /// # Errors
 /// Those of making it.
 pub fn open(options: &StoreOptions) -> Result<Store> {
-    // A variable that is set to nothing is none.
-    Store::open(options.store.as_deref().filter(|store| !store.as_os_str().is_empty()))
+    Store::open(&options.directory()?)
 }
 
 fn print(text: &str) -> Result<()> {
@@ -51,7 +52,9 @@ fn print(text: &str) -> Result<()> {
 fn import(options: &Import) -> Result<()> {
     let store = open(&options.bringing.store)?;
     let scratch = store.work()?;
-    let source = Source::local(&options.source, &platform(&options.bringing)?, scratch.path())?;
+    let platform = platform(&options.bringing)?;
+    let limits = limits(&options.bringing);
+    let source = Source::local(&options.source, &platform, scratch.path(), &limits)?;
     bring(&store, &source, &options.name, &options.bringing)
 }
 
@@ -67,7 +70,27 @@ fn platform(options: &Bringing) -> Result<Platform> {
     options.platform.as_deref().map_or_else(|| Ok(Platform::host()), Platform::parse)
 }
 
+fn limits(options: &Bringing) -> Limits {
+    Limits { bytes: options.max_bytes, entries: options.max_entries, ratio: options.max_ratio }
+}
+
+/// Refuses an image for another platform than the one that was asked for; a sentence, where none was and it
+/// is not this host's.
+fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
+    let (mut wanted, is) = (platform(options)?, source.config.platform());
+    // Configurations say less than indexes do.
+    wanted.variant = wanted.variant.filter(|_| is.variant.is_some());
+    if is.architecture.is_empty() || wanted.takes(&is) {
+        return Ok(None);
+    }
+    match options.platform {
+        Some(_) => Err(Error::Unfit(format!("there is no image for {wanted}, only one for {is}"))),
+        None => Ok(Some(format!("the image is for {is}, this host is {wanted}"))),
+    }
+}
+
 fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
+    let other_platform = other_platform(source, options)?;
     let (seccomp, warning) = list::seccomp(&options.seccomp)?;
     let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
     let Imported { image, names, unpacked, layers, losses } = import::import(
@@ -75,11 +98,7 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         source,
         &import::Options {
             names: names?,
-            limits: Limits {
-                bytes: options.max_bytes,
-                entries: options.max_entries,
-                ratio: options.max_ratio,
-            },
+            limits: limits(options),
             ignore_owners: options.ignore_owners,
             seccomp: seccomp.map(Into::into),
             sync: options.sync,
@@ -87,7 +106,10 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
             progress: options.progress,
         },
     )?;
-    for sentence in warning.into_iter().chain(losses) {
+    let too_many = (layers > MOST_LAYERS).then(|| {
+        format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
+    });
+    for sentence in other_platform.into_iter().chain(warning).chain(losses).chain(too_many) {
         eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -117,21 +139,24 @@ fn inspect(options: &Inspect) -> Result<()> {
 
 fn rm(options: &Rm) -> Result<()> {
     let store = open(&options.store)?;
+    let refs = store.refs()?;
+    let mut gone: Vec<Reference> = Vec::new();
+    // Everything that is asked for is there, before the first one goes.
     for text in &options.images {
         let image = store.find_image(text)?;
         let named = Reference::parse(text).ok();
-        let refs = store.refs()?;
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
         // By its name one name goes, by its digest all.
-        let mut gone: Vec<_> = one.collect();
-        if gone.is_empty() {
-            gone = all.collect();
-        }
-        for (name, _) in gone {
-            store.remove_ref(name)?;
-            print(&format!("removed {name}\n"))?;
-        }
+        let names: Vec<_> =
+            if one.clone().next().is_some() { one.collect() } else { all.collect() };
+        gone.extend(names.into_iter().map(|(name, _)| name.clone()));
+    }
+    gone.sort_by_key(ToString::to_string);
+    gone.dedup();
+    for name in gone {
+        store.remove_ref(&name)?;
+        print(&format!("removed {name}\n"))?;
     }
     match store.try_claim()? {
         Some(claim) => report(store.collect(&claim)?),
@@ -162,6 +187,11 @@ fn write_out(options: &Export) -> Result<()> {
     let store = open(&options.store)?;
     let image = store.find_image(&options.image)?;
     let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
+    if form == Form::Oci && options.destination == Path::new("-") {
+        return Err(Error::Unfit(
+            "a directory cannot be written to standard output: use --format oci-archive".to_owned(),
+        ));
+    }
     let name = Reference::parse(&options.image).ok();
     export(&store, &image, name, &options.destination, form, options.compress)
 }

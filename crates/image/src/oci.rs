@@ -111,6 +111,18 @@ pub struct ImageConfig {
     pub rootfs: RootFs,
 }
 
+impl ImageConfig {
+    /// What the image runs on; empty where it does not say.
+    #[must_use]
+    pub fn platform(&self) -> Platform {
+        Platform {
+            architecture: self.architecture.clone(),
+            os: self.os.clone(),
+            variant: self.variant.clone(),
+        }
+    }
+}
+
 /// How a container of the image is run by default.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -1,5 +1,8 @@
 //! The command line.
+// The descriptions are help texts too, where brackets mean "may be left out".
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
+use crate::error::{Error, Result};
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
 use crate::rootfs::options::RootfsCommand;
@@ -45,7 +48,7 @@ pub enum ImageCommand {
     Inspect(Inspect),
     /// Take an image's name away, and remove what nothing else needs
     ///
-    /// An image stays as long as it has another name or a container was made from it.
+    /// An image stays as long as it has another name, a container was made from it, or it is mounted.
     Rm(Rm),
     /// Remove what nothing names any more
     Gc(Gc),
@@ -62,6 +65,22 @@ pub struct StoreOptions {
     /// The store: by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
     #[arg(long, value_name = "DIR", env = "DAYFLY_STORE")]
     pub store: Option<PathBuf>,
+}
+
+impl StoreOptions {
+    /// The store's directory, absolute.
+    ///
+    /// # Errors
+    /// That no place for one is known.
+    pub fn directory(&self) -> Result<PathBuf> {
+        // A variable that is set to nothing is none.
+        match self.store.as_deref().filter(|store| !store.as_os_str().is_empty()) {
+            Some(store) => std::path::absolute(store).map_err(Error::at("find", store)),
+            None => rootfs::places::store(|name| std::env::var(name).ok())
+                .map(PathBuf::from)
+                .map_err(|reason| Error::Unfit(reason.to_owned())),
+        }
+    }
 }
 
 /// How an image is brought in.

@@ -14,6 +14,9 @@ pub struct Reference {
     pub digest: Option<Digest>,
 }
 
+/// Bytes of a file's name.
+const LONGEST: usize = 255;
+
 impl Reference {
     /// From its text.
     ///
@@ -59,7 +62,11 @@ impl Reference {
             (None, None) => Some("latest"),
             _ => tag,
         };
-        Ok(Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest })
+        let reference = Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest };
+        if reference.file_name().len() > LONGEST {
+            return Err(unfit("it is too long for a name of a file"));
+        }
+        Ok(reference)
     }
 
     /// The registry and the repository there.
@@ -137,6 +144,9 @@ mod tests {
         {
             assert!(Reference::parse(text).is_err(), "{text:?}");
         }
+        // Each slash takes three bytes in the store.
+        assert!(Reference::parse(&format!("a{}", "/a".repeat(60))).is_ok());
+        assert!(Reference::parse(&format!("a{}", "/a".repeat(70))).is_err());
     }
 
     #[test]

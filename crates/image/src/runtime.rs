@@ -5,7 +5,7 @@
 //!
 //! - ExposedPorts, since a container has no network but its own.
 //! - Volumes: what is written there stays in the container's own writable layer, and goes with it.
-//! - Labels that a runtime would take for orders ([`ORDERS`]): who writes an image must not command it.
+//! - Labels that a runtime would take for orders (`ORDERS`): who writes an image must not command it.
 
 use crate::error::{Error, Result};
 use crate::merged::Merged;

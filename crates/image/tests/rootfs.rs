@@ -110,7 +110,7 @@ echo /no/such/layer >>$T/list
 find $T/store/mounts $T/ids -mindepth 1
 "#,
         "c\ndayfly-image: T/at is in use (--lazy takes it away all the same)\n\
-         dayfly-image: no image a/c in T/store: `dayfly image ls` lists those that are there\n\
+         dayfly-image: no image a/c in T/store: \"dayfly image ls\" tells which there are\n\
          dayfly-image: --uid-range 5: must be auto, shared, host or START:COUNT\n\
          dayfly-image: stat layer /no/such/layer: no such file or directory\n",
     );

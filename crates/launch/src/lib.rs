@@ -10,6 +10,7 @@ extern crate alloc;
 mod birth;
 mod channel;
 mod clock;
+mod clone;
 mod crowd;
 mod error;
 mod failure;

@@ -3,8 +3,8 @@
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
 
-use crate::builder::Namespaces;
-use crate::compile::Request;
+use crate::namespaces::Namespaces;
+use crate::request::Request;
 use crate::step::Memory;
 use crate::technique::Techniques;
 

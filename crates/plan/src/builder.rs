@@ -1,83 +1,8 @@
-//! What the parts of the compiler share: what they read, and where their steps go.
+//! Where the steps of both actors are collected.
 
-use alloc::string::String;
 use alloc::vec::Vec;
-use spec::{Linux, Mount, NamespaceKind};
-use sys::clone::CloneFlags;
 
-use crate::birth::Birth;
-use crate::caller::Caller;
-use crate::path::clean;
 use crate::step::{CloneTree, DeviceSource, HostStep, InitStep, Slot};
-
-/// The namespaces of a container, sorted by how they come about.
-#[derive(Debug, Default)]
-pub struct Namespaces {
-    /// Made by the clone.
-    pub new: CloneFlags,
-    /// Joined by path.
-    pub joined: CloneFlags,
-}
-
-impl Namespaces {
-    /// Reads the list of the configuration.
-    pub fn of(linux: &Linux<'_>) -> Self {
-        let mut namespaces = Self::default();
-        for namespace in &linux.namespaces {
-            let flag = flag(namespace.kind);
-            match namespace.path {
-                Some(_) => namespaces.joined |= flag,
-                None => namespaces.new |= flag,
-            }
-        }
-        namespaces
-    }
-
-    /// Whether the container has this namespace to itself or joins it: anything but the host's.
-    pub fn has(&self, kind: CloneFlags) -> bool {
-        self.new.contains(kind) || self.joined.contains(kind)
-    }
-
-    /// Whether it lives in a user namespace that is not the host's.
-    pub fn user(&self) -> bool {
-        self.has(CloneFlags::NEWUSER)
-    }
-}
-
-/// The clone flag of a namespace.
-pub fn flag(kind: NamespaceKind) -> CloneFlags {
-    CloneFlags::from_bits_retain(kind.clone_flag())
-}
-
-/// What the parts of the compiler read.
-pub struct Context<'a, 's> {
-    pub(crate) bundle: &'a str,
-    pub(crate) rootfs: String,
-    pub(crate) layers: Option<&'a rootfs::Recipe>,
-    pub(crate) linux: &'a Linux<'s>,
-    pub(crate) mounts: &'a [Mount<'s>],
-    pub(crate) namespaces: Namespaces,
-    pub(crate) birth: Birth,
-    pub(crate) cgroup: Option<&'a cgroup::Location>,
-    pub(crate) caller: &'a Caller,
-    /// Whether the start is to happen on CPUs of its own.
-    pub has_start_cpus: bool,
-}
-
-impl Context<'_, '_> {
-    /// Whether a path has to wait for the network namespace: it lies at or below a sysfs, which shows
-    /// the one of whoever mounts it.
-    pub(crate) fn shows_network(&self, path: &str) -> bool {
-        if !self.birth.parallel_network {
-            return false;
-        }
-        let place = clean(path);
-        self.mounts.iter().filter(|mount| mount.kind == "sysfs").any(|sysfs| {
-            let rest = place.strip_prefix(&*clean(&sysfs.destination));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-    }
-}
 
 /// Collects the steps of both actors and hands out slots.
 #[derive(Debug)]

@@ -14,8 +14,7 @@ use spec::{IdMapping, Linux, Spec};
 use sys::clone::CloneFlags;
 
 use crate::Error;
-use crate::builder::Namespaces;
-use crate::namespaces::maps;
+use crate::namespaces::{Namespaces, maps};
 use crate::path::c_string;
 use crate::step::{HostStep, IdHelper};
 

@@ -2,9 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use cgroup::resctrl::{Group, Schemata};
+use cgroup::resctrl::Schemata;
 use spec::resources::Resources;
 use spec::{Linux, Process, Spec};
 use sys::clone::CloneFlags;
@@ -13,108 +13,21 @@ use sys::mount::{MountAttr, attr};
 
 use crate::attributes::Execution;
 use crate::birth::Birth;
-use crate::builder::{Builder, Context, Namespaces};
+use crate::builder::Builder;
 use crate::caller::Caller;
+use crate::clone;
 use crate::confinement;
+use crate::context::Context;
 use crate::hooks;
-use crate::listener::{self, ExecAgent};
-use crate::namespaces;
+use crate::listener;
+use crate::namespaces::Namespaces;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::process::{self, Around};
+use crate::request::{Console, Request};
 use crate::state::StateText;
-use crate::step::{DeviceSource, HostStep, InitStep, Memory, NumberSet, Slot};
+use crate::step::{DeviceSource, HostStep, InitStep, Memory, Slot};
 use crate::technique::Techniques;
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, devices, mounts};
-
-/// Who receives the master of a terminal.
-#[derive(Debug, Clone, Copy)]
-pub enum Console<'a> {
-    /// A listening Unix socket of this path.
-    Socket(&'a str),
-    /// A connected socket that the caller puts into [`Slot::CONSOLE`].
-    Given,
-}
-
-/// A root filesystem that is not a directory of the bundle.
-#[derive(Debug, Clone, Copy)]
-pub struct LayeredRoot<'a> {
-    /// How it is assembled.
-    pub recipe: &'a rootfs::Recipe,
-    /// A directory of the host, absolute: where it is attached in the container's own mount namespace,
-    /// if that begins as a copy of the host's.
-    pub place: &'a str,
-}
-
-/// What the command line and the host add to a configuration.
-#[derive(Debug, Clone)]
-pub struct Request<'a> {
-    /// The container.
-    pub id: &'a str,
-    /// The bundle, absolute.
-    pub bundle: &'a str,
-    /// The root filesystem, if it comes in layers.
-    pub rootfs: Option<LayeredRoot<'a>>,
-    /// Whether init waits for a `start` command.
-    pub wait_for_start: bool,
-    /// Whether the caller stays to the container's end, and asks only then whether it began.
-    pub attended: bool,
-    /// `--no-pivot`
-    pub no_pivot: bool,
-    /// `--no-new-keyring`
-    pub no_new_keyring: bool,
-    /// `--preserve-fds`, with those of LISTEN_FDS.
-    pub preserve_fds: u32,
-    /// Who receives the terminal, if there is one.
-    pub console: Option<Console<'a>>,
-    /// Environment entries that are not in the configuration, such as LISTEN_FDS.
-    pub extra_env: Vec<String>,
-    /// The container's place in the cgroup tree.
-    pub cgroup: Option<cgroup::Location>,
-    /// The container's group of the resctrl file system.
-    pub resctrl: Option<Group>,
-    /// The program of the configuration's seccomp profile, where the caller has it.
-    pub filter: Option<seccomp::Program>,
-    /// Who runs dayfly.
-    pub caller: Caller,
-    /// Whether the caller may lack the right to some of the cgroup (`--rootless`).
-    pub rootless: bool,
-    /// What a mount of cgroups shows where the container has no cgroup of its own: the caller's.
-    pub shown_cgroup: Option<cgroup::Location>,
-    /// The CPUs that the caller ran on before it went to those it starts containers from; hooks of the
-    /// host get them back.
-    pub own_cpus: Option<NumberSet>,
-    /// Whether the caller has a template mount namespace for [`Slot::TEMPLATE`].
-    pub template: bool,
-    /// What the kernel can do.
-    pub kernel: Kernel,
-}
-
-impl<'a> Request<'a> {
-    /// A request for what the configuration says and nothing else.
-    pub fn new(id: &'a str, bundle: &'a str, kernel: Kernel) -> Self {
-        Self {
-            id,
-            bundle,
-            rootfs: None,
-            wait_for_start: false,
-            attended: false,
-            no_pivot: false,
-            no_new_keyring: false,
-            preserve_fds: 0,
-            console: None,
-            extra_env: Vec::new(),
-            cgroup: None,
-            resctrl: None,
-            filter: None,
-            caller: Caller::default(),
-            rootless: false,
-            shown_cgroup: None,
-            own_cpus: None,
-            template: false,
-            kernel,
-        }
-    }
-}
 
 /// Whether the container's network namespace is made by a process of its own, which is better started
 /// early.
@@ -185,7 +98,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     builder.host.append(&mut rootfs.host);
     let limits = process::limits(process)?;
     let execution = Execution::of(linux)?;
-    namespaces::compile(&mut builder, &context, limits)?;
+    clone::compile(&mut builder, &context, limits)?;
 
     compile_platform(&mut builder, request, process)?;
     builder.init.append(&mut rootfs.init);
@@ -348,7 +261,7 @@ pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Progra
 }
 
 /// What must be open before anything of the container exists.
-fn open_sources(
+pub(crate) fn open_sources(
     builder: &mut Builder,
     process: &Process<'_>,
     console: Option<Console<'_>>,
@@ -435,7 +348,7 @@ fn compile_terminal(builder: &mut Builder, process: &Process<'_>, context: &Cont
         builder.init(InitStep::OpenConsole {
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
-            bind: !mounts::is_mounted(context.mounts, "/dev/console"),
+            bind: !context.is_mounted("/dev/console"),
         });
     }
 }
@@ -490,125 +403,4 @@ fn add_hooks(
         builder.init(InitStep::RunHooks(hooks));
     }
     Ok(())
-}
-
-/// What `exec` brings besides the process.
-#[derive(Debug, Clone)]
-pub struct ExecRequest<'a> {
-    /// The container.
-    pub id: &'a str,
-    /// The namespaces of its init that differ from the host's.
-    pub namespaces: CloneFlags,
-    /// The cgroup to join.
-    pub cgroup: Option<cgroup::Location>,
-    /// Whether the cgroup was asked for; if not, and it takes no processes, init's is joined.
-    pub cgroup_is_asked_for: bool,
-    /// Its init.
-    pub init: i32,
-    /// What every process of the container has.
-    pub execution: Execution,
-    /// Its group of the resctrl file system.
-    pub resctrl: Option<Group>,
-    /// The container's filter.
-    pub filter: Option<seccomp::Program>,
-    /// The agent of a filter that has a listener.
-    pub agent: Option<ExecAgent<'a>>,
-    /// `--preserve-fds`
-    pub preserve_fds: u32,
-    /// Who receives the terminal, if there is one.
-    pub console: Option<Console<'a>>,
-    /// The keyring is only joined if the container has one.
-    pub keyring: bool,
-    /// What the start makes use of.
-    pub techniques: Techniques,
-    /// Who runs dayfly.
-    pub caller: Caller,
-}
-
-impl<'a> ExecRequest<'a> {
-    /// A request for a process in these namespaces of the container whose init is `init`.
-    pub fn new(id: &'a str, init: i32, namespaces: CloneFlags) -> Self {
-        Self {
-            id,
-            namespaces,
-            cgroup: None,
-            cgroup_is_asked_for: false,
-            init,
-            execution: Execution::default(),
-            resctrl: None,
-            filter: None,
-            agent: None,
-            preserve_fds: 0,
-            console: None,
-            keyring: true,
-            techniques: Techniques::all(),
-            caller: Caller::default(),
-        }
-    }
-}
-
-/// Compiles an additional process of a running container.
-///
-/// # Errors
-/// A value that cannot be, by name.
-pub fn compile_exec(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
-    request.caller.check_groups(&process.user.additional_gids)?;
-    let mut builder = Builder::new(request.caller.is_confined());
-    open_sources(&mut builder, process, request.console, &request.caller, true)?;
-    confinement::require(&mut builder, process, None);
-    builder.host(HostStep::CreateCgroup);
-    namespaces::join_all(&mut builder, &request, process)?;
-    if request.namespaces.contains(CloneFlags::NEWUSER) {
-        builder.init(InitStep::BecomeRoot);
-    }
-    builder.init(InitStep::NewSession);
-    if request.keyring {
-        confinement::compile_keyring(&mut builder, request.id, process)?;
-    }
-    if process.terminal {
-        builder.init(InitStep::OpenConsole {
-            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
-            uid: process.user.uid,
-            bind: false,
-        });
-    }
-    process::compile_oom_score(&mut builder, process, &request.caller);
-    if request.resctrl.is_some() {
-        builder.host(HostStep::EnterResctrl);
-    }
-    builder.host(HostStep::RecordBirth);
-    let around = Around {
-        preserve_fds: request.preserve_fds,
-        may_lack_setgroups: request.namespaces.contains(CloneFlags::NEWUSER)
-            || request.caller.setgroups_denied,
-        seccomp: request.filter.is_some(),
-        execution: &request.execution,
-    };
-    process::compile_identity(&mut builder, process, around)?;
-    let mut state = String::new();
-    if let Some(filter) = request.filter.as_ref().filter(|filter| filter.has_listener()) {
-        state = listener::compile_exec(&mut builder, process, filter, request.agent)?;
-    }
-    builder.init(InitStep::AwaitCommit);
-    builder.host(HostStep::Commit);
-    builder.host(HostStep::AwaitExec);
-    if request.caller.is_confined() && process.oom_score_adj.is_some() {
-        builder.host(HostStep::RestoreOomScore);
-    }
-    process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
-    let (host, init, slots) = builder.finish();
-    let or_that_of = (!request.cgroup_is_asked_for).then_some(request.init);
-    Ok(Plan {
-        id: request.id.to_string(),
-        host,
-        init,
-        slots,
-        runtime_hooks: Default::default(),
-        state: StateText::from_head(state),
-        rootfs: None,
-        cgroup: request.cgroup.map(|location| CgroupPlan::Join { location, or_that_of }),
-        execution: request.execution,
-        resctrl: request.resctrl.map(|group| ResctrlPlan::Join { group }),
-        filter: request.filter,
-    })
 }

@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use spec::{Device, DeviceKind};
 
-use crate::builder::{Builder, Context};
+use crate::Error;
+use crate::builder::Builder;
+use crate::context::Context;
 use crate::path::{c_string, clean, in_root, split};
 use crate::step::{DeviceSource, InitStep, Link, Node, Target};
-use crate::{Error, mounts};
 
 /// The devices every container has (runtime-spec, config-linux.md, "Default Devices").
 const DEFAULT: [(&str, u32, u32); 6] = [
@@ -37,7 +38,7 @@ struct Wanted<'a> {
 
 /// Adds nodes and links, unless all of /dev is bound from outside.
 pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
-    if mounts::dev_is_bound(context.mounts) {
+    if context.dev_is_bound() {
         return Ok(());
     }
     let wanted = wanted(&context.linux.devices)?;

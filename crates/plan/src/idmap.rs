@@ -5,7 +5,8 @@ use spec::mount_options::MountOptions;
 use sys::clone::CloneFlags;
 
 use crate::Error;
-use crate::builder::{Builder, Context};
+use crate::builder::Builder;
+use crate::context::Context;
 use crate::namespaces::maps;
 use crate::path::c_string;
 use crate::step::{HostStep, IdMaps, Slot, TreeIdMap};

@@ -2,7 +2,8 @@
 
 use rootfs::{Mode, Recipe, Upper};
 
-use crate::builder::{Builder, Context};
+use crate::builder::Builder;
+use crate::context::Context;
 use crate::idmap;
 use crate::namespaces::maps;
 use crate::step::HostStep;

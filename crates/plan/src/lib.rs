@@ -11,10 +11,13 @@ mod attributes;
 mod birth;
 mod builder;
 mod caller;
+mod clone;
 mod compile;
 mod confinement;
+mod context;
 mod devices;
 mod error;
+mod exec;
 mod hooks;
 mod idmap;
 mod kernel;
@@ -25,22 +28,22 @@ mod mounts;
 mod namespaces;
 mod path;
 mod process;
+mod request;
 mod state;
 pub mod step;
 mod technique;
 
 pub use attributes::Execution;
 pub use caller::Caller;
-pub use compile::{
-    Console, ExecRequest, LayeredRoot, Request, compile, compile_exec, compile_seccomp,
-    makes_network,
-};
+pub use compile::{compile, compile_seccomp, makes_network};
 pub use error::Error;
+pub use exec::compile as compile_exec;
 pub use hooks::compile as compile_hooks;
 pub use kernel::Kernel;
 pub use label::{INIT, NETWORK, labels};
 pub use listener::ExecAgent;
 pub use path::{absolute, clean};
+pub use request::{Console, ExecRequest, LayeredRoot, Request};
 pub use state::StateText;
 pub use technique::{Techniques, WITHOUT};
 

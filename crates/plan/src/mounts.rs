@@ -10,7 +10,8 @@ use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
 
-use crate::builder::{Builder, Context};
+use crate::builder::Builder;
+use crate::context::Context;
 use crate::path::{absolute, c_string, clean, in_root};
 use crate::step::{CloneTree, InitStep, MountFs, Slot, Target};
 use crate::{Error, confinement, devices, idmap, layers};
@@ -366,19 +367,6 @@ fn bind_cgroup(
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });
     Ok(())
-}
-
-/// Whether something is bound over /dev, which then needs no nodes and links of ours.
-pub fn dev_is_bound(mounts: &[Mount<'_>]) -> bool {
-    mounts.iter().any(|mount| {
-        let options = MountOptions::parse(&mount.options);
-        clean(&mount.destination) == "/dev" && (options.bind.is_some() || mount.kind == "bind")
-    })
-}
-
-/// Whether some mount goes to `path`.
-pub fn is_mounted(mounts: &[Mount<'_>], path: &str) -> bool {
-    mounts.iter().any(|mount| clean(&mount.destination) == path)
 }
 
 /// The words of a mount's attributes, for reports.

@@ -24,6 +24,13 @@ pub enum Error {
         /// Its name.
         reference: String,
     },
+    /// More than one image whose digest begins so.
+    ManyImages {
+        /// What was given.
+        reference: String,
+        /// How many there are.
+        count: usize,
+    },
     /// The kernel is too old for the mode that was asked for.
     Kernel {
         /// What was asked for.
@@ -51,8 +58,11 @@ impl fmt::Display for Error {
             Self::BadLayer(path) => write!(f, "layer {path:?} is no absolute path"),
             Self::NoImage { store, reference } => write!(
                 f,
-                "no image {reference} in {store}: `dayfly image ls` lists those that are there"
+                "no image {reference} in {store}: \"dayfly image ls\" tells which there are"
             ),
+            Self::ManyImages { reference, count } => {
+                write!(f, "{reference} is the beginning of {count} digests")
+            }
             Self::Kernel { mode, has: (major, minor) } => {
                 let (needs, minor_needed) = mode.needs();
                 let name = mode.name();

@@ -17,6 +17,7 @@ pub mod image;
 mod layers;
 mod mode;
 mod options;
+pub mod places;
 mod remove;
 mod upper;
 
@@ -25,4 +26,4 @@ pub use error::Error;
 pub use layers::{Layer, Layers, MOST_LAYERS};
 pub use mode::Mode;
 pub use options::{Recipe, Upper};
-pub use remove::{remove_all, unmount_below};
+pub use remove::{empty, remove_all, unmount_below};

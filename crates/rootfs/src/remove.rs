@@ -8,7 +8,8 @@ use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, mkdirat, openat, renameat, unlinkat,
+    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, chmodat, fchmod, mkdirat, openat, renameat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use sys::Context;
@@ -45,8 +46,8 @@ pub fn unmount_below(directory: &CStr) -> Result<(), sys::Error> {
     Ok(())
 }
 
-/// Removes a directory with all that is in it, not through links and not across mounts. That it is gone
-/// already is no error.
+/// Removes a directory with all that is in it, not through links and not across mounts; also directories
+/// in it that their owner may not write. That it is gone already is no error.
 ///
 /// # Errors
 /// EBUSY for a mount below it; EXDEV.
@@ -55,27 +56,55 @@ pub fn remove_all(directory: &CStr) -> Result<(), sys::Error> {
     match unlinkat(CWD, directory, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+        Err(Errno::NOTDIR) => {
+            return unlinkat(CWD, directory, AtFlags::empty()).context("unlink", object());
+        }
         Err(errno) => return Err(sys::Error::new("rmdir", object(), errno)),
     }
-    let top = open_directory(CWD.as_fd(), directory).context("open", object())?;
+    let top = open_to_empty(CWD.as_fd(), directory).context("open", object())?;
     empty(top.as_fd()).context("remove", object())?;
     unlinkat(CWD, directory, AtFlags::REMOVEDIR).context("rmdir", object())
 }
 
 /// Removes a file, or a directory with all that is in it.
 pub(crate) fn remove_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    match unlinkat(directory, name, AtFlags::empty()) {
+    match unlink(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         // EPERM is what some filesystems say of a directory.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
-    empty(open_directory(directory, name)?.as_fd())?;
-    unlinkat(directory, name, AtFlags::REMOVEDIR)
+    empty(open_to_empty(directory, name)?.as_fd())?;
+    unlink(directory, name, AtFlags::REMOVEDIR)
+}
+
+/// unlinkat(2), in a directory that its owner perhaps may not write.
+fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
+    match unlinkat(directory, name, flags) {
+        Err(Errno::ACCESS) => {
+            fchmod(directory, Permissions::RWXU)?;
+            unlinkat(directory, name, flags)
+        }
+        result => result,
+    }
+}
+
+/// Opens a directory that its owner perhaps may not read.
+fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    match open_directory(at, name) {
+        Err(Errno::ACCESS) => {
+            chmodat(at, name, Permissions::RWXU, AtFlags::empty())?;
+            open_directory(at, name)
+        }
+        result => result,
+    }
 }
 
 /// Removes all that is in a directory.
-pub(crate) fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
+///
+/// # Errors
+/// As [`remove_all`].
+pub fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut brought_up = 0;
     empty_from(top, top, &mut brought_up)?;
     while let Ok(deeper) = open_directory(top, DEEPER) {
@@ -98,7 +127,7 @@ struct Level {
 
 impl Level {
     fn open(at: BorrowedFd<'_>, name: &CStr) -> Result<Self, Errno> {
-        let directory = open_directory(at, name)?;
+        let directory = open_to_empty(at, name)?;
         let left = names(directory.as_fd())?;
         Ok(Self { directory, name: name.into(), left })
     }
@@ -115,19 +144,20 @@ fn empty_from(
         let Some(name) = level.left.pop() else {
             let done = levels.pop();
             if let (Some(done), Some(above)) = (done, levels.last()) {
-                unlinkat(&above.directory, &done.name, AtFlags::REMOVEDIR)?;
+                unlink(above.directory.as_fd(), &done.name, AtFlags::REMOVEDIR)?;
             }
             continue;
         };
         if name.as_c_str() == DEEPER {
             continue;
         }
-        match unlinkat(&level.directory, &name, AtFlags::empty()) {
+        let directory = level.directory.as_fd();
+        match unlink(directory, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => continue,
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(errno) => return Err(errno),
         }
-        match unlinkat(&level.directory, &name, AtFlags::REMOVEDIR) {
+        match unlink(directory, &name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => continue,
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(errno) => return Err(errno),
@@ -157,7 +187,14 @@ fn bring_up(
         Err(errno) => return Err(errno),
     }
     let deeper = open_directory(top, DEEPER)?;
-    renameat(directory, name, &deeper, format!("{number}").as_str())
+    let place = format!("{number}");
+    match renameat(directory, name, &deeper, place.as_str()) {
+        Err(Errno::ACCESS) => {
+            chmodat(directory, name, Permissions::RWXU, AtFlags::empty())?;
+            renameat(directory, name, &deeper, place.as_str())
+        }
+        result => result,
+    }
 }
 
 /// The names in a directory.
@@ -196,7 +233,15 @@ mod tests {
         }
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("end"), "x").unwrap();
+        // What its owner, other than root, could neither read nor write.
+        for (name, mode) in [("a/b/c", 0o000), ("a/b", 0o500), ("a", 0o100)] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(top.join(name), mode).unwrap();
+        }
         let path = CString::new(top.to_str().unwrap()).unwrap();
+        remove_all(&path).unwrap();
+        assert!(!top.exists());
+        fs::write(&top, "x").unwrap();
         remove_all(&path).unwrap();
         assert!(!top.exists());
         assert!(std::path::Path::new("/etc").exists());

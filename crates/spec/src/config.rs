@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::linux::{IdMapping, Linux};
 use crate::object::{Absent, object};
 use crate::process::Process;
-use crate::text::Str;
+use crate::text::{Str, drop_if_empty};
 
 object! {
     /// A container's configuration, as read from `config.json`.
@@ -143,12 +143,5 @@ impl Spec<'_> {
         if let Some(linux) = &mut self.linux {
             linux.drop_empty();
         }
-    }
-}
-
-/// Makes an empty string absent.
-pub(crate) fn drop_if_empty(text: &mut Option<Str<'_>>) {
-    if text.as_ref().is_some_and(|text| text.is_empty()) {
-        *text = None;
     }
 }

@@ -1,7 +1,7 @@
 //! OCI runtime-spec 1.3 `config.json`: read without copying, then validated.
 //!
 //! [`Spec::parse`] borrows every string it can from the text and leaves the
-//! seccomp profile unread; [`validate`] then says what runc would have said. The
+//! seccomp profile unread; [`validate()`] then says what runc would have said. The
 //! kernel's words for things are here as well: capabilities, resource limits,
 //! mount options, namespaces.
 #![cfg_attr(not(test), no_std)]
@@ -23,6 +23,7 @@ mod template;
 mod text;
 mod unsupported;
 mod validate;
+mod without_profile;
 
 pub mod capability;
 pub mod memory_policy;

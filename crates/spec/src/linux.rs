@@ -9,12 +9,11 @@ use serde::ser::Error;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::Value;
 
-use crate::config::drop_if_empty;
 use crate::kinds::{DeviceKind, NamespaceKind};
 use crate::object::{object, value_or_null};
 use crate::profile_text::ProfileText;
 use crate::resources::Resources;
-use crate::text::Str;
+use crate::text::{Str, drop_if_empty};
 
 object! {
     /// The Linux part of the configuration (`linux`).

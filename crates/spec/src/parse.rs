@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::config::Spec;
 use crate::locate;
 use crate::process::Process;
-use crate::profile_text;
+use crate::without_profile;
 
 impl<'a> Spec<'a> {
     /// Reads a `config.json`; the result borrows from `json`. The seccomp profile is not looked into:
@@ -30,7 +30,7 @@ impl<'a> Spec<'a> {
     // Not generic: the reader is large, and would be in the program once for every crate that calls it.
     fn from_bytes(json: &'a [u8]) -> Result<Self, ParseError> {
         let text = core::str::from_utf8(json).ok();
-        match text.and_then(profile_text::read_without) {
+        match text.and_then(without_profile::read) {
             Some(mut spec) => {
                 spec.drop_empty();
                 Ok(spec)

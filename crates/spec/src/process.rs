@@ -3,9 +3,8 @@
 //! Source: runtime-spec 1.3, config.md "Process" and "Linux Process".
 use alloc::vec::Vec;
 
-use crate::config::drop_if_empty;
 use crate::object::{Absent, object};
-use crate::text::Str;
+use crate::text::{Str, drop_if_empty};
 
 object! {
     /// The process a container runs (`process`), and what `exec --process` reads.

@@ -138,3 +138,10 @@ impl<'de> Visitor<'de> for StrVisitor {
         Ok(Str(Cow::Owned(text)))
     }
 }
+
+/// Makes an empty string absent.
+pub(crate) fn drop_if_empty(text: &mut Option<Str<'_>>) {
+    if text.as_ref().is_some_and(|text| text.is_empty()) {
+        *text = None;
+    }
+}

@@ -18,6 +18,30 @@ const OBJECT: &str = "user namespace of a mount";
 /// __WALL of waitid(2): the member's end is announced by no signal.
 const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
+/// Whether this process is in a user namespace that somebody made: even its root is not the host's.
+#[must_use]
+pub fn is_nested() -> bool {
+    let map = crate::fs::read_text("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Whether this process's user namespace has the group `gid`.
+#[must_use]
+pub fn has_group(gid: u32) -> bool {
+    let map = crate::fs::read_text("/proc/self/gid_map").unwrap_or_default();
+    has_id(&map, gid)
+}
+
+/// Whether the lines of a uid_map or gid_map have an id.
+fn has_id(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u32>().ok());
+        let first = numbers.next().flatten();
+        let count = numbers.nth(1).flatten();
+        first.zip(count).is_some_and(|(first, count)| id >= first && id - first < count)
+    })
+}
+
 /// Makes a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)).
 /// `proc` is the host's procfs. A process has to live in it for as long as they are written; it is gone
 /// when this returns, and ends by itself if this process is killed.
@@ -85,6 +109,15 @@ fn map(
 mod tests {
     use super::*;
     use rustix::fs::CWD;
+
+    #[test]
+    fn ids_of_a_map() {
+        let map = "         0       1000          1\n         5     100000          2\n";
+        let has: [bool; 5] = [0, 1, 5, 6, 7].map(|id| has_id(map, id));
+        assert_eq!(has, [true, false, true, true, false]);
+        assert!(has_id("0 0 4294967295\n", 5));
+        assert!(!has_id("", 0));
+    }
 
     #[test]
     fn mappings_are_taken_or_refused() {

@@ -1,6 +1,6 @@
 //! Archives that no honest hand made, and blobs that are not what they are said to be.
 
-use super::{V2, outside, refused, unpacked};
+use super::{V2, outside, refused, unpacked, visible};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
@@ -16,6 +16,7 @@ pub const CASES: &[Case] = &[
     case!(hostile_archives).on(V2).when(uses_every_technique).needs(image::needed),
     case!(what_leads_out_stays_inside).on(V2).when(uses_every_technique).needs(image::needed),
     case!(bombs).on(V2).when(uses_every_technique).needs(image::needed),
+    case!(bombs_around_images).on(V2).when(uses_every_technique).needs(image::needed),
     case!(damaged_blobs).on(V2).when(uses_every_technique).needs(image::needed),
 ];
 
@@ -119,6 +120,55 @@ fn what_leads_out_stays_inside(bed: &Bed) {
     }
 }
 
+/// What is no image's archive, or unpacks to too much of one.
+fn bombs_around_images(bed: &Bed) {
+    let import = |source: &str, options: &[&str], text: &str| {
+        let all = [&["import", source, "--name", "test"], options].concat();
+        let outcome = image::call(bed, &all).run().exits(1);
+        assert!(outcome.stderr.contains(text), "lacks {text:?}: {outcome}");
+        assert_eq!(visible(bed), Vec::<PathBuf>::new(), "left by {outcome}");
+    };
+    // Endless.
+    import("/dev/zero", &[], "is no archive");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = bed.dir.join(name);
+        fs::write(&path, bytes).expect("write");
+        path.to_str().expect("path").to_owned()
+    };
+    let archive = Layer::new().file("zeros", 0o644, &vec![0; 70 << 20]).archive();
+    let packed = file("packed", &zstd::encode_all(&archive[..], 3).expect("zstd"));
+    import(&packed, &[], "--max-ratio");
+    import(&packed, &["--max-ratio", "1000000", "--max-bytes", "1000000"], "--max-bytes");
+    let pipe = format!(
+        "cat {} | {} image import - --max-bytes 1000000",
+        file("plain", &archive),
+        image::program().display()
+    );
+    let outcome = bed
+        .program("sh", &["-c", &pipe])
+        .env("DAYFLY_STORE", image::store(bed).to_str().expect("path"))
+        .run()
+        .exits(1);
+    assert!(outcome.stderr.contains("standard input has more than 1000000 bytes"), "{outcome}");
+    assert_eq!(visible(bed), Vec::<PathBuf>::new());
+    // A name of 64 GB, of holes.
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(EntryType::GNULongName);
+    header.set_path("././@LongLink").expect("name");
+    header.set_size(64 << 30);
+    header.set_cksum();
+    let long = file("long", header.as_bytes());
+    fs::File::options()
+        .write(true)
+        .open(&long)
+        .and_then(|file| file.set_len(65 << 30))
+        .expect("length");
+    import(&long, &[], "is no archive");
+    let empty = bed.dir.join("empty");
+    fs::create_dir(&empty).expect("mkdir");
+    import(empty.to_str().expect("path"), &[], "an OCI layout has an index.json");
+}
+
 fn bombs(bed: &Bed) {
     let zeros =
         image::layout(bed, "zeros", vec![Layer::new().file("zeros", 0o644, &vec![0; 3 << 20])]);
@@ -134,6 +184,17 @@ fn bombs(bed: &Bed) {
     let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
     let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
     refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
+    // Links that lead ever deeper, where no path leads and no stack is enough.
+    let down = vec!["d"; 1000].join("/");
+    let deep = (0..30).fold(Layer::new(), |layer, at| {
+        let above = if at == 0 { String::new() } else { format!("l{}/", at - 1) };
+        let deeper = format!("{above}{down}");
+        layer
+            .symlink(&format!("l{at}"), &deeper)
+            .pax(&[("path", format!("{deeper}/file").as_bytes())])
+            .file("short", 0o644, b"")
+    });
+    refused(bed, &image::layout(bed, "deep", vec![deep]), &[], "File name too long");
     let header = Layer::new().entry(EntryType::XHeader, "pax", "", 0o644, &vec![b'1'; 3 << 20]);
     refused(bed, &image::layout(bed, "header", vec![header]), &[], "longer than 2 MiB");
 }

@@ -2,6 +2,7 @@
 
 use super::Case;
 use crate::Error;
+use crate::container::Container;
 use crate::report::Table;
 use crate::stand::{Entrant, Stand};
 use rustix::fd::AsFd;
@@ -31,7 +32,7 @@ pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Cou
     let mut counted = Vec::new();
     let Some(host) = Host::watch()? else { return Ok(counted) };
     for (case, racer) in racers.iter().filter(|(_, racer)| racer.failure.is_none()) {
-        let container = stand.container(racer, &[])?;
+        let container = Container::new(stand, racer, &[])?;
         host.operations()?;
         if container.run().is_ok() {
             counted.push(Counted { case: *case, operations: host.operations()? });

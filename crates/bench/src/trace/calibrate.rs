@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::process::{self, Failure};
-use crate::weight;
+use crate::weigh;
 use follow::{Event, Mode, call_name, follow};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub fn measure(deadline: Duration) -> Result<Cost, Error> {
     let output = memfd_create("calibrate", MemfdFlags::CLOEXEC).map(File::from);
     let output = output.map_err(Error::errno("make memfd", Path::new("calibrate")))?;
     let copy = || output.try_clone().map_err(Error::at("duplicate", Path::new("memfd")));
-    let followed = weight::followed(&command, copy()?).stdout(copy()?);
+    let followed = weigh::followed(&command, copy()?).stdout(copy()?);
     let (mut entered, mut within, mut held, mut calls) = (0, 0, 0, 0_u32);
     let mut take = |_, event| {
         let seen = now();
@@ -66,7 +66,7 @@ pub fn measure(deadline: Duration) -> Result<Cost, Error> {
         }
     };
     follow(&followed, Mode::Syscalls, deadline, &mut take)
-        .map_err(|error| failed(weight::failure(error)))?;
+        .map_err(|error| failed(weigh::failure(error)))?;
     let mut text = vec![0; 64];
     let read = output.read_at(&mut text, 0).map_err(Error::at("read", Path::new("memfd")))?;
     let followed_us =

@@ -5,7 +5,7 @@
 //! | [`inside`] | dayfly's own trace, and what its caller sees around it |
 //! | [`outside`] | the system calls of any runtime, as a time line of the same kind |
 //! | [`calibrate`] | what looking from outside costs |
-//! | [`sums`], [`figures`], [`text`] | one start, many starts, and tables of them |
+//! | [`sums`], [`mod@figures`], `text` | one start, many starts, and tables of them |
 //! | [`overhead`] | `trace-overhead`: what dayfly's own trace costs |
 
 pub mod calibrate;

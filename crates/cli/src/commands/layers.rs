@@ -11,8 +11,8 @@ use sys::Context;
 
 use crate::definition::Opt;
 use crate::definition::options::{
-    CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS, READ_ONLY,
-    ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
+    BUNDLE, CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS,
+    READ_ONLY, ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -31,15 +31,10 @@ impl Places {
         if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
             return refuse_alone(invocation).map(|()| None);
         }
-        let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
-        let is_root = rustix::process::geteuid().is_root();
+        let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
         let store = match invocation.values.text(&STORE).or_else(|| env("DAYFLY_STORE")) {
             Some(path) => absolute(path)?,
-            None if is_root => String::from("/var/lib/dayfly"),
-            None => match (env("XDG_DATA_HOME"), env("HOME")) {
-                (Some(data), _) => format!("{data}/dayfly"),
-                (None, home) => format!("{}/.local/share/dayfly", home.unwrap_or_default()),
-            },
+            None => rootfs::places::store(env).map_err(Failure::new)?,
         };
         Ok(Some(Self { store, leases: leases(invocation)? }))
     }
@@ -62,6 +57,12 @@ impl Places {
             (None, Some(file)) => absolute(file)?,
             _ => return Err(Failure::new("--layers FILE or --image REF: one of them")),
         };
+        if image.is_some() && values.is_set(&BUNDLE) {
+            return Err(Failure::new("--image REF is a bundle itself: --bundle has no place here"));
+        }
+        if values.is_set(&EPHEMERAL_SIZE) && !values.flag(&EPHEMERAL) {
+            return Err(Failure::new("--ephemeral-size needs --ephemeral"));
+        }
         let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
         let ids = Config::default();
         Ok(LayeredOptions {
@@ -103,13 +104,10 @@ impl Places {
 
 /// Where it is kept which ranges of ids are taken.
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
-    let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
-    match (env("DAYFLY_IDS"), env("XDG_RUNTIME_DIR")) {
-        (Some(path), _) => absolute(path),
-        (None, Some(runtime)) if !rustix::process::geteuid().is_root() => {
-            Ok(format!("{runtime}/dayfly-ids"))
-        }
-        (None, _) => Ok(String::from("/run/dayfly-ids")),
+    let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
+    match env("DAYFLY_IDS") {
+        Some(path) => absolute(path),
+        None => Ok(rootfs::places::leases(env)),
     }
 }
 
@@ -135,7 +133,14 @@ fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 /// A variable without a value is that of the caller.
 fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
-    invocation.values.texts(&ENV).filter(|entry| entry.contains('=')).collect()
+    let callers = |name: &str| {
+        let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
+        all.find(|entry| entry.split_once('=').is_some_and(|(has, _)| has == name))
+    };
+    let entries = invocation.values.texts(&ENV);
+    entries
+        .filter_map(|entry| if entry.contains('=') { Some(entry) } else { callers(entry) })
+        .collect()
 }
 
 fn user_namespace(text: Option<&str>) -> Result<UserNamespace, Failure> {
@@ -168,7 +173,7 @@ fn bytes(text: &str) -> Result<u64, Failure> {
 fn user(text: &str) -> Result<(u32, Option<u32>), Failure> {
     let id = |text: &str| {
         number::parse::<u32>(text).map_err(|reason| {
-            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason}"))
+            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason} (UID[:GID])"))
         })
     };
     match text.split_once(':') {

@@ -27,7 +27,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// The containers. A state root that is not there holds none, but one that the command line names is
 /// expected to be there.
 fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
-    let root = state_root::of(invocation)?;
+    let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {
         Err(Errno::NOENT) if !root.is_given => Ok(Vec::new()),
         result => {

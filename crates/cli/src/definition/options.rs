@@ -170,7 +170,7 @@ pub static CONTAINER_NAME: Opt =
 pub static STORE: Opt = Opt::text(
     "store",
     "DIR",
-    "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for users other than root)",
+    "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
 /// Whose ids.
 pub static USERNS: Opt = Opt::text(

@@ -2,6 +2,7 @@
 
 use super::account;
 use super::create::{self, Change};
+use super::devices;
 use super::group::{Group, Mount, Tree, Version};
 use super::journal::{Journal, Write};
 use super::key;
@@ -11,6 +12,7 @@ use crate::Error;
 use crate::options::cgroup::{Apply, Ownership, PlanFile};
 use ::cgroup::pin::Pin;
 use ::cgroup::{Host, Topology};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 pub fn apply(options: &Apply) -> Result<(), Error> {
     let changes = Changes::of(&options.plan, options.below_usage)?;
     if !options.quiet || options.dry_run {
-        print!("{changes}");
+        say!("{changes}");
     }
     if options.dry_run {
         return Ok(());
@@ -41,7 +43,7 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
 /// What is wrong with the plan.
 pub fn diff(options: &PlanFile) -> Result<ExitCode, Error> {
     let changes = Changes::of(options, true)?;
-    print!("{changes}");
+    say!("{changes}");
     Ok(ExitCode::from(u8::from(!changes.is_empty())))
 }
 
@@ -51,6 +53,8 @@ pub struct Changes {
     tree: Tree,
     notes: Vec<String>,
     groups: Vec<GroupChanges>,
+    /// Directories that are made for groups before.
+    planned: HashSet<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -89,11 +93,12 @@ impl Changes {
             let pid = options.pid.unwrap_or(0);
             groups.extend(plan.instantiate(&Subject { owner: owner.clone(), process, pid })?);
         }
-        let mut changes = Self { tree, notes, groups: Vec::new() };
+        let mut changes = Self { tree, notes, groups: Vec::new(), planned: HashSet::new() };
         let mut pending = Pending::new();
         for group in groups {
             let is_here = options.sysroot.is_none();
             let found = changes.look(&group, &topology, &mut pending, (is_here, below_usage))?;
+            changes.planned.extend(found.missing.iter().cloned());
             changes.groups.push(found);
         }
         Ok(changes)
@@ -113,10 +118,15 @@ impl Changes {
         (is_here, below_usage): (bool, bool),
     ) -> Result<GroupChanges, Error> {
         let at = |error: Error| error.sourced(plan.source.to_string());
-        self.tree.check(&plan.group).map_err(at)?;
+        let absent = |name: &&String| self.tree.home(name).is_none();
+        if let Some(name) = plan.group.controllers.iter().find(absent) {
+            return Err(self.tree.no_controller(name).sourced(plan.place(name).to_string()));
+        }
         if is_here {
-            for owner in [&plan.ownership.task, &plan.ownership.admin].into_iter().flatten() {
-                owner.ids().map_err(at)?;
+            let owners = [("task", &plan.ownership.task), ("admin", &plan.ownership.admin)];
+            for (whose, owner) in owners.iter().filter_map(|(whose, o)| Some((whose, o.as_ref()?)))
+            {
+                owner.ids().map_err(|error| error.sourced(plan.place(whose).to_string()))?;
             }
         }
         let mut belongings = Vec::new();
@@ -125,6 +135,7 @@ impl Changes {
             belongings.extend(create::changes(directory, &plan.ownership).map_err(at)?);
         }
         let mut writes = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         for setting in settings(plan, topology)? {
             let pair = (setting.key.as_str(), setting.value.as_str());
             let resolved = setting::resolve(&self.tree, &plan.group, pair, pending)
@@ -134,23 +145,30 @@ impl Changes {
                 self.check_covered(plan, &setting, &write)?;
                 let wrong = |reason| setting.source.error(format!("{}: {reason}", setting.key));
                 setting::check_placement(&write, topology).map_err(wrong)?;
-                let present = fs::read_to_string(&write.file).ok();
-                let name = write.file.file_name().unwrap_or_default().to_string_lossy();
-                if present.as_deref().is_some_and(|now| key::is_same(&name, &write.value, now)) {
-                    continue;
-                }
-                if !below_usage {
-                    setting::check_usage(&write).map_err(|reason| {
-                        wrong(reason)
-                            .advise("--below-usage sets it all the same, where the kernel can")
-                    })?;
-                }
+                // What comes after builds on it, whether it is so already or not.
                 pending.insert(write.file.clone(), write.value.clone());
-                writes.push((write, present.map(|text| text.trim_end().to_owned())));
+                wanted.push(Wanted { setting: setting.clone(), write });
             }
         }
+        check_twice(&wanted)?;
+        let devices = devices::as_wanted(wanted.iter().map(|wanted| &wanted.write));
+        for Wanted { setting, write } in wanted {
+            let present = fs::read_to_string(&write.file).ok();
+            let name = write.file.file_name().unwrap_or_default().to_string_lossy();
+            let is_same = |now: &str| key::is_same(&name, &write.value, now);
+            if present.as_deref().is_some_and(is_same) || devices.contains(&write.file) {
+                continue;
+            }
+            if !below_usage {
+                setting::check_usage(&write).map_err(|reason| {
+                    let error = setting.source.error(format!("{}: {reason}", setting.key));
+                    error.advise("--below-usage sets it all the same, where the kernel can")
+                })?;
+            }
+            writes.push((write, present.map(|text| text.trim_end().to_owned())));
+        }
         let mut missing = self.tree.missing(&plan.group);
-        missing.retain(|directory| !self.groups.iter().any(|it| it.missing.contains(directory)));
+        missing.retain(|directory| !self.planned.contains(directory));
         let ownership = plan.ownership.clone();
         let (group, source) = (plan.group.clone(), plan.source.clone());
         Ok(GroupChanges { group, source, ownership, missing, belongings, writes })
@@ -177,7 +195,7 @@ impl Changes {
     /// # Errors
     /// What the kernel refuses.
     pub fn make(self) -> Result<(), Error> {
-        let mut journal = Journal::default();
+        let mut journal = Journal::begin()?;
         let mut writes = Vec::new();
         for changes in self.groups {
             let at = |error: Error| error.sourced(changes.source.to_string());
@@ -253,19 +271,60 @@ impl GroupChanges {
     }
 }
 
-/// The values of a group, its pin's among them, before those that it has in so many words.
+/// A line of a plan, and something to be written for it.
+struct Wanted {
+    setting: Setting,
+    write: Write,
+}
+
+/// Refuses two values for one thing: the plan would never be as it says.
+fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
+    let mut before: HashMap<_, &Wanted> = HashMap::new();
+    for one in wanted {
+        let Some(what) = one.write.what() else { continue };
+        let Some(other) = before.insert(what, one).filter(|other| is_other(one, other)) else {
+            continue;
+        };
+        let (key, was) = (&one.setting.key, &other.setting);
+        let place = if was.source.file == one.setting.source.file {
+            format!("line {}", was.source.line)
+        } else {
+            was.source.to_string()
+        };
+        let reason = format!("{key}: {place} has set that already, by {}", was.key);
+        return Err(one.setting.source.error(reason).advise("leave one of them out"));
+    }
+    Ok(())
+}
+
+/// Whether two values for the same thing are at odds. A quota and a period are the halves of cpu.max.
+fn is_other(one: &Wanted, other: &Wanted) -> bool {
+    let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
+    let keys = [one, other].map(|wanted| wanted.setting.key.as_str());
+    let are_halves = keys[0] != keys[1] && keys.iter().all(|key| halves.contains(key));
+    !are_halves && one.write.value != other.write.value
+}
+
+/// The values of a group. Those of its pin are there unless it has them in so many words, and what is
+/// reckoned from another value comes last.
 fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error> {
     let mut settings = Vec::new();
+    let is_said = |key: &str| plan.settings.iter().any(|setting| setting.key == key);
     if let Some(pin) = &plan.pin {
         let wrong = |error: ::cgroup::pin::PinError| pin.source.error(error.to_string());
         let words = Pin::parse(&pin.value).map_err(wrong)?;
         let placement = words.resolve(topology, &topology.online()).map_err(wrong)?;
         for (key, list) in [("cpuset.mems", placement.mems), ("cpuset.cpus", placement.cpus)] {
             let (key, value, source) = (key.to_owned(), list.to_string(), pin.source.clone());
-            settings.push(Setting { key, value, source });
+            if !is_said(&key) {
+                settings.push(Setting { key, value, source });
+            }
         }
     }
     settings.extend(plan.settings.iter().cloned());
+    // A limit of swap is one of memory and swap on v1, and the other way round on v2.
+    let is_swap = |key: &str| matches!(key, "memory.swap.max" | "memory.memsw.limit_in_bytes");
+    settings.sort_by_key(|setting| is_swap(&setting.key));
     Ok(settings)
 }
 

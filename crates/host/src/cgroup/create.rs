@@ -17,7 +17,7 @@ pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
 /// Controllers and users that are nowhere; failing system calls.
 pub fn create(options: &Create) -> Result<(), Error> {
     let tree = Tree::detect()?;
-    let mut journal = Journal::default();
+    let mut journal = Journal::begin()?;
     for group in options.groups.iter().chain(&options.more) {
         journal.make(&tree, group)?;
         for directory in tree.existing(group)? {

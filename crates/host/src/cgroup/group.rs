@@ -1,5 +1,6 @@
 //! Groups by name, and the directories they have in the hierarchies.
 
+use super::word;
 use crate::Error;
 use ::cgroup::{Cgroup, Controllers, Host, Location};
 use spec::resources::Resources;
@@ -154,8 +155,12 @@ impl Tree {
     pub fn no_controller(&self, controller: &str) -> Error {
         let all: Vec<&str> =
             self.mounts.iter().flat_map(|m| &m.controllers).map(|s| &**s).collect();
-        Error::refused(format!("no mounted hierarchy has the controller {controller:?}"))
-            .advise(format!("this host has {}", all.join(", ")))
+        let error =
+            Error::refused(format!("no mounted hierarchy has the controller {controller:?}"));
+        match word::nearest(controller, all.iter().map(|name| (*name).to_owned())) {
+            Some(name) => error.advise(format!("did you mean {name}?")),
+            None => error.advise(format!("this host has {}", all.join(", "))),
+        }
     }
 
     /// The directories that `group` would have: one a hierarchy.

@@ -2,7 +2,9 @@
 
 use super::group::{Group, Tree};
 use crate::Error;
+use dayfly_bench::interrupt;
 use rustix::fs::{Gid, Mode, Uid};
+use std::fmt;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +21,30 @@ pub struct Write {
     pub source: String,
 }
 
+impl Write {
+    /// What a value is set of: a file, or a device's or resource's line of it. `None` where each write counts for
+    /// itself.
+    #[must_use]
+    pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
+        let name = self.file.file_name()?.to_str()?;
+        if name.starts_with("devices.") {
+            return None;
+        }
+        let lines = ["io.", "blkio.", "rdma.", "misc.", "net_prio.ifpriomap"];
+        let mut words = self.value.split_whitespace();
+        let part = match lines.iter().any(|start| name.starts_with(start)) {
+            // The device, and which of its limits.
+            true if self.value.contains(' ') => {
+                let device = words.next();
+                let limits = words.map(|word| word.split_once('=').map_or("", |(limit, _)| limit));
+                device.into_iter().chain(limits).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some((&self.file, part))
+    }
+}
+
 /// What was done so far. Dropped before [`Journal::commit`], it undoes everything, latest first.
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -28,17 +54,43 @@ pub struct Journal {
 #[derive(Debug)]
 enum Done {
     Made(PathBuf),
-    Wrote { file: PathBuf, before: String },
-    Owned { path: PathBuf, user: u32, group: u32 },
-    Moded { path: PathBuf, mode: u32 },
+    Wrote {
+        file: PathBuf,
+        before: String,
+    },
+    /// To one of the files that add up to devices.list.
+    Devices {
+        directory: PathBuf,
+        before: String,
+    },
+    Owned {
+        path: PathBuf,
+        user: u32,
+        group: u32,
+    },
+    Moded {
+        path: PathBuf,
+        mode: u32,
+    },
 }
 
 impl Journal {
+    /// Begins. From now on SIGINT and SIGTERM don't end the program: the next change fails instead, and so
+    /// everything is taken back.
+    ///
+    /// # Errors
+    /// Those of sigaction(2).
+    pub fn begin() -> Result<Self, Error> {
+        interrupt::catch()?;
+        Ok(Self::default())
+    }
+
     /// Makes the directories of a group; see [`Tree::make`].
     ///
     /// # Errors
     /// Those of [`Tree::make`].
     pub fn make(&mut self, tree: &Tree, group: &Group) -> Result<Vec<PathBuf>, Error> {
+        go_on()?;
         let made = tree.make(group)?;
         self.done.extend(made.iter().cloned().map(Done::Made));
         Ok(made)
@@ -49,11 +101,10 @@ impl Journal {
     /// # Errors
     /// Failing system calls.
     pub fn write(&mut self, file: &Path, value: &str) -> Result<(), Error> {
-        let before = fs::read_to_string(file).ok().and_then(|present| undo(file, value, &present));
+        go_on()?;
+        let before = undo(file, value);
         put(file, value)?;
-        if let Some(before) = before {
-            self.done.push(Done::Wrote { file: file.to_owned(), before });
-        }
+        self.done.extend(before);
         Ok(())
     }
 
@@ -88,6 +139,7 @@ impl Journal {
     /// # Errors
     /// Failing system calls.
     pub fn own(&mut self, path: &Path, user: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        go_on()?;
         let present = fs::metadata(path).map_err(Error::of("stat", path))?;
         let ids = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         rustix::fs::chown(path, ids.0, ids.1).map_err(Error::of("chown", path))?;
@@ -101,6 +153,7 @@ impl Journal {
     /// # Errors
     /// Failing system calls.
     pub fn mode(&mut self, path: &Path, mode: u32) -> Result<(), Error> {
+        go_on()?;
         let present = fs::metadata(path).map_err(Error::of("stat", path))?;
         let bits = Mode::from_raw_mode(mode);
         rustix::fs::chmod(path, bits).map_err(Error::of("chmod", path))?;
@@ -130,7 +183,25 @@ impl Drop for Journal {
             }
         }
         for done in self.done.drain(..) {
-            eprintln!("dayfly: could not take back: {done:?}");
+            let _ = writeln!(std::io::stderr(), "dayfly: could not take back: {done}");
+        }
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(directory) => write!(f, "the group {}", directory.display()),
+            Self::Wrote { file, before } => write!(f, "{}, which was {before:?}", file.display()),
+            Self::Devices { directory, before } => {
+                write!(f, "{}/devices.list, which was {before:?}", directory.display())
+            }
+            Self::Owned { path, user, group } => {
+                write!(f, "{}, which belonged to {user}:{group}", path.display())
+            }
+            Self::Moded { path, mode } => {
+                write!(f, "{}, which had mode {mode:04o}", path.display())
+            }
         }
     }
 }
@@ -140,6 +211,9 @@ impl Done {
         match self {
             Self::Made(directory) => fs::remove_dir(directory).is_ok(),
             Self::Wrote { file, before } => put(file, before).is_ok() || !file.exists(),
+            Self::Devices { directory, before } => {
+                put_devices(directory, before) || !directory.exists()
+            }
             Self::Owned { path, user, group } => {
                 let ids = (Some(Uid::from_raw(*user)), Some(Gid::from_raw(*group)));
                 rustix::fs::chown(path, ids.0, ids.1).is_ok()
@@ -148,6 +222,14 @@ impl Done {
                 rustix::fs::chmod(path, Mode::from_raw_mode(*mode)).is_ok()
             }
         }
+    }
+}
+
+/// Refuses once a signal has come.
+fn go_on() -> Result<(), Error> {
+    match interrupt::came() {
+        true => Err(Error::refused("interrupted: nothing is changed")),
+        false => Ok(()),
     }
 }
 
@@ -160,14 +242,26 @@ fn put(file: &Path, value: &str) -> Result<(), Error> {
     (&opened).write_all(bytes).map_err(|cause| Error::system("write", object(), cause))
 }
 
+/// What takes back that `value` is written to `file`. `None` if that can't be had.
+fn undo(file: &Path, value: &str) -> Option<Done> {
+    if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
+        let directory = file.parent()?.to_owned();
+        let before = fs::read_to_string(directory.join("devices.list")).ok()?;
+        return Some(Done::Devices { directory, before });
+    }
+    let present = fs::read_to_string(file).ok()?;
+    Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
+}
+
 /// What has to be written to have `present` again after `value` was. `None` if that can't be had.
-fn undo(file: &Path, value: &str, present: &str) -> Option<String> {
+fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     let name = file.file_name()?.to_str()?;
-    if name.starts_with("devices.") || matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks") {
+    if matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks" | "cgroup.subtree_control") {
         return None;
     }
-    if name == "cgroup.subtree_control" {
-        return None;
+    if name == "memory.oom_control" {
+        let disabled = present.lines().find_map(|line| line.strip_prefix("oom_kill_disable "));
+        return disabled.map(str::to_owned);
     }
     let Some((device, _)) = value.split_once(' ').filter(|(device, _)| device.contains(':')) else {
         return Some(present.trim_end().to_owned());
@@ -178,6 +272,14 @@ fn undo(file: &Path, value: &str, present: &str) -> Option<String> {
         None if name == "io.max" => format!("{device} rbps=max wbps=max riops=max wiops=max"),
         None => format!("{device} 0"),
     })
+}
+
+/// Gives a group the devices of a devices.list again.
+fn put_devices(directory: &Path, list: &str) -> bool {
+    let (deny, allow) = (directory.join("devices.deny"), directory.join("devices.allow"));
+    // A group that has all of them has one line for that.
+    let first = if list.starts_with('a') { Ok(()) } else { put(&deny, "a") };
+    first.is_ok() && list.lines().all(|line| put(&allow, line).is_ok())
 }
 
 /// Says what the kernel means.
@@ -214,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_takes_a_value_back() {
-        let undo = |file: &str, value, present| undo(Path::new(file), value, present);
+        let undo = |file: &str, value, present| before(Path::new(file), value, present);
         assert_eq!(undo("/x/memory.max", "5", "max\n").as_deref(), Some("max"));
         assert_eq!(undo("/x/cpuset.cpus", "0", "\n").as_deref(), Some(""));
         let io = "8:0 rbps=5 wbps=max riops=max wiops=max\n";
@@ -222,7 +324,9 @@ mod tests {
         assert!(undo("/x/io.max", "8:16 rbps=1", io).unwrap().starts_with("8:16 rbps=max"));
         let throttle = "/x/blkio.throttle.read_bps_device";
         assert_eq!(undo(throttle, "8:0 5", "").as_deref(), Some("8:0 0"));
-        assert_eq!(undo("/x/devices.allow", "a", ""), None);
+        assert_eq!(undo("/x/cgroup.procs", "7", "1\n"), None);
+        let oom = "oom_kill_disable 0\nunder_oom 0\n";
+        assert_eq!(undo("/x/memory.oom_control", "1", oom).as_deref(), Some("0"));
     }
 
     #[test]

@@ -101,6 +101,13 @@ fn bad_values() {
     }
     assert!(assign("memory.memsw.limit_in_bytes", "5M", Version::V2, &nothing).is_err());
     assert!(set("io.max", "8:0 bogus=1", Version::V1).is_err());
+    for version in [Version::V1, Version::V2] {
+        let error = set("cpu.weight", "50000", version).unwrap_err();
+        assert_eq!(error, "cpu.weight: from 1 to 10000, not 50000");
+        assert!(set("cpu.weight", "0", version).is_err());
+        let error = set("memory.max", "lots", version).unwrap_err();
+        assert!(error.starts_with("memory.max: \"lots\" is no size"), "{error}");
+    }
 }
 
 #[test]
@@ -159,6 +166,38 @@ fn the_same_value_in_other_words() {
     assert!(!is_same("io.max", "8:0 rbps=6", "8:0 rbps=5 wbps=max\n"));
     assert!(is_same("io.max", "8:0 rbps=max", ""));
     assert!(is_same("io.weight", "100", "default 100\n"));
+    assert!(is_same("io.weight", "8:0 50", "default 100\n8:0 50\n"));
+    assert!(!is_same("io.weight", "8:0 50", "default 100\n"));
+    for (file, wanted, present) in [
+        ("cpu.shares", "1", "2\n"),
+        ("cpu.shares", "999999", "262144\n"),
+        ("cpu.cfs_quota_us", "-5", "-1\n"),
+        ("cpu.max", "max  100000", "max 100000\n"),
+        ("cpu.uclamp.min", "10", "10.00\n"),
+        ("memory.oom_control", "1", "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n"),
+        ("memory.swappiness", "010", "8\n"),
+        ("net_cls.classid", "0x00100001", "1048577\n"),
+        ("net_prio.ifpriomap", "eth0 5", "lo 0\neth0 5\n"),
+        ("rdma.max", "mlx5_0 hca_handle=2", "mlx5_0 hca_handle=2 hca_object=max\n"),
+        ("hugetlb.2MB.max", "3M", "2097152\n"),
+        ("hugetlb.2MB.limit_in_bytes", "-1", "9223372036852678656\n"),
+        ("hugetlb.1GB.limit_in_bytes", "-1", "9223372035781033984\n"),
+    ] {
+        assert!(is_same(file, wanted, present), "{file}: {wanted} {present}");
+    }
+    for (file, wanted, present) in [
+        ("cpu.shares", "many", "2\n"),
+        ("cpu.shares", "3", "2\n"),
+        ("cpu.cfs_quota_us", "5", "-1\n"),
+        ("cpu.max", "50000 100000", "50000\n"),
+        ("memory.oom_control", "1", "oom_kill_disable 0\nunder_oom 1\n"),
+        ("pids.max", "7", "max\n"),
+        ("net_prio.ifpriomap", "eth0 5", "lo 5\neth0 0\n"),
+        ("hugetlb.2MB.max", "4M", "2097152\n"),
+        ("memory.max", "max", "2097152\n"),
+    ] {
+        assert!(!is_same(file, wanted, present), "{file}: {wanted} {present}");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
     }
     if options.names {
         for group in groups {
-            println!("{}", group.path);
+            sayln!("{}", group.path);
         }
         return Ok(());
     }
@@ -38,7 +38,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
     match options.format {
         Format::Json => {
             let rows: Vec<Usage> = looks.map(|(_, usage)| usage).collect();
-            println!("{}", json!(rows));
+            sayln!("{}", json!(rows));
         }
         Format::Table => {
             let headings =
@@ -47,7 +47,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
             for (group, usage) in looks {
                 table.row(row(&tree, &tops, group, &usage));
             }
-            print!("{table}");
+            say!("{table}");
         }
     }
     Ok(())
@@ -87,7 +87,7 @@ fn hierarchies(tree: &Tree, format: Format) -> Result<(), Error> {
                 let interface = version(mount.version);
                 json!({ "path": mount.path, "interface": interface, "controllers": mount.controllers })
             });
-            println!("{}", json!(all.collect::<Vec<_>>()));
+            sayln!("{}", json!(all.collect::<Vec<_>>()));
         }
         Format::Table => {
             let mut table = Table::new(&["hierarchy", "interface", "controllers"]).left(&[0, 1, 2]);
@@ -96,7 +96,7 @@ fn hierarchies(tree: &Tree, format: Format) -> Result<(), Error> {
                 let controllers = mount.controllers.join(" ");
                 table.row(vec![path, version(mount.version).to_owned(), controllers]);
             }
-            print!("{table}");
+            say!("{table}");
         }
     }
     Ok(())

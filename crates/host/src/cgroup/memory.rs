@@ -14,14 +14,14 @@ use std::fs;
 pub fn told(version: Version) -> &'static str {
     match version {
         Version::V1 => {
-            "# cgroup v1: with cpuset.memory_migrate set, the kernel moves the pages of the group's \
-             tasks when their nodes change, in the background, and only those mapped by one process \
-             alone; without it they stay where they are until they are freed"
+            "# cgroup v1: with cpuset.memory_migrate set, the kernel moves what the group's tasks have mapped, \
+             shared or not, before the change of nodes returns; page cache that nobody maps stays, and \
+             so does what is locked at that moment. Without it all stays until it is freed"
         }
         Version::V2 => {
-            "# cgroup v2: the kernel always moves the pages of the group's tasks when cpuset.mems \
-             changes, in the background, and only those mapped by one process alone; there is no \
-             switch"
+            "# cgroup v2: the kernel always moves what the group's tasks have mapped, shared or not, before \
+             the change of nodes returns; page cache that nobody maps stays, and so does what is \
+             locked at that moment. There is no switch"
         }
     }
 }
@@ -34,21 +34,24 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let topology = Topology::read("")?;
     let (_, version) = tree.directory(&options.group, "cpuset")?;
-    println!("{}", told(version));
-    let before = by_node(&tree, &options.group);
+    if options.nodes.trim().is_empty() {
+        return Err(Error::refused("no memory nodes are given").advise("give a list such as 0-1"));
+    }
     let pair = ("cpuset.mems", options.nodes.as_str());
     let writes: Vec<Write> = setting::resolve(&tree, &options.group, pair, &Pending::new())?;
     for write in &writes {
         setting::check_placement(write, &topology).map_err(Error::refused)?;
     }
-    let mut journal = Journal::default();
+    sayln!("{}", told(version));
+    let before = by_node(&tree, &options.group);
+    let mut journal = Journal::begin()?;
     migrate(&tree, &options.group, &mut journal)?;
     journal.settle(writes)?;
     journal.commit();
     let after = by_node(&tree, &options.group);
     for (node, bytes) in &after {
         let was = before.get(node).copied().unwrap_or(0);
-        println!(
+        sayln!(
             "node {node}: {} before, {} now",
             super::usage::size(was),
             super::usage::size(*bytes)

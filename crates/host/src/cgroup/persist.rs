@@ -1,23 +1,17 @@
 //! `persist` and `unpersist`: a plan that is applied at each boot.
 //!
-//! The plan is copied to /etc/dayfly/cgroup. With systemd a unit applies it, ordered before the
-//! services of multi-user.target; with others a script in /etc/init.d, linked into the runlevels.
+//! The plan is copied to /etc/dayfly/cgroup. With systemd a unit applies it once file systems are there and
+//! before any service begins; with others a script in /etc/init.d, linked into the runlevels.
 
-use super::plan;
+use super::plan::{self, Include, Kind};
 use crate::Error;
-use crate::options::cgroup::{Apply, Persist, PlanFile, Unpersist};
+use crate::options::cgroup::{Apply, Init, Persist, PlanFile, Unpersist};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What starts a host's services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Init {
-    /// systemd
-    Systemd,
-    /// Scripts in /etc/init.d
-    Sysv,
-}
+/// What systemd starts the unit with: what every service comes after.
+const WANTED_BY: &str = "basic.target";
 
 /// The runlevels that have services, and the one in which scripts run first.
 const RUNLEVELS: [u8; 4] = [2, 3, 4, 5];
@@ -28,7 +22,17 @@ const RUNLEVELS: [u8; 4] = [2, 3, 4, 5];
 /// What is wrong with the plan; failing system calls.
 pub fn persist(options: &Persist) -> Result<(), Error> {
     // A plan that can't be read would fail at boot, when nobody looks.
-    plan::load(&options.file)?;
+    let found = plan::load(&options.file)?;
+    let own = options.file.display().to_string();
+    let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
+    if let Some(include) = found.includes.iter().find(is_left) {
+        let reason = format!("{} is not copied with the plan", include.file.display());
+        return Err(include
+            .source
+            .error(reason)
+            .advise("give its path from / (it is read there at boot), or put all into one file"));
+    }
+    let text = plan::read(&options.file)?;
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let name = match &options.name {
         Some(name) => name.clone(),
@@ -40,23 +44,29 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
         let plan = PlanFile { file, user: None, process: None, pid: None, sysroot: None };
         super::apply::apply(&Apply { plan, dry_run: false, quiet: false, below_usage: false })?;
     }
-    let kind =
-        if options.file.extension().is_some_and(|kind| kind == "conf") { "conf" } else { "toml" };
-    let copy = places.plans.join(format!("{name}.{kind}"));
-    let text = fs::read_to_string(&options.file).map_err(Error::of("read", &options.file))?;
-    put(&copy, &text, 0o644)?;
+    // What it was before, of another kind or for another init system, is gone.
+    places.remove()?;
+    let kind = match Kind::of(&options.file, &text) {
+        Kind::Cgconfig => "conf",
+        Kind::Toml => "toml",
+    };
+    put(&places.plans.join(format!("{name}.{kind}")), &text, 0o644)?;
     let seen = Path::new("/etc/dayfly/cgroup").join(format!("{name}.{kind}"));
     match options.init.unwrap_or_else(|| running(root)) {
         Init::Systemd => {
             put(&places.unit, &unit(&name, &seen), 0o644)?;
-            link(Path::new("../").join(places.unit.file_name().unwrap_or_default()), &places.wanted)
+            let target = Path::new("../").join(places.unit.file_name().unwrap_or_default());
+            link(target, &places.wanted)?;
+            sayln!("# applied at each boot by {}", places.unit.display());
         }
         Init::Sysv => {
             put(&places.script, &script(&name, &seen), 0o755)?;
             let target = Path::new("../init.d").join(places.script.file_name().unwrap_or_default());
-            places.links.iter().try_for_each(|place| link(target.clone(), place))
+            places.links.iter().try_for_each(|place| link(target.clone(), place))?;
+            sayln!("# applied at each boot by {}", places.script.display());
         }
     }
+    Ok(())
 }
 
 /// Undoes it. The groups stay.
@@ -66,31 +76,20 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
 pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let places = Places::new(root, &options.name)?;
-    let plans = ["toml", "conf"].map(|kind| places.plans.join(format!("{}.{kind}", options.name)));
-    let all = [&places.wanted, &places.unit, &places.script]
-        .into_iter()
-        .chain(&places.links)
-        .chain(&plans);
-    let mut removed = 0;
-    for path in all {
-        match fs::remove_file(path) {
-            Ok(()) => removed += 1,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::of("remove", path)(error)),
-        }
+    if !places.remove()? {
+        let reason = format!("nothing called {:?} is applied at boot", options.name);
+        return Err(Error::refused(reason));
     }
-    let _ = fs::remove_dir(&places.plans);
-    if removed == 0 {
-        return Err(Error::refused(format!(
-            "nothing called {:?} is applied at boot",
-            options.name
-        )));
+    for directory in [Some(places.plans.as_path()), places.plans.parent()].into_iter().flatten() {
+        // Only if nothing else is in it.
+        let _ = fs::remove_dir(directory);
     }
     Ok(())
 }
 
 /// Where the parts are.
 struct Places {
+    name: String,
     plans: PathBuf,
     unit: PathBuf,
     wanted: PathBuf,
@@ -112,12 +111,28 @@ impl Places {
         let script = format!("dayfly-cgroup-{name}");
         let link = |level: &u8| etc.join(format!("rc{level}.d/S01{script}"));
         Ok(Self {
+            name: name.to_owned(),
             plans: etc.join("dayfly/cgroup"),
             unit: etc.join("systemd/system").join(&unit),
-            wanted: etc.join("systemd/system/multi-user.target.wants").join(&unit),
+            wanted: etc.join("systemd/system").join(format!("{WANTED_BY}.wants")).join(&unit),
             links: RUNLEVELS.iter().map(link).collect(),
             script: etc.join("init.d").join(&script),
         })
+    }
+
+    /// Removes all parts there are; whether there were any.
+    fn remove(&self) -> Result<bool, Error> {
+        let plans = ["toml", "conf"].map(|kind| self.plans.join(format!("{}.{kind}", self.name)));
+        let all = [&self.wanted, &self.unit, &self.script].into_iter();
+        let mut any = false;
+        for path in all.chain(&self.links).chain(&plans) {
+            match fs::remove_file(path) {
+                Ok(()) => any = true,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::of("remove", path)(error)),
+            }
+        }
+        Ok(any)
     }
 }
 
@@ -130,28 +145,35 @@ fn running(root: &Path) -> Init {
 
 fn unit(name: &str, plan: &Path) -> String {
     let plan = plan.display();
-    let dayfly = program();
+    // % begins a specifier there.
+    let dayfly = program().replace('%', "%%");
     format!(
-        "[Unit]\nDescription=The cgroups of {plan}\nDocumentation=man:dayfly(8)\n\
-         ConditionPathExists={plan}\n\n\
+        "# Written by \"dayfly cgroup persist\", removed by \"dayfly cgroup unpersist {name}\".\n\
+         [Unit]\nDescription=The cgroups of {plan}\nDocumentation=man:dayfly(8)\n\
+         DefaultDependencies=no\nConflicts=shutdown.target\n\
+         After=sysinit.target local-fs.target\nBefore={WANTED_BY} shutdown.target\n\
+         RequiresMountsFor={plan} \"{dayfly}\"\nConditionPathExists={plan}\n\n\
          [Service]\nType=oneshot\nRemainAfterExit=yes\n\
-         ExecStart={dayfly} cgroup apply --quiet {plan}\nSyslogIdentifier=dayfly-cgroup-{name}\n\n\
-         [Install]\nWantedBy=multi-user.target\n"
+         ExecStart=\"{dayfly}\" cgroup apply --quiet {plan}\n\
+         SyslogIdentifier=dayfly-cgroup-{name}\n\n\
+         [Install]\nWantedBy={WANTED_BY}\n"
     )
 }
 
 fn script(name: &str, plan: &Path) -> String {
     let plan = plan.display();
-    let dayfly = program();
+    let dayfly = program().replace('\'', r"'\''");
     format!(
         "#!/bin/sh\n### BEGIN INIT INFO\n# Provides:          dayfly-cgroup-{name}\n\
-         # Required-Start:    $local_fs\n# Required-Stop:\n# Default-Start:     2 3 4 5\n\
+         # Required-Start:    $local_fs\n# Required-Stop:\n\
+         # Should-Start:      cgroupfs-mount cgroup-lite\n# Default-Start:     2 3 4 5\n\
          # Default-Stop:\n# Short-Description: the cgroups of {plan}\n### END INIT INFO\n\
-         case ${{1:-start}} in\n\
-         start | restart | force-reload) exec {dayfly} cgroup apply --quiet {plan} ;;\n\
-         status) exec {dayfly} cgroup diff {plan} ;;\n\
-         stop) ;;\n\
-         *) echo \"usage: $0 start|stop|restart|force-reload|status\" >&2; exit 2 ;;\nesac\n"
+         case ${{1:-start}} in\n    \
+         start | restart | force-reload) exec '{dayfly}' cgroup apply --quiet {plan} ;;\n    \
+         status) exec '{dayfly}' cgroup diff {plan} ;;\n    \
+         stop) ;;\n    \
+         *)\n        echo \"usage: $0 start|stop|restart|force-reload|status\" >&2\n        \
+         exit 2\n        ;;\nesac\n"
     )
 }
 

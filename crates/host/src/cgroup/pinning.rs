@@ -31,14 +31,40 @@ pub fn pin(options: &cgroup::Pin) -> Result<(), Error> {
         let placement = Pin::parse(words).and_then(|pin| pin.resolve(&topology, &allowed));
         vec![Placed { name: group.path, placement: placement.map_err(wrong)? }]
     };
-    for Placed { name, placement } in &all {
-        println!("cgset -r cpuset.cpus='{}' {name}", placement.cpus);
-        println!("cgset -r cpuset.mems='{}' {name}", placement.mems);
+    if let Some(tree) = &tree {
+        check(tree, &all, options.dry_run)?;
     }
+    say!("{}", lines(&all));
     match tree {
         Some(tree) if !options.dry_run => write(&tree, &all, options.move_memory),
         _ => Ok(()),
     }
+}
+
+/// What is set, as lines that cgset takes.
+#[must_use]
+pub fn lines(all: &[Placed]) -> String {
+    let lines = |Placed { name, placement }: &Placed| {
+        let (cpus, mems) = (&placement.cpus, &placement.mems);
+        format!("cgset -r cpuset.cpus='{cpus}' {name}\ncgset -r cpuset.mems='{mems}' {name}\n")
+    };
+    all.iter().map(lines).collect()
+}
+
+/// Refuses the root, groups that are not there, unless they are only asked about, and groups named twice.
+fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
+    for (at, Placed { name, .. }) in all.iter().enumerate() {
+        if name.is_empty() {
+            return Err(Error::refused("the root of a hierarchy has all CPUs and can't be pinned"));
+        }
+        if all[..at].iter().any(|other| other.name == *name) {
+            return Err(Error::refused(format!("the group {name} is named twice")));
+        }
+        if !is_question {
+            tree.directory(&Group::at(name).map_err(Error::refused)?, "cpuset")?;
+        }
+    }
+    Ok(())
 }
 
 /// `GROUP=CPUS` in words.
@@ -70,7 +96,7 @@ fn allowed(tree: Option<&Tree>, group: &Group, topology: &Topology) -> List {
 /// Writes all of it, or nothing. Memory nodes first: nothing new comes from the old ones then.
 fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
     let mut writes: Vec<Write> = Vec::new();
-    let mut journal = Journal::default();
+    let mut journal = Journal::begin()?;
     for Placed { name, placement } in all {
         let group = Group::at(name).map_err(Error::refused)?;
         let values = [("cpuset.mems", &placement.mems), ("cpuset.cpus", &placement.cpus)];

@@ -10,9 +10,11 @@ use super::account::Owner;
 use super::group::Group;
 use crate::Error;
 use crate::options::cgroup::Ownership;
+use std::collections::HashMap;
 use std::fmt;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What a plan wants.
@@ -24,6 +26,17 @@ pub struct Plan {
     pub templates: Vec<GroupPlan>,
     /// Where hierarchies are said to be mounted.
     pub mounts: Vec<Mounted>,
+    /// The files that are included.
+    pub includes: Vec<Include>,
+}
+
+/// A file that is read with a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Include {
+    /// As it is written: from the directory of the file that includes it, or from /.
+    pub file: PathBuf,
+    /// Where it is written.
+    pub source: Source,
 }
 
 /// A group.
@@ -39,6 +52,17 @@ pub struct GroupPlan {
     pub settings: Vec<Setting>,
     /// Words for its CPUs.
     pub pin: Option<Setting>,
+    /// Where its controllers, by name, and its owners, `task` and `admin`, are written.
+    pub places: Vec<(String, Source)>,
+}
+
+impl GroupPlan {
+    /// Where `what` is written; if that is not known, where the group is.
+    #[must_use]
+    pub fn place(&self, what: &str) -> &Source {
+        let found = self.places.iter().find(|(name, _)| name == what);
+        found.map_or(&self.source, |(_, source)| source)
+    }
 }
 
 /// A value.
@@ -86,30 +110,71 @@ impl fmt::Display for Source {
     }
 }
 
-/// Reads a plan: TOML if the file's name ends so, cgconfig.conf if it ends in `.conf`; else whatever
-/// its content looks like.
+/// The two kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// TOML of our own.
+    Toml,
+    /// libcgroup's cgconfig.conf.
+    Cgconfig,
+}
+
+impl Kind {
+    /// By the end of the file's name; else by what its content looks like.
+    #[must_use]
+    pub fn of(path: &Path, text: &str) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Self::Toml,
+            Some("conf") => Self::Cgconfig,
+            _ if cgconfig::looks_like(text) => Self::Cgconfig,
+            _ => Self::Toml,
+        }
+    }
+}
+
+/// Plans are written by people. What is longer than this, in bytes, is something else, or has no end.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads a plan, of whichever kind.
 ///
 /// # Errors
 /// What is wrong, with file and line.
 pub fn load(path: &Path) -> Result<Plan, Error> {
-    let text = fs::read_to_string(path).map_err(Error::of("read", path))?;
-    let is_toml = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => true,
-        Some("conf") => false,
-        _ => !cgconfig::looks_like(&text),
+    let text = read(path)?;
+    let plan = match Kind::of(path, &text) {
+        Kind::Toml => toml::parse(&text, path)?,
+        Kind::Cgconfig => cgconfig::parse(&text, path)?,
     };
-    let plan = if is_toml { toml::load(path)? } else { cgconfig::parse(&text, path)? };
     check_twice(&plan)?;
     Ok(plan)
 }
 
-/// Refuses a group or a value that is there twice: one of the two would be passed over.
+/// The text of a file.
+///
+/// # Errors
+/// Failing reads; a file that is no text, with the line where that shows; one that is too long.
+pub fn read(path: &Path) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Error::of("open", path))?;
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(Error::of("read", path))?;
+    if bytes.len() as u64 > LONGEST {
+        let reason = format!("{} is longer than {LONGEST} bytes: that is no plan", path.display());
+        return Err(Error::refused(reason).advise("include lets a plan be several files"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::at(path.display().to_string(), line, "a byte that is no UTF-8 text")
+    })
+}
+
+/// Refuses a group that is there twice: one of the two would be passed over.
 fn check_twice(plan: &Plan) -> Result<(), Error> {
-    for (at, group) in plan.groups.iter().enumerate() {
-        let before = &plan.groups[..at];
-        if let Some(other) = before.iter().find(|other| other.group.path == group.group.path) {
-            let reason =
-                format!("the group {} is at line {} already", group.group.path, other.source.line);
+    let mut lines = HashMap::new();
+    for group in &plan.groups {
+        let path = &group.group.path;
+        if let Some(line) = lines.insert(path, group.source.line) {
+            let reason = format!("the group {path} is at line {line} already");
             return Err(group.source.error(reason));
         }
     }

@@ -107,7 +107,7 @@ pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     match &options.output {
         Some(path) => fs::write(path, text).map_err(Error::of("write", path)),
         None => {
-            print!("{text}");
+            say!("{text}");
             Ok(())
         }
     }
@@ -159,7 +159,7 @@ fn is_new(directory: &Path, file: &str, value: &str) -> bool {
             above.is_some_and(|above| key::is_same(file, &above, value))
         }
         // hugetlb, which has no limit by default.
-        None => matches!(key::bytes(value), Ok(None)) || value.len() > 15,
+        None => key::is_same(file, "max", value),
     }
 }
 

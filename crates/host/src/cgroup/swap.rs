@@ -37,15 +37,15 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
         steps.extend(order(file, &one.directory, &other.directory, lists));
     }
     if options.move_memory {
-        println!("{}", super::memory::told(one.version));
+        sayln!("{}", super::memory::told(one.version));
     }
     for (file, value) in &steps {
-        println!("{} = {value}", file.display());
+        sayln!("{} = {value}", file.display());
     }
     if options.dry_run {
         return Ok(());
     }
-    let mut journal = Journal::default();
+    let mut journal = Journal::begin()?;
     let exclusive =
         [&one, &other].into_iter().filter(|side| side.is_exclusive()).collect::<Vec<_>>();
     for side in &exclusive {

@@ -3,6 +3,7 @@
 use super::group::{Group, Tree};
 use crate::Error;
 use crate::options::cgroup::{Classify, Exec, Kill};
+use ::cgroup::Cgroup;
 use rustix::io::Errno;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,19 +15,22 @@ use std::process::Command;
 /// A process or a group that is not there; what the kernel refuses.
 pub fn classify(options: &Classify) -> Result<(), Error> {
     let tree = Tree::detect()?;
-    for pid in &options.pids {
-        let status = fs::read_to_string(format!("/proc/{pid}/status"));
-        let Ok(status) = status else {
-            return Err(Error::refused(format!("there is no process {pid}")));
-        };
-        // The kernel takes a thread's number, too, and moves the whole process; so does it here.
-        let leader =
-            status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
-        for group in &options.groups {
-            join(&tree, group, leader.unwrap_or(*pid))?;
-        }
+    // Whatever is misspelt is told before anything is moved.
+    options.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
+    let pids = options.pids.iter().map(|pid| leader(*pid)).collect::<Result<Vec<_>, _>>()?;
+    for pid in pids {
+        options.groups.iter().try_for_each(|group| join(&tree, group, pid))?;
     }
     Ok(())
+}
+
+/// The process that a thread is of. The kernel takes a thread's number, too, and moves the whole process.
+fn leader(pid: i32) -> Result<i32, Error> {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return Err(Error::refused(format!("there is no process {pid}")));
+    };
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    Ok(leader.unwrap_or(pid))
 }
 
 /// Becomes a program in groups.
@@ -58,6 +62,7 @@ fn join(tree: &Tree, group: &Group, pid: i32) -> Result<(), Error> {
             Some(Errno::BUSY) => error.advise(
                 "on cgroup v2 a group that hands controllers down can have no processes of its own",
             ),
+            Some(Errno::INVAL) => error.advise("threads of the kernel itself can't be moved"),
             Some(Errno::NOSPC) => error.advise("the group has no CPUs or memory nodes yet: set them"),
             Some(Errno::OPNOTSUPP) => error.advise("the group is threaded and takes threads alone"),
             Some(Errno::ACCESS) => error.advise(
@@ -74,8 +79,7 @@ fn join(tree: &Tree, group: &Group, pid: i32) -> Result<(), Error> {
 /// # Errors
 /// A group that is not there or does not freeze within ten seconds.
 pub fn freeze(groups: &[Group]) -> Result<(), Error> {
-    let tree = Tree::detect()?;
-    groups.iter().try_for_each(|group| Ok(tree.open(group)?.freeze()?))
+    opened(groups)?.iter().try_for_each(|group| Ok(group.freeze()?))
 }
 
 /// Lets every process go on.
@@ -83,8 +87,7 @@ pub fn freeze(groups: &[Group]) -> Result<(), Error> {
 /// # Errors
 /// A group that is not there.
 pub fn thaw(groups: &[Group]) -> Result<(), Error> {
-    let tree = Tree::detect()?;
-    groups.iter().try_for_each(|group| Ok(tree.open(group)?.thaw()?))
+    opened(groups)?.iter().try_for_each(|group| Ok(group.thaw()?))
 }
 
 /// Sends a signal to every process of groups and those below.
@@ -92,6 +95,11 @@ pub fn thaw(groups: &[Group]) -> Result<(), Error> {
 /// # Errors
 /// A group that is not there; failing system calls.
 pub fn kill(options: &Kill) -> Result<(), Error> {
+    opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
+}
+
+/// All of them, before anything is done with the first one.
+fn opened(groups: &[Group]) -> Result<Vec<Cgroup>, Error> {
     let tree = Tree::detect()?;
-    options.groups.iter().try_for_each(|group| Ok(tree.open(group)?.kill_all(options.signal)?))
+    groups.iter().map(|group| tree.open(group)).collect()
 }

@@ -1,4 +1,4 @@
-//! `tier`: cgroups kept ready for containers; see [`cgroup::tier`](::cgroup::tier).
+//! `tier`: cgroups kept ready for containers; see [`::cgroup::tier`].
 
 use crate::Error;
 use crate::options::Format;
@@ -6,6 +6,7 @@ use crate::options::cgroup::Tier;
 use crate::table::Table;
 use ::cgroup::Host;
 use ::cgroup::tier::{self, Size};
+use dayfly_bench::interrupt;
 use serde_json::{Value, json};
 
 /// Makes, shows or removes pools.
@@ -17,11 +18,9 @@ pub fn tier(command: &Tier) -> Result<(), Error> {
         Tier::Create { sizes, count } => {
             let host = Host::detect()?;
             // All are read before any is made.
-            for size in parsed(sizes)? {
-                let made = tier::fill(&host, &size, *count as usize)?;
-                println!("{}: {made} made", size.name());
-            }
-            Ok(())
+            let sizes = parsed(sizes)?;
+            interrupt::catch()?;
+            sizes.iter().try_for_each(|size| fill(&host, size, *count as usize))
         }
         Tier::Ls { format } => list(*format),
         Tier::Rm { sizes } => {
@@ -33,12 +32,39 @@ pub fn tier(command: &Tier) -> Result<(), Error> {
             for size in sizes {
                 let left = tier::drain(&host, &size)?;
                 if left > 0 {
-                    println!("{}: {left} in use go with their containers", size.name());
+                    sayln!("{}: {left} in use go with their containers", size.name());
                 }
             }
             Ok(())
         }
     }
+}
+
+/// Fills a pool up, one by one, so that a signal ends it between two.
+fn fill(host: &Host, size: &Size, count: usize) -> Result<(), Error> {
+    let mut made = 0;
+    for wanted in 0..=count {
+        if interrupt::came() {
+            let reason = format!("interrupted: {made} of the tier {} are made", size.name());
+            return Err(Error::refused(reason).advise("the same command makes the rest"));
+        }
+        match tier::fill(host, size, wanted) {
+            Ok(more) => made += more,
+            Err(error) => {
+                // What can't have any is no pool.
+                if made == 0
+                    && tier::pools()?
+                        .iter()
+                        .any(|pool| pool.size == *size && pool.free + pool.taken == 0)
+                {
+                    let _ = tier::drain(host, size);
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    sayln!("{}: {made} made", size.name());
+    Ok(())
 }
 
 fn parsed(sizes: &[String]) -> Result<Vec<Size>, Error> {
@@ -53,7 +79,7 @@ fn list(format: Format) -> Result<(), Error> {
                 let (size, bytes) = (pool.size.name(), pool.size.bytes());
                 json!({ "tier": size, "bytes": bytes, "free": pool.free, "taken": pool.taken })
             };
-            println!("{}", pools.iter().map(row).collect::<Value>());
+            sayln!("{}", pools.iter().map(row).collect::<Value>());
         }
         Format::Table => {
             let mut table = Table::new(&["tier", "free", "taken"]);
@@ -61,7 +87,7 @@ fn list(format: Format) -> Result<(), Error> {
                 let (free, taken) = (pool.free.to_string(), pool.taken.to_string());
                 table.row(vec![pool.size.name().to_owned(), free, taken]);
             }
-            print!("{table}");
+            say!("{table}");
         }
     }
     Ok(())

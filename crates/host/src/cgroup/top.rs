@@ -3,7 +3,7 @@
 use super::group::{Group, Tree};
 use super::usage::{Usage, size};
 use crate::Error;
-use crate::options::cgroup::{Record, Top, Watched};
+use crate::options::cgroup::{Column, Record, Top, Watched};
 use crate::table::Table;
 use dayfly_bench::interrupt;
 use dayfly_bench::report::quoted;
@@ -19,33 +19,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What groups are sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Column {
-    /// CPU time since the last look
-    #[default]
-    Cpu,
-    /// Memory
-    Memory,
-    /// Bytes to and from block devices since the last look
-    Io,
-    /// Time waited for CPUs, memory and block devices
-    Pressure,
-    /// Name
-    Name,
-}
-
-impl Column {
-    fn next(self) -> Self {
-        match self {
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Io,
-            Self::Io => Self::Pressure,
-            Self::Pressure => Self::Name,
-            Self::Name => Self::Cpu,
-        }
-    }
-}
+/// Names are not made shorter than this to fit a terminal.
+const SHORTEST: usize = 16;
 
 /// A group between two looks.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +41,9 @@ struct Rates {
 pub fn top(options: &Top) -> Result<(), Error> {
     interrupt::catch()?;
     let tree = Tree::detect()?;
-    let keys = Keys::take();
+    check(&tree, &options.watched)?;
     let is_terminal = io::stdout().is_terminal();
+    let keys = if is_terminal { Keys::take() } else { None };
     let timer = timer(options.watched.interval)?;
     let mut sort = options.sort;
     let mut before: HashMap<String, Usage> = HashMap::new();
@@ -78,7 +54,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
     let mut is_due = true;
     while !interrupt::came() {
         if is_due {
-            let now = look(&tree, &options.watched)?;
+            let now = look(&tree, &options.watched);
             let passed = last.elapsed();
             last = Instant::now();
             rates = now.iter().map(|usage| rate(usage, before.get(&usage.group), passed)).collect();
@@ -109,6 +85,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
 pub fn record(options: &Record) -> Result<(), Error> {
     interrupt::catch()?;
     let tree = Tree::detect()?;
+    check(&tree, &options.watched)?;
     let mut out: Box<dyn Write> = match &options.output {
         Some(path) => Box::new(File::create(path).map_err(Error::of("create", path))?),
         None => Box::new(io::stdout()),
@@ -121,7 +98,7 @@ pub fn record(options: &Record) -> Result<(), Error> {
     let mut looks = 0;
     while !interrupt::came() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for usage in look(&tree, &options.watched)? {
+        for usage in look(&tree, &options.watched) {
             text.push_str(&csv(now, &usage));
         }
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -161,19 +138,18 @@ fn csv(now: Duration, usage: &Usage) -> String {
     )
 }
 
-/// Looks at all watched groups. One that has gone meanwhile is left out.
-fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
-    let tops = match watched.groups.as_slice() {
-        [] => vec![Group::at("/").map_err(Error::refused)?],
-        groups => groups.to_vec(),
-    };
-    let mut all = Vec::new();
-    for top in &tops {
-        tree.existing(top)?;
-        let groups = tree.walk(top).into_iter().filter(|group| !group.path.is_empty());
-        all.extend(groups.filter_map(|group| Usage::of(tree, &group).ok()));
-    }
-    Ok(all)
+/// Refuses groups that are not there to begin with.
+fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
+    watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
+}
+
+/// Looks at all watched groups. One that has gone meanwhile is left out, until it is there again.
+fn look(tree: &Tree, watched: &Watched) -> Vec<Usage> {
+    let all = [Group { controllers: Vec::new(), path: String::new() }];
+    let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
+    let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
+    let groups = groups.filter(|group| !group.path.is_empty());
+    groups.filter_map(|group| Usage::of(tree, &group).ok()).collect()
 }
 
 fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
@@ -192,21 +168,50 @@ fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
 
 fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> {
     sorted(rates, sort);
-    let mut table = table(rates).to_string();
-    if in_place {
-        let rows = tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row.max(3)));
-        let lines: Vec<&str> = table.lines().take(rows - 2).collect();
-        // From the top left corner, each line cleared to its end, then the rest of the screen.
-        table = format!(
-            "\x1b[H{}\x1b[K\n\x1b[Jby {sort:?}; s: sort by the next column, q: quit",
-            lines.join("\x1b[K\n")
-        );
-    } else {
-        table.push('\n');
+    if !in_place {
+        sayln!("{}", table(rates, usize::MAX));
+        return Ok(());
     }
+    let (columns, rows) = terminal();
+    let screen = screen(&fitting(rates, columns), sort, (columns, rows));
     let mut out = io::stdout().lock();
-    let written = out.write_all(table.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(screen.as_bytes()).and_then(|()| out.flush());
     written.map_err(|cause| Error::system("write", "table", cause))
+}
+
+/// Columns and rows of the terminal; of one that doesn't know, a terminal's of old.
+fn terminal() -> (usize, usize) {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
+}
+
+/// The table, with names as short as it takes to show figures beside them.
+fn fitting(rates: &[Rates], columns: usize) -> String {
+    let whole = table(rates, usize::MAX).to_string();
+    let widest = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let excess = widest.saturating_sub(columns.saturating_sub(1));
+    let names = rates.iter().map(|rates| rates.now.group.chars().count()).max().unwrap_or(0);
+    match excess {
+        0 => whole,
+        _ => table(rates, names.saturating_sub(excess).max(SHORTEST)).to_string(),
+    }
+}
+
+/// The end of a name, where it is longer than `limit`: names differ there.
+fn shortened(name: &str, limit: usize) -> String {
+    match name.chars().count().saturating_sub(limit) {
+        0 => name.to_owned(),
+        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
+    }
+}
+
+/// What is written to a terminal: from the top left corner, each line cut before the right edge, where it would wrap,
+/// and cleared to its end, then the rest of the screen cleared.
+fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String {
+    let cut = |line: &str| line.chars().take(columns.max(2) - 1).collect::<String>();
+    let lines: Vec<String> = table.lines().take(rows.max(2) - 1).map(cut).collect();
+    let keys = cut(&format!("by {}; s: sort by the next column, q: quit", sort.name()));
+    format!("\x1b[H{}\x1b[K\n\x1b[J{keys}", lines.join("\x1b[K\n"))
 }
 
 fn sorted(rates: &mut [Rates], by: Column) {
@@ -220,7 +225,7 @@ fn sorted(rates: &mut [Rates], by: Column) {
     });
 }
 
-fn table(rates: &[Rates]) -> Table {
+fn table(rates: &[Rates], longest: usize) -> Table {
     let headings = [
         "group",
         "processes",
@@ -237,7 +242,7 @@ fn table(rates: &[Rates]) -> Table {
     for rates in rates {
         let usage = &rates.now;
         let mut cells = vec![
-            usage.group.clone(),
+            shortened(&usage.group, longest),
             usage.processes.to_string(),
             format!("{:.2}", rates.cpus),
             format!("{:.0} %", rates.throttled * 100.0),
@@ -310,14 +315,14 @@ impl Keys {
         let mut raw = before.clone();
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
         tcsetattr(io::stdin(), OptionalActions::Flush, &raw).ok()?;
-        print!("\x1b[2J\x1b[?25l");
+        let _ = io::stdout().write_all(b"\x1b[2J\x1b[?25l");
         Some(Self { before })
     }
 }
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        println!("\x1b[?25h");
+        let _ = io::stdout().write_all(b"\x1b[?25h\n");
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }
@@ -352,6 +357,28 @@ mod tests {
         sorted(&mut all, Column::Name);
         assert_eq!(names(&all), "ab");
         assert_eq!(Column::Name.next(), Column::Cpu);
+    }
+
+    #[test]
+    fn on_a_small_terminal() {
+        let table = "group  CPUs\nabcdefghijklmnop\nü\nlast\n";
+        let text = screen(table, Column::Cpu, (9, 4));
+        assert_eq!(text, "\x1b[Hgroup  C\x1b[K\nabcdefgh\x1b[K\nü\x1b[K\n\x1b[Jby CPU t");
+        assert!(screen(table, Column::Io, (1, 1)).ends_with("g\x1b[K\n\x1b[Jb"));
+    }
+
+    #[test]
+    fn names_make_room_for_figures() {
+        let name = "process_api/13779559b05aac23781a7b98a6baa727/testdir";
+        assert_eq!(shortened(name, 16), "…6baa727/testdir");
+        assert_eq!(shortened("db", 16), "db");
+        let all = [rate(&usage(name, 5, 3), None, Duration::from_secs(1))];
+        let widest = |columns| {
+            let text = fitting(&all, columns);
+            text.lines().map(|line| line.chars().count()).max().unwrap()
+        };
+        assert!(widest(200) > 119 && widest(120) <= 119, "{}", fitting(&all, 120));
+        assert!(fitting(&all, 40).contains("…6baa727/testdir"));
     }
 
     #[test]

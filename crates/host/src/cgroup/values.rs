@@ -48,7 +48,7 @@ pub fn get(options: &Get) -> Result<(), Error> {
         all.insert(group.path.clone(), Value::Object(object.collect()));
     }
     if options.format == Format::Json {
-        println!("{}", json!(all));
+        sayln!("{}", json!(all));
     }
     Ok(())
 }
@@ -56,19 +56,19 @@ pub fn get(options: &Get) -> Result<(), Error> {
 /// In cgget's form.
 fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     if !options.no_headers {
-        println!("{}:", group.path);
+        sayln!("{}:", group.path);
     }
     for (key, value) in values {
         // Further lines are indented, so that the names stand out.
         let text = value.replace('\n', "\n\t");
         if options.values_only {
-            println!("{text}");
+            sayln!("{text}");
         } else {
-            println!("{key}: {text}");
+            sayln!("{key}: {text}");
         }
     }
     if !options.no_headers {
-        println!();
+        sayln!();
     }
 }
 
@@ -113,7 +113,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
             }
         }
     }
-    let mut journal = Journal::default();
+    let mut journal = Journal::begin()?;
     journal.settle(writes)?;
     journal.commit();
     Ok(())

@@ -31,8 +31,8 @@ pub fn check(options: &Check) -> Result<ExitCode, Error> {
     let measure = facts.is_live() && !options.no_measure;
     let sections = look(&facts, measure)?;
     match options.format {
-        Format::Table => print!("{}", screen::draw(&head(&facts), &sections, Look::of_stdout())),
-        Format::Json => println!("{:#}", json(&facts, &sections)),
+        Format::Table => say!("{}", screen::draw(&head(&facts), &sections, Look::of_stdout())),
+        Format::Json => sayln!("{:#}", json(&facts, &sections)),
     }
     Ok(match worst(&sections) {
         Level::Good | Level::Note => ExitCode::SUCCESS,

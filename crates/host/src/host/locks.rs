@@ -115,9 +115,9 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
                 "same": same.iter().map(|(one, other)| [one, other]).collect::<Vec<_>>(),
                 "advice": advice,
             });
-            println!("{json:#}");
+            sayln!("{json:#}");
         }
-        Format::Table => print!("{}", text(&options.work, &curves, &same, &advice)),
+        Format::Table => say!("{}", text(&options.work, &curves, &same, &advice)),
     }
     Ok(())
 }

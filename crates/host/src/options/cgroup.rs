@@ -1,10 +1,11 @@
 //! The options of `dayfly cgroup`.
+// The descriptions are help texts too, where brackets mean "may be left out".
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 use super::Format;
 use crate::cgroup::account::{self, Owner};
 use crate::cgroup::group::Group;
-use crate::cgroup::top::Column;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -290,6 +291,9 @@ pub struct Pin {
 
 /// `swap`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Both get the CPUs of both first, then each gives up its own. The steps are shown before the first is \
+made. ^C takes back what was made; after SIGKILL, the last step shown of each group says what it was to have.")]
 pub struct Swap {
     /// One group
     #[arg(value_name = "A")]
@@ -379,7 +383,7 @@ pub struct Persist {
     pub name: Option<String>,
     /// Which system starts it; without it, the one that runs this host
     #[arg(long, value_enum)]
-    pub init: Option<crate::cgroup::persist::Init>,
+    pub init: Option<Init>,
     /// Write below this directory and apply nothing now, for images of hosts
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -441,4 +445,53 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
     if time < Duration::from_millis(10) { Err(wrong()) } else { Ok(time) }
+}
+
+/// What starts a host's services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Init {
+    /// systemd
+    Systemd,
+    /// Scripts in /etc/init.d
+    Sysv,
+}
+
+/// What groups are sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Column {
+    /// CPU time since the last look
+    #[default]
+    Cpu,
+    /// Memory
+    Memory,
+    /// Bytes to and from block devices since the last look
+    Io,
+    /// Time waited for CPUs, memory and block devices
+    Pressure,
+    /// Name
+    Name,
+}
+
+impl Column {
+    /// What people read.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU time",
+            Self::Memory => "memory",
+            Self::Io => "I/O",
+            Self::Pressure => "pressure",
+            Self::Name => "name",
+        }
+    }
+
+    /// What one key press goes on to.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Cpu => Self::Memory,
+            Self::Memory => Self::Io,
+            Self::Io => Self::Pressure,
+            Self::Pressure => Self::Name,
+            Self::Name => Self::Cpu,
+        }
+    }
 }

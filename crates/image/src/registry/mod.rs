@@ -14,14 +14,17 @@ use serde::Deserialize;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
-use ureq::http::Response;
+use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ResponseExt};
 
-/// How often a blob's download is taken up again where it broke off.
+/// How often a blob's download is taken up again where it broke off, without coming any further.
 const TRIES: u32 = 4;
-/// How long a connection, and then an answer, is waited for.
+/// What a registry gets between that to come back, more each time.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long a connection, then an answer, and then each part of it is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a registry is talked to.
@@ -69,6 +72,8 @@ pub fn find(reference: &Reference, platform: &Platform, access: &Access) -> Resu
         .https_only(!access.plain_http)
         .timeout_connect(Some(PATIENCE))
         .timeout_recv_response(Some(PATIENCE))
+        .timeout_per_read(Some(PATIENCE))
+        .timeout_per_write(Some(PATIENCE))
         .tls_config(tls)
         .user_agent(concat!("dayfly/", env!("CARGO_PKG_VERSION")))
         .build();
@@ -102,6 +107,13 @@ pub fn find(reference: &Reference, platform: &Platform, access: &Access) -> Resu
         platform,
         vec![reference.clone()],
     )
+}
+
+/// Whether an answer came from where it was asked for, not from somewhere else after a redirection.
+fn same_origin(asked: &str, answered: &Uri) -> bool {
+    asked.parse::<Uri>().is_ok_and(|asked| {
+        asked.scheme() == answered.scheme() && asked.authority() == answered.authority()
+    })
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -177,7 +189,8 @@ impl Remote {
             let response = self.send(url, accept, at, sent.as_deref())?;
             match response.status().as_u16() {
                 200 | 206 => return Ok(response),
-                401 if !asked => {
+                // Who is redirected to may be anybody: passwords are the registry's alone to ask for.
+                401 if !asked && same_origin(url, response.get_uri()) => {
                     asked = true;
                     let new = self.authorize(url, &header(&response, "www-authenticate"))?;
                     *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
@@ -226,7 +239,12 @@ impl Remote {
 
     fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
         let failed = |reason: String| Error::Registry { url: realm.to_owned(), reason };
-        if !realm.starts_with("https://") && !self.plain_http {
+        let here = |realm: &str| {
+            let uri: Option<Uri> = realm.parse().ok();
+            uri.is_some_and(|uri| uri.authority().is_some_and(|host| is_loopback(host.as_str())))
+        };
+        let unread = realm.starts_with("https://") || (self.plain_http && here(realm));
+        if !unread {
             return Err(failed("a token would be fetched without encryption".to_owned()));
         }
         let mut request =
@@ -304,6 +322,7 @@ impl Read for Download<'_> {
                 }
                 Ok(count) => {
                     self.at += count as u64;
+                    self.tries = TRIES;
                     return Ok(count);
                 }
                 Err(error) => error,
@@ -312,6 +331,7 @@ impl Read for Download<'_> {
             if self.tries == 0 {
                 return Err(cause);
             }
+            thread::sleep(PAUSE * (TRIES - self.tries));
             if let Ok(body) = self.remote.open(&self.url, self.at) {
                 self.body = body;
             }
@@ -322,6 +342,18 @@ impl Read for Download<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_a_port() {
+        let same = |answered: &str| {
+            same_origin("https://a.test:5000/v2/x", &answered.parse().expect("address"))
+        };
+        assert!(same("https://a.test:5000/other?x=y"));
+        for other in ["https://a.test/v2/x", "http://a.test:5000/v2/x", "https://b.test:5000/v2/x"]
+        {
+            assert!(!same(other), "{other}");
+        }
+    }
 
     #[test]
     fn plain_http_is_for_this_host() {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Removes mounts, directories and ranges that nobody will ask for any more; says how many.
 pub(super) fn collect(options: &Gc) -> Result<()> {
-    let store = options.places.store();
+    let store = options.places.store()?;
     let leases = options.places.leases()?;
     let mut removed = 0;
     for home in homes(&store)? {

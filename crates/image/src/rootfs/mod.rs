@@ -11,6 +11,7 @@ mod umount;
 pub use gc::collect_containers;
 use options::{Places, RootfsCommand};
 use std::fmt::Display;
+use std::path::PathBuf;
 
 /// A command that did not work, in a sentence.
 type Result<T> = std::result::Result<T, String>;
@@ -40,7 +41,16 @@ fn plain(error: rootfs::Error) -> String {
 }
 
 impl Places {
+    fn store(&self) -> Result<PathBuf> {
+        self.store.directory().map_err(|error| error.to_string())
+    }
+
     fn leases(&self) -> Result<rootfs::ids::Leases> {
-        rootfs::ids::Leases::open(&self.ids().to_string_lossy()).map_err(plain)
+        // A variable that is set to nothing is none.
+        let path = match self.ids.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+            Some(path) => std::path::absolute(path).map_err(at(path.display()))?,
+            None => rootfs::places::leases(|name| std::env::var(name).ok()).into(),
+        };
+        rootfs::ids::Leases::open(&path.to_string_lossy()).map_err(plain)
     }
 }

@@ -1,7 +1,7 @@
 //! `dayfly rootfs mount`
 
 use super::options::Mount;
-use super::record::{Record, c_path, try_lock};
+use super::record::{Record, c_path, release, try_lock};
 use super::{Result, at, plain};
 use rootfs::ids::{Config, Grants, RANGE};
 use rootfs::{Assembly, Layers, Mode, Recipe, Upper, image};
@@ -9,14 +9,23 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, move_mount};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+const TAKES_ROOT: &str =
+    "mounting takes root, if only of a user namespace: unshare --user --map-root-user --mount";
 
 /// Mounts layers at a directory.
 pub(super) fn mount(options: &Mount) -> Result<()> {
-    let store = options.places.store();
+    if !rustix::process::geteuid().is_root() {
+        return Err(TAKES_ROOT.to_owned());
+    }
+    let store = options.places.store()?;
     let directory = fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;
-    let layers = layers(options, &store.to_string_lossy())?;
+    let (image, layers) = layers(options, &store.to_string_lossy())?;
     let home = Record::home_of(&store, &directory);
     fs::create_dir_all(&home).map_err(at(format_args!("mkdir {}", home.display())))?;
     let taken = || format!("{} is mounted already, or about to be", directory.display());
@@ -30,6 +39,9 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
             return mount(options);
         }
         None => {}
+    }
+    if let Some(image) = &image {
+        pin(&store, &home, image)?;
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let mut record = Record {
@@ -55,15 +67,34 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     Ok(())
 }
 
-fn layers(options: &Mount, store: &str) -> Result<Layers> {
+/// The layers, and the directory of the image that they are of.
+fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
     let source = &options.source;
     if source.starts_with(['/', '.']) {
         let text = fs::read_to_string(source).map_err(at(format_args!("read {source}")))?;
-        return Layers::anywhere(&text).map_err(plain);
+        return Ok((None, Layers::anywhere(&text).map_err(plain)?));
     }
-    let path = format!("{}/layers", image::find(store, source).map_err(plain)?);
+    let image = image::find(store, source).map_err(plain)?;
+    let path = format!("{image}/layers");
     let text = fs::read_to_string(&path).map_err(at(format_args!("read {path}")))?;
-    Layers::of_store(&text).map_err(plain)
+    Ok((Some(image), Layers::of_store(&text).map_err(plain)?))
+}
+
+/// Keeps an image from being removed for as long as the mount's directory is there.
+fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
+    let link = home.join("image");
+    // Images are removed under the same lock: this one is there, or was gone before.
+    let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
+    // A killed command's.
+    let _ = fs::remove_file(&link);
+    symlink(image, &link).map_err(at(format_args!("symlink {}", link.display())))?;
+    match Path::new(image).exists() {
+        true => Ok(()),
+        false => {
+            let _ = release(home);
+            Err(format!("image {image} has just been removed"))
+        }
+    }
 }
 
 fn take_ids(options: &Mount, record: &mut Record) -> Result<()> {
@@ -114,7 +145,7 @@ fn recipe(options: &Mount, layers: Layers, record: &Record) -> Result<Recipe> {
         // Changes go when it is unmounted.
         volatile: true,
         label: None,
-        user_xattr: false,
+        user_xattr: sys::user_namespace::is_nested(),
     })
 }
 
@@ -134,6 +165,9 @@ fn attach(recipe: &Recipe, record: &Record) -> Result<()> {
             tree
         }
     };
+    // On the host, an image's devices are nobody's to open.
+    let nodev = MountAttr { set: attr::NODEV, ..MountAttr::default() };
+    mount_setattr(tree.as_fd(), false, &nodev).map_err(at("mount_setattr"))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(tree, c"", CWD, &record.directory, flags)
         .map_err(at(format_args!("mount at {}", record.directory.display())))

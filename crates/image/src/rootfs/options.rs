@@ -1,14 +1,16 @@
 //! The command line of `dayfly rootfs`.
 
+use crate::options::StoreOptions;
 use clap::{Args, Subcommand, ValueEnum};
-use rustix::process::geteuid;
-use std::env;
 use std::path::PathBuf;
 
 /// Commands of `dayfly rootfs`.
 #[derive(Debug, Subcommand)]
 pub enum RootfsCommand {
     /// Mount layers at a directory
+    ///
+    /// Set-user-ID programs of an image work there as they do in a container: mount it where only root can
+    /// go. Devices do not.
     Mount(Mount),
     /// Take such a mount away, with its changes and its ids
     Umount(Umount),
@@ -23,39 +25,13 @@ pub enum RootfsCommand {
 /// Where things are.
 #[derive(Debug, Args)]
 pub struct Places {
-    /// The store [default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for users other than root]
-    #[arg(long, value_name = "DIR")]
-    pub store: Option<PathBuf>,
-    /// Where ranges that are taken are kept [default: $DAYFLY_IDS, or /run/dayfly-ids]
-    #[arg(long, value_name = "DIR")]
-    pub ids: Option<PathBuf>,
-}
-
-impl Places {
     /// The store.
-    #[must_use]
-    pub fn store(&self) -> PathBuf {
-        let data = || match env::var_os("XDG_DATA_HOME") {
-            Some(data) => PathBuf::from(data),
-            None => PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".local/share"),
-        };
-        let given = self.store.clone().or_else(|| env::var_os("DAYFLY_STORE").map(PathBuf::from));
-        let path = given.unwrap_or_else(|| match geteuid().is_root() {
-            true => PathBuf::from("/var/lib/dayfly"),
-            false => data().join("dayfly"),
-        });
-        std::path::absolute(&path).unwrap_or(path)
-    }
-
-    /// Where ranges are kept.
-    #[must_use]
-    pub fn ids(&self) -> PathBuf {
-        let given = self.ids.clone().or_else(|| env::var_os("DAYFLY_IDS").map(PathBuf::from));
-        given.unwrap_or_else(|| match env::var_os("XDG_RUNTIME_DIR") {
-            Some(runtime) if !geteuid().is_root() => PathBuf::from(runtime).join("dayfly-ids"),
-            _ => PathBuf::from("/run/dayfly-ids"),
-        })
-    }
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// Where ranges that are taken are kept: by default /run/dayfly-ids for root, and dayfly-ids in
+    /// $XDG_RUNTIME_DIR for a user
+    #[arg(long, value_name = "DIR", env = "DAYFLY_IDS")]
+    pub ids: Option<PathBuf>,
 }
 
 /// How something is printed.

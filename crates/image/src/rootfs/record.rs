@@ -6,6 +6,7 @@ use super::{Result, at, plain};
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -93,12 +94,18 @@ impl Record {
         Ok(all)
     }
 
-    /// Whether the kernel has it where the record says, here or in the host's first mount namespace.
+    /// Whether something is mounted where the record says, in the mount namespace of any process.
     pub fn is_mounted(&self) -> bool {
-        let wanted = self.directory.to_string_lossy().replace(' ', "\\040");
-        ["/proc/self/mountinfo", "/proc/1/mountinfo"].iter().any(|path| {
-            let text = fs::read_to_string(path).unwrap_or_default();
-            text.lines().any(|line| line.split(' ').nth(4) == Some(&wanted))
+        let place = escaped(&self.directory);
+        let mut seen = BTreeSet::new();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let own = std::iter::once(PathBuf::from("/proc/self"));
+        own.chain(processes.map(|entry| entry.path())).any(|process| {
+            let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { return false };
+            seen.insert(namespace)
+                && fs::read_to_string(process.join("mountinfo")).is_ok_and(|text| {
+                    text.lines().any(|line| line.split(' ').nth(4) == Some(&place))
+                })
         })
     }
 
@@ -110,6 +117,15 @@ impl Record {
             _ => Ok(()),
         }
     }
+}
+
+/// A path as mountinfo has it (proc(5)).
+fn escaped(path: &Path) -> String {
+    let mut text = path.to_string_lossy().into_owned();
+    for (byte, octal) in [("\\", "\\134"), (" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
+        text = text.replace(byte, octal);
+    }
+    text
 }
 
 /// The directories of all mounts of a store.
@@ -148,7 +164,7 @@ pub(super) fn c_path(path: &Path) -> CString {
 
 /// `dayfly rootfs ls`
 pub(super) fn list(options: &List) -> Result<()> {
-    let all = Record::all(&options.places.store())?;
+    let all = Record::all(&options.places.store()?)?;
     if options.format == Format::Json {
         let all = all.iter().map(|record| {
             json!({

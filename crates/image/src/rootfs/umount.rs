@@ -10,7 +10,7 @@ use rustix::mount::{UnmountFlags, unmount};
 pub(super) fn umount(options: &Umount) -> Result<()> {
     let directory = std::fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;
-    let home = Record::home_of(&options.places.store(), &directory);
+    let home = Record::home_of(&options.places.store()?, &directory);
     let unknown = || format!("{} was not mounted by dayfly", directory.display());
     let record = Record::read(&home)?.ok_or_else(unknown)?;
     let busy = || format!("somebody is at work on {}", directory.display());

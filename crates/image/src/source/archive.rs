@@ -1,8 +1,10 @@
 //! An archive that an image is in, read at random: where each of its files begins.
 
 use super::DOCUMENT;
+use super::scratch::{self, From};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use crate::unpack::Limits;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,42 +38,22 @@ impl Archive {
     /// and pipes, is first written into the directory `scratch`.
     ///
     /// # Errors
-    /// Those of reading, and that it is no archive.
-    pub fn open(path: &Path, scratch: &Path) -> Result<Self> {
-        let reading = || Error::at("read", path);
-        let mut file = if path == Path::new("-") {
-            copy(io::stdin().lock(), scratch, "archive")
-                .map_err(Error::at("copy", "standard input"))?
+    /// Those of reading, and that it is no archive, or a longer one than `limits` allow.
+    pub fn open(path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
+        let from = if path == Path::new("-") {
+            From::Pipe(Box::new(io::stdin().lock()))
         } else {
             let file = File::open(path).map_err(Error::at("open", path))?;
-            let regular = file.metadata().map_err(reading())?.is_file();
-            if regular {
-                file
-            } else {
-                copy(file, scratch, "archive").map_err(Error::at("copy", path))?
+            match file.metadata().map_err(Error::at("read", path))?.is_file() {
+                true => From::File(file),
+                false => From::Pipe(Box::new(file)),
             }
         };
-        let mut start = [0; 4];
-        let count = file.read_at(&mut start, 0).map_err(reading())?;
-        let plain = match &start[..count] {
-            [0x1f, 0x8b, ..] => {
-                let reader = flate2::bufread::MultiGzDecoder::new(BufReader::new(&file));
-                Some(copy(reader, scratch, "plain"))
-            }
-            [0x28, 0xb5, 0x2f, 0xfd] => {
-                let decoder = zstd::stream::read::Decoder::new(&file);
-                Some(decoder.and_then(|reader| copy(reader, scratch, "plain")))
-            }
-            _ => None,
-        };
-        if let Some(plain) = plain {
-            file = plain.map_err(Error::at("decompress", path))?;
-        }
+        let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
+        let file = scratch::plain(from, shown, scratch, limits)?;
         // What the crate says has pieces of the file in it.
-        let files = scan(&mut file).map_err(|_| {
-            Error::Unfit(format!("{} is no archive, or a damaged one", path.display()))
-        })?;
-        Ok(Self { file, path: path.to_owned(), files, blobs: BTreeMap::new() })
+        let files = scan(&file).map_err(|_| scratch::no_archive(shown))?;
+        Ok(Self { file, path: shown.to_owned(), files, blobs: BTreeMap::new() })
     }
 
     /// Whether there is a file of that name.
@@ -166,11 +148,36 @@ impl Read for Part<'_> {
     }
 }
 
+/// A file from its beginning. The crate seeks from entry to entry, and takes what is between into memory.
+struct Headers<'a> {
+    file: &'a File,
+    read: u64,
+}
+
+impl Read for Headers<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.read += count as u64;
+        if self.read > DOCUMENT {
+            return Err(io::Error::other("the archive has too long a header"));
+        }
+        Ok(count)
+    }
+}
+
+impl Seek for Headers<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.read = 0;
+        self.file.seek(to)
+    }
+}
+
 /// Where the files of an archive are.
-fn scan(file: &mut File) -> io::Result<BTreeMap<String, Place>> {
-    file.seek(SeekFrom::Start(0))?;
+fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
+    file.rewind()?;
     let mut files = BTreeMap::new();
-    for entry in tar::Archive::new(file).entries_with_seek()? {
+    let headers = Headers { file, read: 0 };
+    for entry in tar::Archive::new(headers).entries_with_seek()? {
         let entry = entry?;
         let Some(name) = normal(&entry.path()?) else { continue };
         let place = match entry.header().entry_type() {
@@ -207,12 +214,4 @@ fn normal(path: &Path) -> Option<String> {
         }
     }
     Some(parts.join("/"))
-}
-
-fn copy(mut from: impl Read, scratch: &Path, name: &str) -> io::Result<File> {
-    let mut file =
-        File::options().read(true).write(true).create_new(true).open(scratch.join(name))?;
-    io::copy(&mut from, &mut file)?;
-    file.rewind()?;
-    Ok(file)
 }

@@ -15,6 +15,12 @@ use std::path::Path;
 /// Those of reading; what to choose from.
 pub fn open(directory: &Path, tag: Option<&str>, platform: &Platform) -> Result<Source> {
     let path = directory.join("index.json");
+    if !path.exists() {
+        return Err(Error::Unfit(format!(
+            "{} holds no image: an OCI layout has an index.json",
+            directory.display()
+        )));
+    }
     let mut text = Vec::new();
     File::open(&path)
         .and_then(|file| file.take(DOCUMENT).read_to_end(&mut text))

@@ -3,6 +3,7 @@
 mod archive;
 mod docker;
 mod layout;
+mod scratch;
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use crate::oci::{Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Plat
 use crate::platform::choose;
 use crate::reference::Reference;
 use crate::registry::Remote;
+use crate::unpack::Limits;
 use archive::Archive;
 use std::fs::File;
 use std::io::Read;
@@ -147,7 +149,7 @@ impl Source {
     ///
     /// # Errors
     /// Those of reading it; what to choose from where there are several images.
-    pub fn local(text: &str, platform: &Platform, scratch: &Path) -> Result<Self> {
+    pub fn local(text: &str, platform: &Platform, scratch: &Path, limits: &Limits) -> Result<Self> {
         let plain = ["layout:", "oci:", "oci-archive:", "docker-archive:", "archive:"]
             .iter()
             .find_map(|transport| text.strip_prefix(transport))
@@ -156,7 +158,7 @@ impl Source {
         if path.is_dir() {
             return layout::open(path, tag, platform);
         }
-        let archive = Archive::open(path, scratch)?;
+        let archive = Archive::open(path, scratch, limits)?;
         if archive.has("index.json") {
             return layout::open_archive(archive, path, tag, platform);
         }

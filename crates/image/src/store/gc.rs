@@ -19,7 +19,7 @@ pub struct Freed {
 }
 
 impl Store {
-    /// Removes images without a name that no container was made from, and layers without an image.
+    /// Removes images without a name that no container was made from and no mount is of, and layers without an image.
     ///
     /// # Errors
     /// Those of reading and removing.
@@ -54,12 +54,14 @@ impl Store {
         Ok(freed)
     }
 
-    /// The images that a reference names or a container was made from.
+    /// The images that a reference names, or that a container or a mount has.
     fn images_in_use(&self) -> Result<BTreeSet<String>> {
         let mut used: BTreeSet<String> =
             self.refs()?.into_iter().map(|(_, image)| image.hex()).collect();
-        for container in self.names("containers")? {
-            let link = self.path("containers", &container).join("image");
+        let of = |part| -> Result<Vec<_>> {
+            Ok(self.names(part)?.iter().map(|name| self.path(part, name).join("image")).collect())
+        };
+        for link in [of("containers")?, of("mounts")?].concat() {
             match fs::read_link(&link) {
                 Ok(target) => {
                     used.extend(target.file_name().map(|name| name.to_string_lossy().into_owned()));

@@ -7,6 +7,7 @@
 //! | `images/HEX/` | an image, named by its manifest's digest: what a container is started from, and its documents |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
 //! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image |
+//! | `mounts/PLACE/` | the same of what `dayfly rootfs mount` has mounted |
 //! | `work/RANDOM/` | what is not finished, locked by its maker |
 //! | `lock` | held by all who rely on what no reference names yet; exclusively by who removes |
 //!
@@ -47,9 +48,7 @@ impl Rights {
         if !rustix::process::geteuid().is_root() {
             return Self::User;
         }
-        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let words: Vec<&str> = map.split_whitespace().collect();
-        if words == ["0", "0", "4294967295"] { Self::Root } else { Self::Namespace }
+        if sys::user_namespace::is_nested() { Self::Namespace } else { Self::Root }
     }
 
     /// The extended attribute that makes a directory hide those below it.
@@ -77,27 +76,21 @@ pub struct Lock {
 }
 
 impl Store {
-    /// Opens the store in `directory`, by default the user's, makes it if need be, and removes what killed
-    /// commands left unfinished.
+    /// Opens the store in the absolute `directory`, makes it if need be, and removes what killed commands left
+    /// unfinished.
     ///
     /// # Errors
     /// Those of making directories.
-    pub fn open(directory: Option<&Path>) -> Result<Self> {
+    pub fn open(directory: &Path) -> Result<Self> {
         let rights = Rights::look_up();
-        let root = match directory {
-            Some(directory) => {
-                std::path::absolute(directory).map_err(Error::at("find", directory))?
-            }
-            None => default_directory(rights)?,
-        };
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        for part in ["layers", "records", "images", "refs", "containers", "work"] {
-            let path = root.join(part);
+        for part in ["layers", "records", "images", "refs", "containers", "mounts", "work"] {
+            let path = directory.join(part);
             builder.create(&path).map_err(Error::at("make", &path))?;
         }
         // Lines of `layers` files are paths, and dayfly reads these without asking what a link means.
-        let root = fs::canonicalize(&root).map_err(Error::at("find", &root))?;
+        let root = fs::canonicalize(directory).map_err(Error::at("find", directory))?;
         let store = Self { root, rights };
         store.sweep()?;
         Ok(store)
@@ -169,21 +162,4 @@ impl Store {
             }
         }
     }
-}
-
-fn default_directory(rights: Rights) -> Result<PathBuf> {
-    if rights == Rights::Root {
-        return Ok(PathBuf::from("/var/lib/dayfly"));
-    }
-    let absolute =
-        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-        .map(|data| data.join("dayfly"))
-        .ok_or_else(|| {
-            Error::Unfit(
-                "no place for a store: neither XDG_DATA_HOME nor HOME is set; --store names one"
-                    .to_owned(),
-            )
-        })
 }

@@ -90,35 +90,13 @@ impl Store {
     /// # Errors
     /// [`Error::Unfit`] when there is none, or more than one.
     pub fn find_image(&self, text: &str) -> Result<Image> {
-        let image = |digest| Image { digest, path: self.image(&digest) };
-        if let Ok(reference) = Reference::parse(text) {
-            let path = self.path("refs", &reference.file_name());
-            if let Ok(target) = fs::read_link(&path) {
-                let hex = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                if let Some(digest) = Digest::from_hex(hex) {
-                    return Ok(image(digest));
-                }
-            }
-        }
-        let hex = text.strip_prefix("sha256:").unwrap_or(text);
-        let digits = hex.len() >= 8 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let found: Vec<Digest> = match digits {
-            true => self
-                .names("images")?
-                .iter()
-                .filter(|name| name.starts_with(hex))
-                .filter_map(|name| Digest::from_hex(name))
-                .collect(),
-            false => Vec::new(),
-        };
-        match found[..] {
-            [digest] => Ok(image(digest)),
-            [] => Err(Error::Unfit(format!(
-                "there is no image {text} in {}; \"dayfly image ls\" tells which there are",
-                self.root.display()
-            ))),
-            _ => Err(Error::Unfit(format!("{text} is the beginning of {} digests", found.len()))),
-        }
+        let path = rootfs::image::find(&self.root.to_string_lossy(), text)
+            .map(PathBuf::from)
+            .map_err(|error| Error::Unfit(error.to_string()))?;
+        let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let digest = Digest::from_hex(hex)
+            .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
+        Ok(Image { digest, path })
     }
 
     /// The names of what is in a part of the store.

@@ -7,10 +7,10 @@ use rustix::fs::{
     renameat_with, stat,
 };
 use rustix::io::Errno;
+use std::ffi::CString;
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: OFlags =
@@ -85,30 +85,8 @@ fn random_name() -> Result<String> {
 /// # Errors
 /// Those of removing; that it is gone already is none.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    let result = match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path).and_then(|()| fs::remove_dir_all(path))
-        }
-        result => result,
-    };
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::at("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Gives the owner every right to the directories of a tree.
-fn open_up(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
+    let c_path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+    rootfs::remove_all(&c_path).map_err(|error| Error::errno("remove", path)(error.errno))
 }
 
 /// Renames a directory, but not over one that is there: then says so by `false`.

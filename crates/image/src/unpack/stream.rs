@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How much is read at once.
 pub const BUFFER: usize = 256 << 10;
 /// Up to here no ratio is too high: a file of zeros compresses a thousand times.
-const FREE: u64 = 64 << 20;
+pub const FREE: u64 = 64 << 20;
 
 /// How much an image may unpack to.
 #[derive(Debug, Clone, Copy)]

@@ -25,6 +25,9 @@ use std::rc::Rc;
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// Bytes of a path (PATH_MAX, less its end).
+const LONGEST: usize = 4095;
+
 /// A directory in the layer: its path without links, and the directory itself.
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -274,7 +277,7 @@ impl Tree {
                     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let fd = openat(&place.fd, name, directory, Mode::empty())
                     .map_err(Error::errno("open", &path))?;
-                remove_contents(&fd, &path)?;
+                rootfs::empty(fd.as_fd()).map_err(Error::errno("remove", &path))?;
                 unlinkat(&place.fd, name, AtFlags::REMOVEDIR).map_err(Error::errno("remove", &path))
             }
             Some(_) => {
@@ -470,34 +473,12 @@ enum Step {
 
 fn make_directory(place: &Place, name: &OsStr) -> Result<Place> {
     let path = place.path.join(name);
+    // Through links trees get deeper than any path leads.
+    if path.as_os_str().len() > LONGEST {
+        return Err(Error::errno("make", path)(Errno::NAMETOOLONG));
+    }
     mkdirat(&place.fd, name, Mode::RWXU).map_err(Error::errno("make", &path))?;
     let fd =
         openat(&place.fd, name, DIRECTORY, Mode::empty()).map_err(Error::errno("open", &path))?;
     Ok(Place { path, fd: Rc::new(fd) })
-}
-
-/// Removes all that is in a directory.
-fn remove_contents(directory: &OwnedFd, path: &Path) -> Result<()> {
-    let entries = rustix::fs::Dir::read_from(directory).map_err(Error::errno("read", path))?;
-    for entry in entries {
-        let entry = entry.map_err(Error::errno("read", path))?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        let inner = path.join(name);
-        match unlinkat(directory, name, AtFlags::empty()) {
-            Ok(()) => {}
-            Err(Errno::ISDIR) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let fd = openat(directory, name, flags, Mode::empty())
-                    .map_err(Error::errno("open", &inner))?;
-                remove_contents(&fd, &inner)?;
-                unlinkat(directory, name, AtFlags::REMOVEDIR)
-                    .map_err(Error::errno("remove", &inner))?;
-            }
-            Err(errno) => return Err(Error::errno("remove", inner)(errno)),
-        }
-    }
-    Ok(())
 }

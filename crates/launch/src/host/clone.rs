@@ -15,7 +15,7 @@ use trace::Recorder;
 
 use super::hear::unexpected;
 use super::{Host, no_child};
-use crate::birth::{self, Birth};
+use crate::birth::Birth;
 use crate::channel::{self, Message};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
@@ -86,12 +86,12 @@ impl Host<'_> {
             Some(time) => Some(Elsewhere::enter(time, self.slots)?),
             None => None,
         };
-        let mut child = birth::give(birth(), at_birth, born_in, memory);
+        let mut child = crate::clone::begin(birth(), at_birth, born_in, memory);
         // The cgroup hands controllers down to those below it and so has no processes itself, or is gone.
         if let (Err(Errno::BUSY | Errno::OPNOTSUPP | Errno::NODEV), Some(_)) = (&child, born_in)
             && let Some(cgroup) = self.cgroup_of_init()
         {
-            child = birth::give(birth(), at_birth, cgroup.dir_fd(), memory);
+            child = crate::clone::begin(birth(), at_birth, cgroup.dir_fd(), memory);
         }
         // A user in a session may not put it there, and the user's systemd may.
         let of_user = self.cgroup.as_ref().filter(|cgroup| cgroup.is_of_user());

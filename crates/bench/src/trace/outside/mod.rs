@@ -10,7 +10,7 @@ mod wakers;
 pub use classify::Layout;
 
 use crate::process::{Failure, Sample};
-use crate::weight;
+use crate::weigh;
 use follow::{Mode, follow};
 use gather::Gather;
 use std::fs::File;
@@ -56,7 +56,7 @@ pub fn observe(
     layout: &Layout,
     deadline: Duration,
 ) -> Result<(Sample, Observed), Failure> {
-    let followed = weight::followed(command, errors);
+    let followed = weigh::followed(command, errors);
     let mut gather = Gather::new(layout, deadline);
     let begun = Instant::now();
     let mut take = |pid, event| {
@@ -64,8 +64,8 @@ pub fn observe(
         gather.take(pid, event, seen);
         gather.resumed(pid, seen, now());
     };
-    let end = follow(&followed, Mode::Syscalls, deadline, &mut take).map_err(weight::failure)?;
-    let sample = weight::ended(end, Sample { wall: begun.elapsed(), ..Sample::default() })?;
+    let end = follow(&followed, Mode::Syscalls, deadline, &mut take).map_err(weigh::failure)?;
+    let sample = weigh::ended(end, Sample { wall: begun.elapsed(), ..Sample::default() })?;
     let program = command.get_program().to_string_lossy();
     let name = program.rsplit('/').next().unwrap_or_default();
     Ok((sample, gather.finish(format!("{name} {step}"), id)))

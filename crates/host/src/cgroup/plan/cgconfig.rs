@@ -27,8 +27,12 @@ pub fn looks_like(text: &str) -> bool {
 /// # Errors
 /// What is wrong, with file and line.
 pub fn parse(text: &str, path: &Path) -> Result<Plan, Error> {
-    let mut parser =
-        Parser { tokens: tokens(text, path)?, at: 0, file: path.display().to_string().into() };
+    let mut parser = Parser {
+        tokens: tokens(text, path)?,
+        at: 0,
+        file: path.display().to_string().into(),
+        places: Vec::new(),
+    };
     let mut plan = Plan::default();
     let mut default = Ownership::default();
     while let Some(Token { kind, source }) = parser.next() {
@@ -43,7 +47,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Plan, Error> {
                     let template = parser.group(&source, &default)?;
                     plan.templates.push(template);
                 }
-                "default" => default = parser.default(&source)?,
+                "default" => default = parser.default()?,
                 "namespace" => {
                     return Err(
                         source.error("namespace sections went with the ns subsystem (Linux 3.0)")
@@ -113,6 +117,8 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     file: Rc<str>,
+    /// Of the group at hand: see [`GroupPlan::places`].
+    places: Vec<(String, Source)>,
 }
 
 impl Parser {
@@ -180,8 +186,12 @@ impl Parser {
     fn group(&mut self, source: &Source, default: &Ownership) -> Result<GroupPlan, Error> {
         let (name, _) = self.word("the name of a group")?;
         let mut group = Group::at(&name).map_err(|reason| source.error(reason))?;
+        if group.path.is_empty() {
+            return Err(source.error("the root of a hierarchy is no group of a plan"));
+        }
         let mut ownership = default.clone();
         let mut settings = Vec::new();
+        self.places.clear();
         self.sign('{')?;
         while let Some((section, source)) = self.word_or_end("perm or a controller")? {
             if section == "perm" {
@@ -194,6 +204,7 @@ impl Parser {
             }
             if !group.controllers.contains(&section) {
                 group.controllers.push(section.clone());
+                self.places.push((section.clone(), source));
             }
             self.sign('{')?;
             while let Some((key, source)) = self.word_or_end("a key")? {
@@ -201,10 +212,11 @@ impl Parser {
                 settings.push(Setting { key: qualified(&section, key), value, source });
             }
         }
-        Ok(GroupPlan { group, source: source.clone(), ownership, settings, pin: None })
+        let places = std::mem::take(&mut self.places);
+        Ok(GroupPlan { group, source: source.clone(), ownership, settings, pin: None, places })
     }
 
-    fn default(&mut self, source: &Source) -> Result<Ownership, Error> {
+    fn default(&mut self) -> Result<Ownership, Error> {
         self.sign('{')?;
         let mut ownership = Ownership::default();
         while let Some((section, at)) = self.word_or_end("perm")? {
@@ -213,7 +225,6 @@ impl Parser {
             }
             ownership = self.permissions(ownership)?;
         }
-        let _ = source;
         Ok(ownership)
     }
 
@@ -244,6 +255,7 @@ impl Parser {
                 }
             }
             if !owner.is_nobody() {
+                self.places.push((whose.clone(), source.clone()));
                 *(if is_task { &mut ownership.task } else { &mut ownership.admin }) = Some(owner);
             }
         }
@@ -324,6 +336,7 @@ mod tests {
             ),
             ("group a { perm { task { fperm = 9; } } }", "no mode"),
             ("group ../a { }", "not allowed"),
+            ("\ngroup . { }", "x.conf:2: the root of a hierarchy is no group"),
             ("group a { cpu { cpu.shares = \"5; } }", "quote"),
             ("namespace { cpu = x; }", "ns subsystem"),
             ("group a { cpu.shares = 5; }", "outside of a controller"),

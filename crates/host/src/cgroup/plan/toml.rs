@@ -22,34 +22,37 @@
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```
 
-use super::{GroupPlan, Plan, Setting, Source};
+use super::{GroupPlan, Include, Plan, Setting, Source};
 use crate::Error;
 use crate::cgroup::account;
 use crate::cgroup::group::Group;
 use crate::cgroup::word;
 use crate::options::cgroup::Ownership;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads the file and those it includes.
+/// Reads `text`, which is what is in `path`, and the files it includes.
 ///
 /// # Errors
 /// What is wrong, with file and line.
-pub fn load(path: &Path) -> Result<Plan, Error> {
+pub fn parse(text: &str, path: &Path) -> Result<Plan, Error> {
     let mut files = Files::default();
-    files.read(path, None)?;
+    files.read(path, Some(text), None)?;
     let mut plan = Plan::default();
     for name in files.groups.keys() {
-        let raw = files.group(name, &mut Vec::new())?;
+        let raw = files.group(name)?;
         plan.groups.push(raw.finished(&files, name)?);
     }
     plan.groups.sort_by(|one, other| one.source.cmp(&other.source));
+    plan.includes = files.includes;
     Ok(plan)
 }
+
+/// How many templates may build on each other, and groups be inside each other.
+const DEEPEST: usize = 64;
 
 /// What all files together say.
 #[derive(Debug, Default)]
@@ -59,6 +62,7 @@ struct Files {
     /// The files that are being read, the outermost first.
     open: Vec<PathBuf>,
     done: Vec<PathBuf>,
+    includes: Vec<Include>,
 }
 
 /// A group or template as written.
@@ -71,30 +75,44 @@ struct Raw {
     ownership: Ownership,
     pin: Option<Setting>,
     settings: Vec<Setting>,
+    places: Vec<(String, Source)>,
 }
 
-/// A file's text, for lines.
-struct Text<'a> {
+/// A file's name, and where its lines end.
+struct Text {
     file: Rc<str>,
-    content: &'a str,
+    ends: Vec<usize>,
 }
 
-impl Text<'_> {
+impl Text {
+    fn of(path: &Path, content: &str) -> Self {
+        let ends = content.match_indices('\n').map(|(at, _)| at).collect();
+        Self { file: path.display().to_string().into(), ends }
+    }
+
     fn source(&self, at: usize) -> Source {
-        let before = self.content.get(..at).unwrap_or(self.content);
-        Source { file: Rc::clone(&self.file), line: before.matches('\n').count() + 1 }
+        Source { file: Rc::clone(&self.file), line: self.ends.partition_point(|end| *end < at) + 1 }
     }
 }
 
 type Entry<'a> = (&'a Spanned<std::borrow::Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
 impl Files {
-    fn read(&mut self, path: &Path, from: Option<&Source>) -> Result<(), Error> {
+    /// Reads a file, whose text may be at hand, for the line that includes it.
+    fn read(
+        &mut self,
+        path: &Path,
+        text: Option<&str>,
+        from: Option<&Source>,
+    ) -> Result<(), Error> {
         let failed = |error: Error| match from {
             Some(source) => error.sourced(source.to_string()),
             None => error,
         };
-        let name = path.canonicalize().map_err(|error| failed(Error::of("read", path)(error)))?;
+        let name = match path.canonicalize() {
+            Err(_) if text.is_some() => path.to_owned(),
+            result => result.map_err(|error| failed(Error::of("open", path)(error)))?,
+        };
         if let Some(at) = self.open.iter().position(|open| *open == name) {
             let chain: Vec<String> = self.open[at..]
                 .iter()
@@ -109,9 +127,11 @@ impl Files {
         if self.done.contains(&name) {
             return Ok(());
         }
-        let content =
-            fs::read_to_string(path).map_err(|error| failed(Error::of("read", path)(error)))?;
-        let text = Text { file: path.display().to_string().into(), content: &content };
+        let content = match text {
+            Some(text) => text.to_owned(),
+            None => super::read(path).map_err(failed)?,
+        };
+        let text = Text::of(path, &content);
         let root = DeTable::parse(&content).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             text.source(at).error(error.message())
@@ -121,8 +141,10 @@ impl Files {
             match key.get_ref().as_ref() {
                 "include" => {
                     for (file, source) in strings(&text, value)? {
-                        let beside = path.parent().unwrap_or(Path::new(".")).join(file);
-                        self.read(&beside, Some(&source))?;
+                        let include = Include { file: file.into(), source: source.clone() };
+                        let beside = path.parent().unwrap_or(Path::new(".")).join(&include.file);
+                        self.includes.push(include);
+                        self.read(&beside, None, Some(&source))?;
                     }
                 }
                 "group" => self.tables(&text, value, false)?,
@@ -144,7 +166,7 @@ impl Files {
 
     fn tables(
         &mut self,
-        text: &Text<'_>,
+        text: &Text,
         value: &Spanned<DeValue<'_>>,
         template: bool,
     ) -> Result<(), Error> {
@@ -161,26 +183,28 @@ impl Files {
         Ok(())
     }
 
-    /// A group with what it has from its template.
-    fn group(&self, name: &str, seen: &mut Vec<String>) -> Result<Raw, Error> {
+    /// A group with what it has from its template, and from those that that one builds on.
+    fn group(&self, name: &str) -> Result<Raw, Error> {
         let raw = self.groups.get(name).cloned();
-        let raw = raw.ok_or_else(|| Error::refused(format!("there is no group {name:?}")))?;
-        self.with_template(raw, seen)
-    }
-
-    fn with_template(&self, raw: Raw, seen: &mut Vec<String>) -> Result<Raw, Error> {
-        let Some((name, source)) = raw.template.clone() else { return Ok(raw) };
-        if seen.contains(&name) {
-            let reason =
-                format!("templates build on each other in a circle: {} → {name}", seen.join(" → "));
-            return Err(source.error(reason));
+        let mut raw = raw.ok_or_else(|| Error::refused(format!("there is no group {name:?}")))?;
+        let mut seen: Vec<String> = Vec::new();
+        while let Some((name, source)) = raw.template.take() {
+            if seen.contains(&name) {
+                let chain = seen.join(" → ");
+                let reason = format!("templates build on each other in a circle: {chain} → {name}");
+                return Err(source.error(reason));
+            }
+            if seen.len() == DEEPEST {
+                let reason = format!("more than {DEEPEST} templates build on each other");
+                return Err(source.error(reason));
+            }
+            let Some(template) = self.templates.get(&name).cloned() else {
+                return Err(no_such(&source, "template", &name, self.templates.keys()));
+            };
+            seen.push(name);
+            raw = raw.over(template);
         }
-        let Some(template) = self.templates.get(&name).cloned() else {
-            return Err(no_such(&source, "template", &name, self.templates.keys()));
-        };
-        seen.push(name);
-        let template = self.with_template(template, seen)?;
-        Ok(raw.over(template))
+        Ok(raw)
     }
 
     /// The path of a group: its parents' names and its own.
@@ -196,6 +220,9 @@ impl Files {
                 );
                 return Err(source.error(reason));
             }
+            if seen.len() > DEEPEST {
+                return Err(source.error(format!("more than {DEEPEST} groups inside each other")));
+            }
             seen.push(parent.clone());
             path = format!("{parent}/{path}");
             // A parent that the plan does not have may be there already.
@@ -206,7 +233,7 @@ impl Files {
 }
 
 impl Raw {
-    fn read(text: &Text<'_>, at: usize, value: &Spanned<DeValue<'_>>) -> Result<Self, Error> {
+    fn read(text: &Text, at: usize, value: &Spanned<DeValue<'_>>) -> Result<Self, Error> {
         let mut raw = Self {
             source: text.source(at),
             template: None,
@@ -215,6 +242,7 @@ impl Raw {
             ownership: Ownership::default(),
             pin: None,
             settings: Vec::new(),
+            places: Vec::new(),
         };
         for (key, value) in table(text, value)? {
             let source = text.source(key.span().start);
@@ -228,15 +256,21 @@ impl Raw {
                 "template" => raw.template = Some((string(text, value)?, source)),
                 "parent" => raw.parent = Some((string(text, value)?, source)),
                 "controllers" => {
-                    raw.controllers =
-                        strings(text, value)?.into_iter().map(|(name, _)| name).collect();
+                    let names = strings(text, value)?;
+                    raw.controllers = names.iter().map(|(name, _)| name.clone()).collect();
+                    raw.places.extend(names);
                 }
                 "pin" => {
                     let (key, value) = ("pin".to_owned(), string(text, value)?);
                     raw.pin = Some(Setting { key, value, source });
                 }
-                "task" => raw.ownership.task = owner()?,
-                "admin" => raw.ownership.admin = owner()?,
+                whose @ ("task" | "admin") => {
+                    let is_task = whose == "task";
+                    let given = owner()?;
+                    let ownership = &mut raw.ownership;
+                    *(if is_task { &mut ownership.task } else { &mut ownership.admin }) = given;
+                    raw.places.push((whose.to_owned(), source));
+                }
                 "modes" => raw.modes(text, value)?,
                 name => flatten(text, name, (key, value), &mut raw.settings)?,
             }
@@ -244,7 +278,7 @@ impl Raw {
         Ok(raw)
     }
 
-    fn modes(&mut self, text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<(), Error> {
+    fn modes(&mut self, text: &Text, value: &Spanned<DeValue<'_>>) -> Result<(), Error> {
         for (key, value) in table(text, value)? {
             let mode = account::mode(&string(text, value)?)
                 .map_err(|reason| text.source(value.span().start).error(reason))?;
@@ -272,9 +306,11 @@ impl Raw {
         let mut settings: Vec<Setting> =
             template.settings.into_iter().filter(|setting| !is_own(&setting.key)).collect();
         settings.extend(self.settings.iter().cloned());
+        // Its own first, which is where the first one is looked for.
+        let places = [self.places, template.places].concat();
         let (own, other) = (self.ownership, template.ownership);
         Self {
-            template: None,
+            template: template.template,
             controllers: if self.controllers.is_empty() {
                 template.controllers
             } else {
@@ -291,6 +327,7 @@ impl Raw {
             parent: self.parent.or(template.parent),
             source: self.source,
             settings,
+            places,
         }
     }
 
@@ -306,13 +343,14 @@ impl Raw {
             ownership: self.ownership,
             settings: self.settings,
             pin: self.pin,
+            places: self.places,
         })
     }
 }
 
 /// Turns `memory = { swap = { max = 0 } }` into `memory.swap.max`. What a value is, is not looked at.
 fn flatten(
-    text: &Text<'_>,
+    text: &Text,
     name: &str,
     (key, value): Entry<'_>,
     settings: &mut Vec<Setting>,
@@ -341,7 +379,7 @@ fn flatten(
     Ok(())
 }
 
-fn table<'a>(text: &Text<'_>, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'a>>, Error> {
+fn table<'a>(text: &Text, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'a>>, Error> {
     match value.get_ref() {
         DeValue::Table(table) => {
             let mut entries: Vec<Entry<'a>> = table.iter().collect();
@@ -353,7 +391,7 @@ fn table<'a>(text: &Text<'_>, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Ent
     }
 }
 
-fn string(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
+fn string(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::String(string) => Ok(string.to_string()),
         _ => Err(text.source(value.span().start).error("there should be a text in quotes here")),
@@ -361,7 +399,7 @@ fn string(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<String, Error
 }
 
 /// A text or a number.
-fn scalar(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
+fn scalar(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::Integer(number) => {
             let number = i64::from_str_radix(number.as_str(), number.radix()).ok();
@@ -374,7 +412,7 @@ fn scalar(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<String, Error
 }
 
 /// A list of texts, or one.
-fn strings(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Source)>, Error> {
+fn strings(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Source)>, Error> {
     let one =
         |value: &Spanned<DeValue<'_>>| Ok((scalar(text, value)?, text.source(value.span().start)));
     match value.get_ref() {
@@ -383,7 +421,7 @@ fn strings(text: &Text<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String,
     }
 }
 
-fn unknown(text: &Text<'_>, at: usize, name: &str, known: &[&str]) -> Error {
+fn unknown(text: &Text, at: usize, name: &str, known: &[&str]) -> Error {
     let error = text.source(at).error(format!("there is no key {name:?}"));
     match word::nearest(name, known.iter().map(|name| (*name).to_owned())) {
         Some(name) => error.advise(format!("did you mean {name}?")),

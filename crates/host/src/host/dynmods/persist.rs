@@ -62,7 +62,7 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
             .advise("boot Linux 6.0 or newer"));
     }
     if let Some(how) = state.persistent {
-        println!("favordynmods is on at boot already, by the {how}");
+        sayln!("favordynmods is on at boot already, by the {how}");
         return Ok(());
     }
     if !facts.has(UNITS) {
@@ -77,9 +77,9 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     fs::write(&unit, TEXT).map_err(Error::of("write", &unit))?;
     let _ = fs::remove_file(&link);
     std::os::unix::fs::symlink(format!("../{UNIT}"), &link).map_err(Error::of("link", &link))?;
-    println!("favordynmods is on from the next boot on ({})", unit.display());
+    sayln!("favordynmods is on from the next boot on ({})", unit.display());
     if !state.is_on() {
-        println!("\"dayfly host favordynmods on\" turns it on now");
+        sayln!("\"dayfly host favordynmods on\" turns it on now");
     }
     Ok(())
 }
@@ -103,11 +103,11 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
         let _ = fs::remove_dir(directory);
     }
     match any {
-        true => println!("favordynmods is no longer turned on at boot"),
-        false => println!("no unit of dayfly's turns favordynmods on at boot"),
+        true => sayln!("favordynmods is no longer turned on at boot"),
+        false => sayln!("no unit of dayfly's turns favordynmods on at boot"),
     }
     if facts.boot_parameter("cgroup_favordynmods").is_some() {
-        println!(
+        sayln!(
             "the boot parameter cgroup_favordynmods is given: it stays until it is removed there"
         );
     }

@@ -26,10 +26,10 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
             "kernel": facts.release,
             "state": state,
         });
-        println!("{json:#}");
+        sayln!("{json:#}");
         return Ok(());
     }
-    let line = |name: &str, text: &str| println!("{name:<17}{text}");
+    let line = |name: &str, text: &str| sayln!("{name:<17}{text}");
     line("favordynmods", if state.is_on() { "on" } else { "off" });
     line(
         "kernel",
@@ -89,14 +89,12 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     let root = possible(&layout, &state)?;
     if state.is_on() {
-        println!("favordynmods is on already");
+        sayln!("favordynmods is on already");
         return Ok(());
     }
     consent(&state, yes)?;
     remount(facts, &layout, root, true)?;
-    println!(
-        "favordynmods is on until the next boot; \"dayfly host favordynmods persist\" keeps it"
-    );
+    sayln!("favordynmods is on until the next boot; \"dayfly host favordynmods persist\" keeps it");
     Ok(())
 }
 
@@ -109,7 +107,7 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     let root = possible(&layout, &state)?;
     if !state.is_on() {
-        println!("favordynmods is off already");
+        sayln!("favordynmods is off already");
         return Ok(());
     }
     if state.by_default() {
@@ -124,12 +122,12 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
     }
     remount(facts, &layout, root, false)?;
     if state.one_way {
-        println!(
+        sayln!(
             "favordynmods is off for forks and exits; each process keeps a lock of its own until the \
              next boot (Linux 6.18)"
         );
     } else {
-        println!("favordynmods is off");
+        sayln!("favordynmods is off");
     }
     Ok(())
 }
@@ -164,7 +162,7 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     if !std::io::stdin().is_terminal() {
         return Err(Error::refused(what).advise("say --yes if that is what you want"));
     }
-    print!("{what}.\nTurn it on? [y/N] ");
+    say!("{what}.\nTurn it on? [y/N] ");
     let mut answer = String::new();
     let asked =
         std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));

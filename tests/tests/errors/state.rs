@@ -1,0 +1,187 @@
+//! The state root, and what it says of containers, when either is not what dayfly made.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::leak;
+use dayfly_tests::mounted::Mounted;
+use dayfly_tests::runner::Case;
+use std::fs;
+use std::path::Path;
+
+pub const CASES: &[Case] = &[
+    case!(full_state_root).unlike_runc(),
+    case!(taken_id).unlike_runc(),
+    case!(read_only_state_root).unlike_runc(),
+    case!(state_root_of_wrong_type).unlike_runc(),
+    case!(damaged_record).unlike_runc(),
+    case!(damaged_record_of_a_living_container).unlike_runc(),
+    case!(record_of_another_user).unlike_runc(),
+];
+
+/// The bed's state root, on a tmpfs with these options.
+fn small_root(bed: &Bed, options: &str) -> Mounted {
+    Mounted::tmpfs(&bed.root(), options)
+}
+
+fn record(c: &Container<'_>) -> std::path::PathBuf {
+    c.bed.root().join(&c.id).join("record")
+}
+
+/// All ways in which a record is not what was written.
+fn damages(whole: &[u8]) -> Vec<Vec<u8>> {
+    let mut damages = vec![Vec::new(), vec![0; whole.len()], vec![0xff; whole.len()]];
+    let lengths = [1, 8, 31, 32, 33, 100, whole.len() / 2, whole.len() - 1];
+    damages.extend(lengths.iter().map(|length| whole[..*length].to_vec()));
+    for at in (0..whole.len()).step_by(whole.len() / 60) {
+        let mut flipped = whole.to_vec();
+        flipped[at] ^= 1 << (at % 8);
+        damages.push(flipped);
+    }
+    damages.push([whole, b"more"].concat());
+    damages
+}
+
+fn full_state_root(bed: &Bed) {
+    let c = bed.bundle().make();
+    {
+        // No inode for the directory, or for what is in it.
+        for inodes in 1..=3 {
+            let _mounted = small_root(bed, &format!("nr_inodes={inodes}"));
+            let _ = c.create().fails_once(1, "no space left on device");
+            c.assert_gone("inodes");
+        }
+    }
+    let mounted = small_root(bed, "size=64k");
+    mounted.fill();
+    let _ = c.create().fails_once(1, "no space left on device");
+    let _ = c.run().fails_once(1, "no space left on device");
+    c.assert_gone("blocks");
+    mounted.make_room();
+    c.create().ok();
+    mounted.fill();
+    // What is there can be used and removed without room.
+    assert_eq!(c.status(), "created");
+    c.start().ok();
+    c.exec(&["true"]).ok();
+    c.delete_force().ok();
+    c.assert_gone("full disk");
+}
+
+fn taken_id(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let _ = c.create().fails_once(1, "container with given ID already exists");
+    let _ = c.run().fails_once(1, "container with given ID already exists");
+    assert_eq!(c.status(), "running");
+}
+
+fn read_only_state_root(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let other = bed.bundle().make();
+    {
+        let _mounted = Mounted::read_only(&bed.root());
+        let _ = other.create().fails_once(1, "read-only file system");
+        let _ = other.run().fails_once(1, "read-only file system");
+        let _ = other.delete_force().ok();
+        other.assert_gone("read-only");
+        // What only looks works.
+        assert_eq!(c.status(), "running");
+        c.exec(&["true"]).ok();
+        let _ = c.delete_force().fails_once(1, "read-only file system");
+    }
+    c.delete_force().ok();
+    c.assert_gone("read-only");
+}
+
+fn state_root_of_wrong_type(bed: &Bed) {
+    let c = bed.bundle().make();
+    fs::write(bed.root(), "").expect("write");
+    for verb in ["state", "start", "delete"] {
+        let _ = c.id_call(verb, &[], &[]).run().fails_once(1, "not a directory");
+    }
+    let _ = c.create().fails_once(1, "not a directory");
+    fs::remove_file(bed.root()).expect("remove");
+    // In the place of a container's directory.
+    fs::create_dir(bed.root()).expect("make");
+    let place = bed.root().join(&c.id);
+    fs::write(&place, "").expect("write");
+    let _ = c.id_call("state", &[], &[]).run().fails_once(1, "not a directory");
+    let _ = c.create().fails_once(1, "not a directory");
+    fs::remove_file(&place).expect("remove");
+    std::os::unix::fs::symlink("/etc", &place).expect("link");
+    let _ = c.create().fails_once(1, "");
+    let _ = c.id_call("delete", &["--force"], &[]).run();
+    assert!(Path::new("/etc/passwd").exists());
+    let _ = fs::remove_file(&place);
+}
+
+fn damaged_record(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    c.run_with(&["--keep"]).ok();
+    let whole = fs::read(record(&c)).expect("record");
+    let mut told = 0;
+    for (number, damage) in damages(&whole).into_iter().enumerate() {
+        fs::create_dir_all(bed.root().join(&c.id)).expect("make");
+        fs::write(record(&c), damage).expect("write");
+        let state = c.id_call("state", &[], &[]).run();
+        // What no command acts on may be anything.
+        if state.code() == 0 {
+            assert!(state.stdout.contains("stopped"), "{number}: {state}");
+        } else if number == 0 {
+            // As if the `create` had been killed before it wrote anything.
+            let _ = state.fails_once(1, "does not exist");
+        } else {
+            let _ = state.fails_once(1, "is damaged");
+            for verb in ["start", "pause", "ps", "delete"] {
+                let _ = c.id_call(verb, &[], &[]).run().fails_once(1, "is damaged");
+            }
+            let _ = c.exec(&["true"]).fails_once(255, "is damaged");
+            told += 1;
+        }
+        c.delete_force().ok();
+        // Of a cgroup nobody knows any more.
+        leak::sweep(bed.view, std::slice::from_ref(&c.id));
+        c.assert_gone(&format!("damage {number}"));
+    }
+    assert!(told >= 14, "{told}");
+    // The id is as good as new.
+    c.run().ok();
+}
+
+fn damaged_record_of_a_living_container(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.create().ok();
+    let count = damages(&fs::read(record(&c)).expect("record")).len();
+    c.delete_force().ok();
+    let mut found = 0;
+    for number in 0..count {
+        c.create().ok();
+        let whole = fs::read(record(&c)).expect("record");
+        fs::write(record(&c), &damages(&whole)[number]).expect("write");
+        let _ = c.create().fails_once(1, "");
+        // Its process is found by what is left of the record, or is not given up for lost.
+        let deleted = c.delete_force();
+        if deleted.code() == 0 {
+            found += 1;
+        } else {
+            let _ = deleted.fails_once(1, "is damaged");
+            fs::write(record(&c), whole).expect("write");
+            assert_eq!(c.status(), "created", "damage {number}");
+            c.delete_force().ok();
+        }
+        c.assert_gone(&format!("damage {number}"));
+    }
+    assert!(found >= count - 10, "{found} of {count}");
+}
+
+fn record_of_another_user(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    std::os::unix::fs::chown(record(&c), Some(4711), Some(4711)).expect("chown");
+    for verb in ["state", "start", "pause", "delete"] {
+        let _ = c.id_call(verb, &[], &[]).run().fails_once(1, "4711");
+    }
+    let _ = c.delete_force().fails_once(1, "4711");
+    std::os::unix::fs::chown(record(&c), Some(0), Some(0)).expect("chown");
+    c.delete_force().ok();
+    c.assert_gone("foreign record");
+}
