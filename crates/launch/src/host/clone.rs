@@ -97,7 +97,7 @@ impl Host<'_> {
         let of_user = self.cgroup.as_ref().filter(|cgroup| cgroup.is_of_user());
         let moves = child.as_ref().is_err_and(|errno| *errno == Errno::ACCESS) && of_user.is_some();
         if moves {
-            child = birth::give(birth(), at_birth, None, memory);
+            child = crate::clone::begin(birth(), at_birth, None, memory);
         }
         let child = child.map_err(|errno| {
             let hint = match errno {
