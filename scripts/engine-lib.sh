@@ -3,10 +3,12 @@
 #
 # DAYFLY        the runtime under test, default target/release/dayfly
 # DAYFLY_TALLY  file that gets one line `passed failed skipped`
+# DAYFLY_PATIENCE  seconds until a command counts as hung, default 60
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 runtime=${DAYFLY:-$top/target/release/dayfly}
 case $runtime in /*) ;; *) runtime=$PWD/$runtime ;; esac
+patience=${DAYFLY_PATIENCE:-60}
 passed=0
 failed=0
 skipped=0
@@ -35,11 +37,11 @@ need() {
     trap 'exit 130' INT TERM
 }
 
-# NAME COMMAND...: passes when the command succeeds within a minute.
+# NAME COMMAND...: passes when the command succeeds in time.
 check() {
     name=$1
     shift
-    if timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; then
+    if timeout "$patience" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; then
         passed=$((passed + 1))
         echo "test $engine::$name ... ok"
     else
@@ -58,7 +60,7 @@ expect() {
     wanted=$2
     shift 2
     code=0
-    timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    timeout "$patience" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
     case $wanted in
         'exit '*) got="exit $code" ;;
         *) got=$(tr -d '\r' <"$scratch/out") ;;

@@ -41,9 +41,20 @@ pub struct User {
     /// Where its calls are made.
     pub bed: Bed,
     cgroup: Option<PathBuf>,
+    /// What its calls do before they are the user's.
+    prepare: String,
     /// The process that keeps the namespaces of a nested one.
     holder: Option<Child>,
+    /// Its own instance of systemd.
+    systemd: Option<Child>,
 }
+
+/// Where systemd is.
+const SYSTEMD: &str = "/lib/systemd/systemd";
+/// The sign of a machine that systemd runs (sd_booted(3)), where another one does.
+const BOOTED: &str = "[ -d /run/systemd/system ] || {\n\
+    mkdir -p /run/systemd && mount -t tmpfs -o mode=755 tmpfs /run/systemd || exit 99\n\
+    mkdir /run/systemd/system\n}\n";
 
 /// What the calls of a user need of the machine.
 ///
@@ -54,6 +65,20 @@ pub fn can_be() -> Result<(), String> {
     for tool in ["newuidmap", "newgidmap", "setpriv", "unshare"] {
         if !path.split(':').any(|at| Path::new(at).join(tool).exists()) {
             return Err(format!("no {tool}: scripts/install-deps test"));
+        }
+    }
+    Ok(())
+}
+
+/// What a user with a systemd of its own needs of the machine, besides.
+///
+/// # Errors
+/// What is missing.
+pub fn can_be_managed() -> Result<(), String> {
+    can_be()?;
+    for file in [SYSTEMD, "/usr/lib/systemd/user/dbus.socket"] {
+        if !Path::new(file).exists() {
+            return Err(format!("no {file}: the packages systemd and dbus-user-session"));
         }
     }
     Ok(())
@@ -92,20 +117,73 @@ impl User {
     #[must_use]
     pub fn nested(bed: &Bed) -> Self {
         let mut user = Self::make(bed, next_uid(), None);
-        let first = user.first;
+        user.nest();
+        user
+    }
+
+    /// A user in a cgroup of its own, where it has a systemd, as after a login.
+    ///
+    /// # Panics
+    /// When systemd doesn't come up.
+    #[must_use]
+    pub fn managed(bed: &Bed) -> Self {
+        let mut user = Self::delegated(bed);
+        user.sees_systemd();
+        let log = fs::File::create(user.bed.dir.join("systemd.log")).expect("create log");
+        let mut systemd = Command::new(user.bed.runtime());
+        systemd.env("PROGRAM", SYSTEMD).arg("--user").env("SYSTEMD_LOG_TARGET", "console");
+        if user.cgroup.is_some() {
+            own(&user.manager(), user.uid);
+            systemd.env("CGROUP", "manager");
+        }
+        systemd.stdout(log.try_clone().expect("log")).stderr(log);
+        user.systemd = Some(systemd.spawn().expect("systemd"));
+        let bus = user.bed.dir.join("run/bus");
+        crate::wait::until_true("the user's bus", || bus.exists());
+        user
+    }
+
+    /// Has the user's calls see a machine that systemd runs.
+    pub fn sees_systemd(&mut self) {
+        self.prepare.push_str(BOOTED);
+        self.write_script(&becoming(self.uid));
+    }
+
+    /// The cgroup of its systemd.
+    #[must_use]
+    pub fn manager(&self) -> PathBuf {
+        self.cgroup().join("manager")
+    }
+
+    /// Ends its systemd, and with it all that it runs.
+    pub fn end_systemd(&mut self) {
+        let Some(mut systemd) = self.systemd.take() else { return };
+        let pid = rustix::process::Pid::from_child(&systemd);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        if crate::runtime::wait_within(&mut systemd, crate::wait::patience()).is_none() {
+            let _ = systemd.kill();
+            let _ = systemd.wait();
+        }
+    }
+
+    /// Makes the user root of a user namespace, as [`User::nested`].
+    ///
+    /// # Panics
+    /// When the namespaces can't be made.
+    pub fn nest(&mut self) {
+        let first = self.first;
         let unshare = format!(
             "unshare --user --mount --map-root-user --map-users={first},1,{RANGE} \
              --map-groups={first},1,{RANGE} sleep"
         );
-        let holder = Command::new(user.bed.runtime()).env("PROGRAM", unshare).arg("1000").spawn();
-        let holder = user.holder.insert(holder.expect("unshare"));
+        let holder = Command::new(self.bed.runtime()).env("PROGRAM", unshare).arg("1000").spawn();
+        let holder = self.holder.insert(holder.expect("unshare"));
         let pid = holder.id();
         let comm = format!("/proc/{pid}/comm");
         crate::wait::until_true("the user's namespaces", || {
             fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
         });
-        user.write_script(&format!("exec nsenter -t {pid} -U -m --setuid 0 --setgid 0 --"));
-        user
+        self.write_script(&format!("exec nsenter -t {pid} -U -m --setuid 0 --setgid 0 --"));
     }
 
     fn make(bed: &Bed, uid: u32, cgroup: Option<PathBuf>) -> Self {
@@ -128,24 +206,20 @@ impl User {
         give(&home.join("run"), uid);
         let mut enter = String::new();
         if let Some(cgroup) = &cgroup {
-            for place in [cgroup.clone(), cgroup.join("session")] {
-                give(&place, uid);
-                for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-                    give(&place.join(file), uid);
-                }
-            }
-            enter = format!("echo $$ >{}/session/cgroup.procs", cgroup.display());
+            own(cgroup, uid);
+            own(&cgroup.join("session"), uid);
+            enter = format!("echo $$ >{}/${{CGROUP:-session}}/cgroup.procs\n", cgroup.display());
         }
-        let as_user = base.join("as-user");
-        let user = Self { uid, first, bed: bed.of_user(home, as_user), cgroup, holder: None };
-        user.write_script(&format!(
+        let prepare = format!(
             "[ \"$INSIDE\" ] || INSIDE=1 exec unshare -m --propagation private -- \"$0\" \"$@\"\n\
              for file in passwd group subuid subgid; do\n\
              [ -e /etc/$file ] || touch /etc/$file\n\
-             mount --bind {etc}/$file /etc/$file || exit 99\ndone\n\
-             {enter}\nexec setpriv --reuid {uid} --regid {uid} --clear-groups ${{SETPRIV:-}} ",
+             mount --bind {etc}/$file /etc/$file || exit 99\ndone\n{enter}",
             etc = etc.display(),
-        ));
+        );
+        let bed = bed.of_user(home, base.join("as-user"));
+        let user = Self { uid, first, bed, cgroup, prepare, holder: None, systemd: None };
+        user.write_script(&becoming(uid));
         user
     }
 
@@ -153,8 +227,9 @@ impl User {
     fn write_script(&self, become_user: &str) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
+        let prepare = &self.prepare;
         let text = format!(
-            "#!/bin/sh\n{become_user} env -u INSIDE HOME={base}/home USER={NAME} \
+            "#!/bin/sh\n{prepare}{become_user} env -u INSIDE -u CGROUP HOME={base}/home USER={NAME} \
              XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly}} \"$@\"\n"
         );
         fs::write(script, text).expect("write script");
@@ -241,6 +316,7 @@ impl Drop for User {
             let _ = holder.kill();
             let _ = holder.wait();
         }
+        self.end_systemd();
         let gone = |check: &dyn Fn() -> bool| {
             let start = std::time::Instant::now();
             while !check() && start.elapsed() < crate::wait::patience() / 4 {
@@ -256,6 +332,7 @@ impl Drop for User {
             }
         }
         if let Some(cgroup) = &self.cgroup {
+            remove_tree(&cgroup.join("manager"));
             // A process that has ended by its status may be in there for a moment yet.
             let session = cgroup.join("session");
             gone(&|| fs::remove_dir(&session).is_ok() || !session.exists());
@@ -269,6 +346,29 @@ impl Drop for User {
         }
         assert!(left.is_empty() || std::thread::panicking(), "{left:?}");
     }
+}
+
+/// How a script becomes the user.
+fn becoming(uid: u32) -> String {
+    format!("exec setpriv --reuid {uid} --regid {uid} --clear-groups ${{SETPRIV:-}}")
+}
+
+/// Makes a cgroup, if need be, and gives it to a user.
+fn own(cgroup: &Path, uid: u32) {
+    let _ = fs::create_dir(cgroup);
+    give(cgroup, uid);
+    for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        give(&cgroup.join(file), uid);
+    }
+}
+
+/// Removes cgroups that are empty.
+fn remove_tree(cgroup: &Path) {
+    let Ok(entries) = fs::read_dir(cgroup) else { return };
+    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+        remove_tree(&entry.path());
+    }
+    let _ = fs::remove_dir(cgroup);
 }
 
 fn give(path: &Path, uid: u32) {

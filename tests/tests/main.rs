@@ -43,6 +43,7 @@ mod run;
 mod seccomp;
 mod security;
 mod systemd;
+mod systemd_user;
 mod template;
 mod terminal;
 mod traces;
@@ -112,6 +113,7 @@ const SUBJECTS: &[Subject] = &[
     ("images", images::containers::CASES),
     ("images", images::hostile::CASES),
     ("systemd", systemd::CASES),
+    ("systemd_user", systemd_user::CASES),
     ("host", host::CASES),
     ("weight", weight::CASES),
 ];

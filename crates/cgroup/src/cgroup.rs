@@ -191,14 +191,27 @@ impl Cgroup {
     }
 
     /// Moves the process `pid` into the cgroup in every hierarchy. Slow: a migration waits for an
-    /// RCU grace period. For processes that exist already.
+    /// RCU grace period. For processes that exist already. A user who may not, as the process comes from
+    /// elsewhere than the user's systemd (from a session), has systemd do it.
     ///
     /// # Errors
-    /// Failing system calls.
+    /// Failing system calls; [`Error::Systemd`].
     pub fn add(&self, pid: i32) -> Result<(), Error> {
         let legacy = self.legacy.iter().map(|legacy| &legacy.directory);
         let mut all = legacy.chain(self.unified.as_ref().map(|unified| &unified.directory));
-        all.try_for_each(|directory| processes::join(directory, pid))
+        match (all.try_for_each(|directory| processes::join(directory, pid)), self.user_unit()) {
+            (Err(error), Some(unit)) if error.is_permission() => systemd::attach(unit, pid),
+            (result, _) => result,
+        }
+    }
+
+    /// Whether it is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
+    pub fn is_of_user(&self) -> bool {
+        self.user_unit().is_some()
+    }
+
+    fn user_unit(&self) -> Option<&Unit> {
+        self.unit.as_ref().filter(|unit| unit.instance.is_user())
     }
 
     /// Makes and opens the directories.
@@ -319,7 +332,7 @@ impl Cgroup {
         self.set_devices(rules, program, is_new)
     }
 
-    fn set_limits(&self, resources: &Resources) -> Result<(), Error> {
+    pub(crate) fn set_limits(&self, resources: &Resources) -> Result<(), Error> {
         if !self.legacy.is_empty() {
             return v1::limits::set(&self.legacy, resources);
         }
@@ -328,7 +341,7 @@ impl Cgroup {
         limits::set(directory, resources)
     }
 
-    fn set_devices(
+    pub(crate) fn set_devices(
         &self,
         rules: &[Rule],
         program: Option<BorrowedFd<'_>>,

@@ -13,9 +13,9 @@ mod text;
 mod value;
 mod wire;
 
-pub(crate) use bus::Bus;
 #[cfg(feature = "fuzz")]
 pub(crate) use bus::check_address;
+pub(crate) use bus::{Bus, address_of};
 pub use fault::Fault;
 pub(crate) use message::{Call, Message};
 pub use value::Value;

@@ -34,11 +34,18 @@ pub enum Error {
     },
     /// The systemd driver on a host that systemd does not run.
     NoSystemd,
+    /// A user's systemd on cgroup v1, of which nobody is given a part.
+    UserOnV1,
+    /// No bus of a user's systemd was found.
+    NoUserBus {
+        /// Where it was looked for; `None` without XDG_RUNTIME_DIR.
+        path: Option<String>,
+    },
     /// A call to systemd failed.
     Systemd {
         /// The call.
         call: &'static str,
-        /// The unit it was about.
+        /// The unit, or the instance of systemd, it was about.
         unit: String,
         /// What failed.
         fault: Fault,
@@ -206,6 +213,23 @@ impl fmt::Display for Error {
                 "systemd not running on this host, cannot use systemd cgroups manager: there is no \
                  /run/systemd/system",
             ),
+            Self::UserOnV1 => f.write_str(
+                "cannot use rootless systemd cgroups manager on cgroup v1: boot with \
+                 systemd.unified_cgroup_hierarchy=1, or use --cgroup-manager disabled",
+            ),
+            Self::NoUserBus { path } => {
+                f.write_str(
+                    "could not detect DBUS_SESSION_BUS_ADDRESS from the environment, and ",
+                )?;
+                match path {
+                    Some(path) => write!(f, "there is no {path}")?,
+                    None => f.write_str("XDG_RUNTIME_DIR is not set, either")?,
+                }
+                f.write_str(
+                    ": install the package dbus-user-session and log in again (not by su or sudo), or \
+                     use --cgroup-manager cgroupfs in a delegated cgroup",
+                )
+            }
             Self::Systemd { call, unit, fault } => write!(f, "systemd: {call} {unit}: {fault}"),
             Self::Job { unit, result } => write!(
                 f,
@@ -218,7 +242,7 @@ impl fmt::Display for Error {
                 f,
                 "cannot set {file}: cgroup controller {controller:?} is not available in \
                  {directory}; enable it in cgroup.subtree_control of the parent cgroups (with \
-                 systemd: Delegate=yes) or drop the limit"
+                 systemd: Delegate=yes, for users in user@.service) or drop the limit"
             ),
             Self::NoController { controller, file, directory, unified: false } => write!(
                 f,

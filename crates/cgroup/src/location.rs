@@ -228,7 +228,7 @@ impl Location {
 }
 
 /// Drops empty and `.` components; the result begins with a slash.
-fn clean(path: &str) -> Result<String, Error> {
+pub(crate) fn clean(path: &str) -> Result<String, Error> {
     let bad = |reason| Error::BadPath { path: path.to_string(), reason };
     let mut cleaned = String::with_capacity(path.len() + 1);
     for part in path.split('/') {

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use cgroup::systemd::{Instance, Unit};
 use cgroup::tier::Taken;
 use plan::{Caller, Kernel, Request};
 use spec::Spec;
@@ -48,19 +49,7 @@ pub(crate) fn request<'a>(
                 }
             }
         }
-        CgroupDriver::Systemd if caller.is_rootless() => {
-            return Err(Error::text(
-                "the systemd cgroup driver is for root: the systemd instance of a user is not supported \
-                 (use --cgroup-manager cgroupfs in a delegated cgroup)",
-            ));
-        }
-        CgroupDriver::Systemd => {
-            cgroup::systemd::check_running()?;
-            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
-            let bus = options.env.env("DBUS_SYSTEM_BUS_ADDRESS");
-            let unit = cgroup::systemd::Unit::parse(path, options.id, bus)?;
-            Some(cgroup::Location::of_unit(&cgroup::Host::detect()?, unit))
-        }
+        CgroupDriver::Systemd => Some(scope(options, spec, &caller)?),
         CgroupDriver::Disabled => None,
     };
     let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
@@ -86,6 +75,24 @@ pub(crate) fn request<'a>(
         caller,
         ..Request::new(options.id, &bundle.path, kernel)
     })
+}
+
+/// A scope of systemd: of the host's, or of the caller's own, where the host's is somebody else's.
+fn scope(
+    options: &CreateOptions<'_>,
+    spec: &Spec<'_>,
+    caller: &Caller,
+) -> Result<cgroup::Location, Error> {
+    let owner = cgroup::systemd::host_owner()?;
+    let host = cgroup::Host::detect()?;
+    let env = |name| options.env.env(name);
+    // Root of a user namespace may be a user (Podman) or have a systemd in there (a machine in a container).
+    let instance = match options.rootless.unwrap_or(caller.is_rootless() || owner != 0) {
+        true => Instance::of_user(&host, env("DBUS_SESSION_BUS_ADDRESS"), env("XDG_RUNTIME_DIR"))?,
+        false => Instance::system(env("DBUS_SYSTEM_BUS_ADDRESS")),
+    };
+    let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+    Ok(cgroup::Location::of_unit(&host, Unit::parse(path, options.id, instance)?))
 }
 
 /// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the

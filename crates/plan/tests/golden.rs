@@ -3,6 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
 //! review.
 
+use cgroup::systemd::{Instance, Unit};
 use dayfly_plan::{
     Caller, Console, Kernel, LayeredRoot, Plan, Request, Techniques, compile, labels,
 };
@@ -154,8 +155,7 @@ fn podman_on_v1() {
 #[test]
 fn podman_in_a_scope() {
     for host in [unified_host(), legacy_host()] {
-        let unit =
-            cgroup::systemd::Unit::parse(Some("machine.slice:libpod:golden"), "golden", None);
+        let unit = Unit::parse(Some("machine.slice:libpod:golden"), "golden", Instance::System);
         let location = cgroup::Location::of_unit(&host, unit.unwrap());
         let plan = compile_at(&read("podman"), location, true);
         let text = print(&plan);

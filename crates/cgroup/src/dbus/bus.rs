@@ -31,7 +31,7 @@ const MAX_LINE: usize = 1024;
 
 const BUS: &str = "org.freedesktop.DBus";
 
-/// A connection to the system bus, or to systemd without one.
+/// A connection to a bus, or to systemd without one.
 #[derive(Debug)]
 pub(crate) struct Bus {
     socket: OwnedFd,
@@ -47,23 +47,22 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// Connects to `address` (as DBUS_SYSTEM_BUS_ADDRESS has it), else to the system bus, else, for root,
-    /// to systemd.
-    pub fn connect(address: Option<&str>, patience: Duration) -> Result<Self, Fault> {
-        if let Some(address) = address.filter(|address| !address.is_empty()) {
-            return Self::dial(&parse_address(address)?, true, patience);
-        }
-        match Self::dial(&Socket::Path(SYSTEM_BUS), true, patience) {
-            Err(Fault::Connect { errno: Errno::NOENT | Errno::CONNREFUSED, .. })
-                if rustix::process::geteuid().is_root() =>
-            {
-                Self::dial(&Socket::Path(PRIVATE), false, patience)
+    /// Connects to the bus at `address`, as DBUS_SYSTEM_BUS_ADDRESS and DBUS_SESSION_BUS_ADDRESS have it.
+    pub fn connect(address: &str, patience: Duration) -> Result<Self, Fault> {
+        Self::dial(&parse_address(address)?, true, patience)
+    }
+
+    /// Connects to the system bus, else, for root, to systemd.
+    pub fn system(patience: Duration) -> Result<Self, Fault> {
+        match Self::dial(&Socket::Path(SYSTEM_BUS.to_string()), true, patience) {
+            Err(fault) if fault.is_nobody() && rustix::process::geteuid().is_root() => {
+                Self::dial(&Socket::Path(PRIVATE.to_string()), false, patience)
             }
             result => result,
         }
     }
 
-    fn dial(target: &Socket<'_>, routed: bool, patience: Duration) -> Result<Self, Fault> {
+    fn dial(target: &Socket, routed: bool, patience: Duration) -> Result<Self, Fault> {
         let kind = SocketType::STREAM;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .context("socket", "D-Bus")?;
@@ -71,7 +70,7 @@ impl Bus {
         set_socket_timeout(&socket, Timeout::Send, Some(patience))
             .context("setsockopt", "SO_SNDTIMEO")?;
         let address = match target {
-            Socket::Path(path) => SocketAddrUnix::new(*path),
+            Socket::Path(path) => SocketAddrUnix::new(path.as_str()),
             Socket::Abstract(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
         };
         match address.and_then(|address| connect(&socket, &address)) {
@@ -93,26 +92,33 @@ impl Bus {
         Ok(bus)
     }
 
-    /// EXTERNAL: the kernel tells the other side who we are.
+    /// EXTERNAL: the kernel tells the other side who we are. No uid is named, for in a user namespace it
+    /// is another one than the other side knows us by.
     fn authenticate(&mut self) -> Result<(), Fault> {
         let deadline = Deadline::after(self.patience);
-        let user = rustix::process::geteuid().as_raw().to_string();
-        let hex: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
-        self.send(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())?;
-        let line = loop {
+        self.send(b"\0AUTH EXTERNAL\r\nDATA\r\n")?;
+        let mut line = self.line(deadline)?;
+        if line == "DATA" {
+            line = self.line(deadline)?;
+        }
+        if line != "OK" && !line.starts_with("OK ") {
+            return Err(Fault::Rejected { answer: line });
+        }
+        self.send(b"BEGIN\r\n")
+    }
+
+    /// The next line of the authentication.
+    fn line(&mut self, deadline: Deadline) -> Result<String, Fault> {
+        loop {
             if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
                 let line: Vec<u8> = self.input.drain(..end + 2).collect();
-                break String::from_utf8_lossy(&line).trim_end().to_string();
+                return Ok(String::from_utf8_lossy(&line).trim_end().to_string());
             }
             if self.input.len() > MAX_LINE {
                 return Err(Fault::Malformed("authentication"));
             }
             self.receive(deadline)?;
-        };
-        if line != "OK" && !line.starts_with("OK ") {
-            return Err(Fault::Rejected { answer: line });
         }
-        self.send(b"BEGIN\r\n")
     }
 
     /// Calls a method and waits for its answer.
@@ -234,12 +240,12 @@ fn stalled(patience: Duration) -> Fault {
 
 /// Where to connect.
 #[derive(Debug, PartialEq, Eq)]
-enum Socket<'a> {
-    Path(&'a str),
-    Abstract(&'a str),
+enum Socket {
+    Path(String),
+    Abstract(String),
 }
 
-impl core::fmt::Display for Socket<'_> {
+impl core::fmt::Display for Socket {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Path(path) => f.write_str(path),
@@ -248,25 +254,59 @@ impl core::fmt::Display for Socket<'_> {
     }
 }
 
-/// The first socket of a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`.
 /// Reads an address, for a fuzz target.
 #[cfg(feature = "fuzz")]
 pub(crate) fn check_address(address: &str) {
     let _ = parse_address(address);
 }
 
-fn parse_address(address: &str) -> Result<Socket<'_>, Fault> {
+/// The address of the bus whose socket is at `path`.
+pub(crate) fn address_of(path: &str) -> String {
+    let mut address = String::from("unix:path=");
+    for byte in path.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'/' | b'.' => {
+                address.push(byte.into());
+            }
+            _ => address.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    address
+}
+
+/// The first socket of a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`.
+fn parse_address(address: &str) -> Result<Socket, Fault> {
     let unix = address.split(';').filter_map(|one| one.strip_prefix("unix:"));
     let mut pairs = unix.flat_map(|one| one.split(',')).filter_map(|pair| pair.split_once('='));
     pairs
         .find_map(|(key, value)| match key {
-            // Bytes that would have to be escaped, no socket of a bus has.
-            _ if value.contains('%') => None,
-            "path" => Some(Socket::Path(value)),
-            "abstract" => Some(Socket::Abstract(value)),
+            "path" => unescape(value).map(Socket::Path),
+            "abstract" => unescape(value).map(Socket::Abstract),
             _ => None,
         })
         .ok_or_else(|| Fault::Address { address: address.to_string() })
+}
+
+/// A value of an address, where bytes may stand as `%` and two hexadecimal digits.
+fn unescape(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let byte = match first {
+            b'%' => {
+                let (digits, after) = rest.split_at_checked(2)?;
+                rest = after;
+                // No sign, as from_str_radix would have it.
+                let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+                let digits = core::str::from_utf8(digits).ok().filter(|_| is_hex)?;
+                u8::from_str_radix(digits, 16).ok()?
+            }
+            byte => *byte,
+        };
+        bytes.push(byte);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -276,11 +316,25 @@ mod tests {
     #[test]
     fn addresses() {
         let parsed = |address| parse_address(address).ok();
-        assert_eq!(parsed("unix:path=/run/bus,guid=7"), Some(Socket::Path("/run/bus")));
-        assert_eq!(parsed("unix:guid=7,path=/b"), Some(Socket::Path("/b")));
-        assert_eq!(parsed("tcp:host=h;unix:abstract=x"), Some(Socket::Abstract("x")));
+        let path = |path: &str| Some(Socket::Path(path.into()));
+        assert_eq!(parsed("unix:path=/run/bus,guid=7"), path("/run/bus"));
+        assert_eq!(parsed("unix:guid=7,path=/b"), path("/b"));
+        assert_eq!(parsed("tcp:host=h;unix:abstract=x"), Some(Socket::Abstract("x".into())));
         assert_eq!(parsed("tcp:host=h"), None);
-        assert_eq!(parsed("unix:path=/a%20b"), None);
+        assert_eq!(parsed("unix:path=/a%20b"), path("/a b"));
         assert_eq!(parsed("nonsense"), None);
+        for bad in
+            ["unix:path=/a%", "unix:path=/a%2", "unix:path=%+1", "unix:path=%ff", "unix:path=%2é"]
+        {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_paths_are_read_as_those() {
+        assert_eq!(address_of("/run/user/1000/bus"), "unix:path=/run/user/1000/bus");
+        for path in ["/a b,c;d=e%f", "/ä", "/run/bus"] {
+            assert_eq!(parse_address(&address_of(path)), Ok(Socket::Path(path.into())));
+        }
     }
 }

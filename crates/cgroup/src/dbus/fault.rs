@@ -49,6 +49,11 @@ impl Fault {
         matches!(self, Self::Answer { name, .. }
             if name.strip_prefix("org.freedesktop.systemd1.") == Some(short))
     }
+
+    /// Whether nobody is at the other side.
+    pub(crate) fn is_nobody(&self) -> bool {
+        matches!(self, Self::Connect { errno: sys::Errno::NOENT | sys::Errno::CONNREFUSED, .. })
+    }
 }
 
 impl From<sys::Error> for Fault {
@@ -65,13 +70,13 @@ impl fmt::Display for Fault {
             }
             Self::Address { address } => write!(
                 f,
-                "DBUS_SYSTEM_BUS_ADDRESS {address:?} names no unix:path= or unix:abstract= socket"
+                "the address of the bus, {address:?}, names no unix:path= or unix:abstract= socket"
             ),
             Self::Rejected { answer } => write!(f, "D-Bus refused authentication: {answer:?}"),
             Self::Stalled { waited } => write!(
                 f,
-                "no answer within {}.{} s: D-Bus or systemd is stuck; \
-                 `systemctl list-jobs` and `journalctl -b -u dbus` tell more",
+                "no answer within {}.{} s: D-Bus or systemd is stuck; `systemctl list-jobs` and \
+                 `journalctl -b -u dbus` tell more (with --user of a user's)",
                 waited / 1000,
                 waited % 1000 / 100
             ),

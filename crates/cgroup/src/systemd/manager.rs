@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Property, Unit};
+use super::{Instance, Property, Unit};
 use crate::Error;
 use crate::dbus::{Bus, Call, Fault, Message, Value};
 
@@ -16,6 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+
+/// The interface of all objects' properties.
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+/// What calls are about that are about no unit.
+const USER_INSTANCE: &str = "user instance";
 
 /// systemd's answer to a job that did what it should.
 const DONE: &str = "done";
@@ -29,8 +34,20 @@ pub(crate) struct Manager {
 impl Manager {
     /// Connects to the systemd that a unit belongs to.
     pub fn connect(unit: &Unit) -> Result<Self, Error> {
-        let bus = Bus::connect(unit.bus.as_deref(), PATIENCE);
-        Ok(Self { bus: bus.map_err(|fault| failed("connect", unit, fault))? })
+        Self::to(&unit.instance).map_err(|fault| failed("connect", &unit.name, fault))
+    }
+
+    /// Connects to a user's systemd.
+    pub fn of(instance: &Instance) -> Result<Self, Error> {
+        Self::to(instance).map_err(|fault| failed("connect", USER_INSTANCE, fault))
+    }
+
+    fn to(instance: &Instance) -> Result<Self, Fault> {
+        let bus = match instance {
+            Instance::System => Bus::system(PATIENCE),
+            Instance::SystemAt(bus) | Instance::User { bus, .. } => Bus::connect(bus, PATIENCE),
+        };
+        Ok(Self { bus: bus? })
     }
 
     /// Makes a transient unit and waits until it is there. One of that name that failed is taken out of
@@ -58,7 +75,7 @@ impl Manager {
                     self.reset(unit);
                     retried = true;
                 }
-                Err(fault) => return Err(failed(call, unit, fault)),
+                Err(fault) => return Err(failed(call, &unit.name, fault)),
             }
         }
     }
@@ -72,7 +89,7 @@ impl Manager {
         match self.job(unit, "StopUnit", arguments.into()) {
             Ok(_) => {}
             Err(fault) if fault.is_answer("NoSuchUnit") => return Ok(()),
-            Err(fault) => return Err(failed("StopUnit", unit, fault)),
+            Err(fault) => return Err(failed("StopUnit", &unit.name, fault)),
         }
         self.reset(unit);
         Ok(())
@@ -86,7 +103,33 @@ impl Manager {
         let call = "SetUnitProperties";
         let arguments = [Value::text(&unit.name), Value::Bool(true), list(properties)];
         let result = self.call(MANAGER, call, arguments.into());
-        result.map(drop).map_err(|fault| failed(call, unit, fault))
+        result.map(drop).map_err(|fault| failed(call, &unit.name, fault))
+    }
+
+    /// Moves a process into the cgroup of a unit.
+    ///
+    /// # Errors
+    /// [`Error::Systemd`]
+    pub fn attach(&mut self, unit: &Unit, pid: u32) -> Result<(), Error> {
+        let call = "AttachProcessesToUnit";
+        let pids = Value::Array("u".to_string(), [Value::Uint32(pid)].into());
+        let arguments = [Value::text(&unit.name), Value::text("/"), pids];
+        let result = self.call(MANAGER, call, arguments.into());
+        result.map(drop).map_err(|fault| failed(call, &unit.name, fault))
+    }
+
+    /// The cgroup of systemd itself.
+    ///
+    /// # Errors
+    /// [`Error::Systemd`]
+    pub fn cgroup(&mut self) -> Result<String, Error> {
+        let call = "Get ControlGroup";
+        let answer = self.property("ControlGroup");
+        let answer = answer.map_err(|fault| failed(call, USER_INSTANCE, fault))?;
+        match answer.variant_text() {
+            Some(path) => Ok(path.to_string()),
+            None => Err(failed(call, USER_INSTANCE, Fault::Malformed("the cgroup is no text"))),
+        }
     }
 
     /// systemd's version.
@@ -94,15 +137,14 @@ impl Manager {
     /// # Errors
     /// [`Error::Systemd`]
     pub fn version(&mut self, unit: &Unit) -> Result<u32, Error> {
-        let arguments = [Value::text(MANAGER), Value::text("Version")];
-        let answer = self.call("org.freedesktop.DBus.Properties", "Get", arguments.into());
-        let answer = answer.map_err(|fault| failed("Get Version", unit, fault))?;
+        let answer = self.property("Version");
+        let answer = answer.map_err(|fault| failed("Get Version", &unit.name, fault))?;
         // Such as `252.39-1~deb12u1`, or `v257`.
         let text = answer.variant_text().unwrap_or_default().trim_start_matches('v');
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-        digits
-            .parse()
-            .map_err(|_| failed("Get Version", unit, Fault::Malformed("the version is no number")))
+        digits.parse().map_err(|_| {
+            failed("Get Version", &unit.name, Fault::Malformed("the version is no number"))
+        })
     }
 
     /// Calls for a job and waits for its result. systemd tells its end by a signal.
@@ -121,6 +163,11 @@ impl Manager {
     fn reset(&mut self, unit: &Unit) {
         // Mostly there was nothing to reset.
         let _ = self.call(MANAGER, "ResetFailedUnit", [Value::text(&unit.name)].into());
+    }
+
+    /// A property of systemd itself.
+    fn property(&mut self, name: &str) -> Result<Message, Fault> {
+        self.call(PROPERTIES, "Get", [Value::text(MANAGER), Value::text(name)].into())
     }
 
     fn call(
@@ -154,8 +201,8 @@ fn list(properties: &[Property]) -> Value {
     Value::Array("(sv)".to_string(), properties.iter().map(pair).collect())
 }
 
-fn failed(call: &'static str, unit: &Unit, fault: Fault) -> Error {
-    Error::Systemd { call, unit: unit.name.clone(), fault }
+fn failed(call: &'static str, unit: &str, fault: Fault) -> Error {
+    Error::Systemd { call, unit: unit.to_string(), fault }
 }
 
 #[cfg(test)]

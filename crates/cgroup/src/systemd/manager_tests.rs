@@ -10,14 +10,14 @@ const SHORT: Duration = Duration::from_millis(200);
 const JOB: &str = "/org/freedesktop/systemd1/job/7";
 
 fn unit() -> Unit {
-    Unit::parse(Some("a.slice:p:x"), "x", None).unwrap()
+    Unit::parse(Some("a.slice:p:x"), "x", Instance::System).unwrap()
 }
 
 /// A manager on a bus where `answer` has its say on everything but Hello and AddMatch.
 fn manager(
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
 ) -> (Manager, JoinHandle<Vec<String>>) {
-    let (socket, thread) = fake::serve("OK 1234\r\n", move |asked| match &*asked.member {
+    let (socket, thread) = fake::serve("DATA\r\nOK 1234\r\n", move |asked| match &*asked.member {
         "Hello" => returns(asked, &[Value::text(":1.7")]),
         "AddMatch" => returns(asked, &[]),
         _ => answer(asked),
@@ -142,6 +142,31 @@ fn versions() {
 }
 
 #[test]
+fn the_cgroup_of_systemd_itself() {
+    let cgroup = |value: Value| {
+        let (mut manager, _thread) = manager(move |asked| {
+            assert_eq!((&*asked.member, &*asked.text), ("Get", MANAGER));
+            returns(asked, &[Value::Variant(Box::new(value.clone()))])
+        });
+        manager.cgroup()
+    };
+    let path = "/user.slice/user-1.slice/user@1.service";
+    assert_eq!(cgroup(Value::text(path)), Ok(path.into()));
+    let error = cgroup(Value::Uint32(1)).unwrap_err().to_string();
+    assert!(error.starts_with("systemd: Get ControlGroup user instance: "), "{error}");
+}
+
+#[test]
+fn processes_are_moved_to_a_unit() {
+    let (mut manager, thread) = manager(|asked| {
+        assert_eq!(asked.text, "p-x.scope");
+        returns(asked, &[])
+    });
+    manager.attach(&unit(), 7).unwrap();
+    assert_eq!(calls(manager, thread), ["AttachProcessesToUnit"]);
+}
+
+#[test]
 fn a_bus_that_stalls_is_an_error_soon() {
     let stalls = |answer: fn(&Asked) -> Vec<u8>| {
         let (mut manager, _thread) = manager(answer);
@@ -172,9 +197,11 @@ fn a_bus_that_stalls_at_the_door_is_an_error_soon() {
 
 #[test]
 fn who_is_not_let_in_is_told_so() {
-    let (socket, _thread) = fake::serve("REJECTED EXTERNAL\r\n", |_| Vec::new());
+    let (socket, _thread) = fake::serve("DATA\r\nREJECTED EXTERNAL\r\n", |_| Vec::new());
     let fault = over(socket).unwrap_err();
     assert_eq!(fault, Fault::Rejected { answer: "REJECTED EXTERNAL".into() });
+    let (socket, _thread) = fake::serve("REJECTED ANONYMOUS\r\n", |_| Vec::new());
+    assert_eq!(over(socket).unwrap_err(), Fault::Rejected { answer: "REJECTED ANONYMOUS".into() });
     let (socket, other) = fake::pair();
     drop(other);
     assert_eq!(over(socket).unwrap_err(), Fault::Closed);

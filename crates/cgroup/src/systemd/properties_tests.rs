@@ -1,4 +1,5 @@
 use super::*;
+use crate::systemd::Instance;
 use proptest::prelude::*;
 
 fn resources(json: &str) -> Resources {
@@ -131,7 +132,7 @@ fn device_rules() {
 
 #[test]
 fn a_scope_has_what_engines_look_for() {
-    let unit = Unit::parse(Some("a-b.slice:p:x"), "x", None).unwrap();
+    let unit = Unit::parse(Some("a-b.slice:p:x"), "x", Instance::System).unwrap();
     let names: Vec<_> = of_scope(&unit, 7, true);
     let find = |name: &str| &names.iter().find(|property| property.name == name).unwrap().value;
     assert_eq!(*find("Slice"), Value::text("a-b.slice"));

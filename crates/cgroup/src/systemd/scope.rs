@@ -55,7 +55,12 @@ impl Cgroup {
             // The holder counts, too.
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
-        cgroup.apply(&resources, &rules, program, false)?;
+        cgroup.set_limits(&resources)?;
+        match cgroup.set_devices(&rules, program, false) {
+            // Device programs are loaded by the host's root alone.
+            Err(_) if unit.instance.is_user() => {}
+            result => result?,
+        }
         Ok(cgroup)
     }
 
@@ -131,12 +136,21 @@ impl Cgroup {
 }
 
 /// Stops the unit at `location`. Its processes are killed first: systemd would ask them kindly, and wait
-/// for longer than anybody waits for `delete`.
+/// for longer than anybody waits for `delete`. A user's systemd that has gone has taken its units along.
 pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     match Cgroup::open_rest(location)?.kill_all(SIGKILL) {
-        Err(error) if !error.is_gone() => Err(error),
-        _ => stop_unit(unit),
+        Err(error) if !error.is_gone() => return Err(error),
+        _ => {}
     }
+    match stop_unit(unit) {
+        Err(Error::Systemd { fault, .. }) if unit.instance.is_user() && fault.is_nobody() => Ok(()),
+        result => result,
+    }
+}
+
+/// Has systemd move a process into the cgroup of a unit.
+pub(crate) fn attach(unit: &Unit, pid: i32) -> Result<(), Error> {
+    Manager::connect(unit)?.attach(unit, pid.unsigned_abs())
 }
 
 /// Stops a unit that has no processes left.

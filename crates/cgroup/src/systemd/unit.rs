@@ -4,10 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
+use super::Instance;
 use crate::{Error, Host, Location};
 
-/// The slice of containers whose configuration names none.
-const DEFAULT_SLICE: &str = "system.slice";
 /// The first part of the unit's name for those.
 const DEFAULT_PREFIX: &str = "dayfly";
 /// Characters of a unit's name (systemd.unit(5)).
@@ -20,21 +19,21 @@ pub struct Unit {
     pub name: String,
     /// The slice it is in.
     pub slice: String,
-    /// Where systemd is to be reached, as DBUS_SYSTEM_BUS_ADDRESS had it; `None` is the usual place.
-    pub bus: Option<String>,
+    /// Whose unit it is.
+    pub instance: Instance,
 }
 
 impl Unit {
     /// Reads `linux.cgroupsPath` as `SLICE:PREFIX:NAME`; without one, the unit is named after the
-    /// container in system.slice. An empty slice is system.slice, too.
+    /// container in system.slice, or user.slice of a user. An empty slice is that, too.
     ///
     /// # Errors
     /// [`Error::BadPath`] for any other form, and for names that systemd does not take.
-    pub fn parse(cgroups_path: Option<&str>, id: &str, bus: Option<&str>) -> Result<Self, Error> {
+    pub fn parse(cgroups_path: Option<&str>, id: &str, instance: Instance) -> Result<Self, Error> {
         let path = cgroups_path.unwrap_or_default();
         let bad = |reason| Error::BadPath { path: path.to_string(), reason };
         let (slice, prefix, name) = if path.is_empty() {
-            (DEFAULT_SLICE, DEFAULT_PREFIX, id)
+            ("", DEFAULT_PREFIX, id)
         } else {
             let mut parts = path.split(':');
             match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -54,15 +53,18 @@ impl Unit {
         if name.is_empty() || unit.len() > MAX_NAME || !unit.chars().all(is_unit_character) {
             return Err(bad("its unit would have a name that systemd does not take"));
         }
-        let slice = if slice.is_empty() { DEFAULT_SLICE } else { slice };
+        let slice = if slice.is_empty() { instance.default_slice() } else { slice };
         expand(slice).ok_or_else(|| bad("invalid slice name"))?;
-        let bus = bus.filter(|bus| !bus.is_empty()).map(ToString::to_string);
-        Ok(Self { name: unit, slice: slice.to_string(), bus })
+        Ok(Self { name: unit, slice: slice.to_string(), instance })
     }
 
     /// The cgroup's path in each hierarchy.
     pub fn path(&self) -> String {
-        format!("{}/{}", expand(&self.slice).unwrap_or_default(), self.name)
+        let above = match &self.instance {
+            Instance::User { cgroup, .. } => cgroup,
+            _ => "",
+        };
+        format!("{above}{}/{}", expand(&self.slice).unwrap_or_default(), self.name)
     }
 }
 
@@ -109,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn path(cgroups_path: &str) -> Result<String, Error> {
-        Unit::parse(Some(cgroups_path), "id", None).map(|unit| unit.path())
+        Unit::parse(Some(cgroups_path), "id", Instance::System).map(|unit| unit.path())
     }
 
     #[test]
@@ -143,7 +145,20 @@ mod tests {
         assert_eq!(path(":docker:x").unwrap(), "/system.slice/docker-x.scope");
         assert_eq!(path("-.slice:p:x").unwrap(), "/p-x.scope");
         assert_eq!(path("").unwrap(), "/system.slice/dayfly-id.scope");
-        assert_eq!(Unit::parse(None, "id", None).unwrap().name, "dayfly-id.scope");
+        assert_eq!(Unit::parse(None, "id", Instance::System).unwrap().name, "dayfly-id.scope");
+    }
+
+    #[test]
+    fn scopes_of_a_user_are_below_the_user_s_systemd() {
+        let cgroup = "/user.slice/user-1000.slice/user@1000.service".to_string();
+        let instance = Instance::User { bus: "unix:path=/run/user/1000/bus".into(), cgroup };
+        let path = |text| Unit::parse(Some(text), "id", instance.clone()).unwrap().path();
+        let above = "/user.slice/user-1000.slice/user@1000.service/user.slice";
+        assert_eq!(path("user.slice:libpod:0af3"), format!("{above}/libpod-0af3.scope"));
+        assert_eq!(path(":libpod:0af3"), format!("{above}/libpod-0af3.scope"));
+        assert_eq!(path(""), format!("{above}/dayfly-id.scope"));
+        let pod = "user-libpod_pod_7.slice:libpod:9";
+        assert_eq!(path(pod), format!("{above}/user-libpod_pod_7.slice/libpod-9.scope"));
     }
 
     #[test]

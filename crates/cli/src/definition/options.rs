@@ -25,7 +25,7 @@ pub static DEBUG: Opt = Opt::flag("debug", "write debug messages to the log");
 /// runc's way to ask for the systemd driver.
 pub static SYSTEMD_CGROUP: Opt = Opt::flag(
     "systemd-cgroup",
-    "let systemd manage cgroups: linux.cgroupsPath is slice:prefix:name",
+    "let systemd manage cgroups (the user's own, without root): linux.cgroupsPath is slice:prefix:name",
 );
 /// crun's way to choose the driver.
 pub static CGROUP_MANAGER: Opt = Opt::text(
@@ -38,7 +38,7 @@ pub static CGROUP_MANAGER: Opt = Opt::text(
 pub static ROOTLESS: Opt = Opt::text(
     "rootless",
     "BOOL",
-    "true, false or auto (default): whether a container that asks for no limits may go without a cgroup where none may be made; auto for users who are not the host's root",
+    "true, false or auto (default): whether a container that asks for no limits may go without a cgroup where none may be made, and systemd is the user's own; auto for users who are not the host's root",
 )
 .choices(&["true", "false", "auto"]);
 

@@ -108,7 +108,7 @@ pub fn features() -> Features {
         linux: Linux {
             namespaces,
             capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
-            cgroup: Cgroup { v1: true, v2: true, systemd: true, systemd_user: false, rdma: true },
+            cgroup: Cgroup { v1: true, v2: true, systemd: true, systemd_user: true, rdma: true },
             seccomp: seccomp(),
             apparmor: enabled(),
             selinux: enabled(),
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(linux["namespaces"], serde_json::json!(namespaces));
         assert_eq!(linux["capabilities"][0], "CAP_CHOWN");
         assert_eq!(linux["cgroup"]["systemd"], true);
-        assert_eq!(linux["cgroup"]["systemdUser"], false);
+        assert_eq!(linux["cgroup"]["systemdUser"], true);
         assert_eq!(linux["memoryPolicy"]["modes"][0], "MPOL_BIND");
         assert_eq!(linux["memoryPolicy"]["flags"].as_array().unwrap().len(), 3);
         let has = |list: &Value, name: &str| list.as_array().unwrap().iter().any(|at| at == name);

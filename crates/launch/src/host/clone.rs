@@ -93,6 +93,12 @@ impl Host<'_> {
         {
             child = crate::clone::begin(birth(), at_birth, cgroup.dir_fd(), memory);
         }
+        // A user in a session may not put it there, and the user's systemd may.
+        let of_user = self.cgroup.as_ref().filter(|cgroup| cgroup.is_of_user());
+        let moves = child.as_ref().is_err_and(|errno| *errno == Errno::ACCESS) && of_user.is_some();
+        if moves {
+            child = crate::clone::begin(birth(), at_birth, None, memory);
+        }
         let child = child.map_err(|errno| {
             let hint = match errno {
                 Errno::ACCESS if born_in.is_some() => {
@@ -116,9 +122,13 @@ impl Host<'_> {
             }
             self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.host.len());
         }
+        let pid = child.pid.as_raw_nonzero().get();
         self.child = Some(child);
         self.channel = Some(ours);
         back?;
+        if let (true, Some(cgroup)) = (moves, &self.cgroup) {
+            cgroup.add(pid)?;
+        }
         if let Some(own) = self.own_cpus.take() {
             sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")?;
         }
