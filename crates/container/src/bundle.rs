@@ -10,8 +10,10 @@ use sys::Context;
 use sys::defence::{Defence, is_off};
 use trace::Phase;
 
-use crate::create::CreateOptions;
-use crate::{Error, Trace, store};
+use crate::directory::check_id;
+use crate::options::CreateOptions;
+use crate::path::absolute;
+use crate::{Error, Trace};
 
 /// A bundle's directory and the text of its configuration.
 pub(crate) struct Bundle {
@@ -33,7 +35,7 @@ impl Bundle {
     }
 
     pub(crate) fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
-        store::check_id(options.id)?;
+        check_id(options.id)?;
         let path = absolute(options.bundle)?;
         let config = match options.config {
             Some(config) => absolute(config)?,
@@ -67,13 +69,4 @@ impl Bundle {
         let error = Spec::parse_whole(&self.text).err()?;
         Some(Error::Parse { path: self.config.clone(), error })
     }
-}
-
-/// A path of the command line, made absolute.
-pub(crate) fn absolute(path: &str) -> Result<String, Error> {
-    if path.starts_with('/') {
-        return Ok(plan::clean(path).into_owned());
-    }
-    let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
-    Ok(plan::absolute(&here.to_string_lossy(), path))
 }

@@ -14,16 +14,13 @@ use sys::Errno;
 use sys::clone::CloneFlags;
 use trace::{PROGRAM, Phase};
 
+use crate::directory::{self, START, path_in};
 use crate::notify::{self, Manager};
 use crate::record::{self, Header, Record};
 use crate::state::{State, Status};
-use crate::store::{self, START, path_in};
 use crate::time::Rfc3339;
 use crate::{Error, Trace, hooks, identity, owner};
 
-/// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
-/// sleep may take longer; the container is then still there and can be deleted again.
-pub(crate) const PATIENCE: i64 = 10_000;
 /// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
 const GRACE: i64 = 50;
 /// How long a process that is being killed may take from closing its files to its end, in milliseconds.
@@ -71,7 +68,7 @@ impl Container {
     /// # Errors
     /// If its freezer cannot be read.
     pub fn status(&self) -> Result<Status, Error> {
-        let at_work = store::is_locked(self.directory.as_fd());
+        let at_work = directory::is_locked(self.directory.as_fd());
         if self.init().is_none() {
             let begun = at_work && self.header.process.is_none();
             return Ok(if begun { Status::Creating } else { Status::Stopped });
@@ -143,7 +140,7 @@ impl Container {
     }
 
     fn start_program(&self) -> Result<(), Error> {
-        let at_work = store::is_locked(self.directory.as_fd());
+        let at_work = directory::is_locked(self.directory.as_fd());
         // Who waits to be started is asked once, by starting it.
         if at_work || self.start_waiting()? == Start::NobodyWaits {
             return Err(Error::text(match self.status()? {
@@ -254,7 +251,7 @@ impl Container {
             })?;
             self.resume_quietly();
             self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
-                match identity::wait_for_exit(&pidfd, PATIENCE) {
+                match identity::wait_for_exit(&pidfd, identity::PATIENCE) {
                     true => Ok(()),
                     false => Err(Error::text("container init still running")),
                 }
@@ -276,7 +273,7 @@ impl Container {
             self.trace.work(Phase::Shutdown, "release rootfs", self.id(), || layered.release())?;
         }
         self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
-            store::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
+            directory::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
         })?;
         hooks::after_stop(&self);
         Ok(())

@@ -1,83 +1,19 @@
 //! `create` and `run`: from a bundle to a container.
 
-use plan::step::NumberSet;
-use plan::{Kernel, Plan, Techniques};
+use plan::{Kernel, Plan};
 use spec::Spec;
 use sys::clone::Child;
 use trace::{PROGRAM, Phase};
 
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
-use crate::layered::{self, LayeredOptions, Prepared};
+use crate::layered::{self, Prepared};
 use crate::make::make;
 use crate::notify::{Manager, Relay};
+use crate::options::{CreateOptions, RunOptions};
 use crate::request::{place, request};
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, foreground, hooks, pid_file, placement};
-
-/// Who manages cgroups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CgroupDriver {
-    /// dayfly, through the cgroup filesystems.
-    #[default]
-    Cgroupfs,
-    /// systemd, over D-Bus.
-    Systemd,
-    /// Nobody: the container stays in the caller's cgroup.
-    Disabled,
-}
-
-/// What `create` is given.
-#[derive(Debug, Clone)]
-pub struct CreateOptions<'a> {
-    /// The container.
-    pub id: &'a str,
-    /// The bundle's directory; empty for the working directory.
-    pub bundle: &'a str,
-    /// Another file than the bundle's config.json.
-    pub config: Option<&'a str>,
-    /// Where to write init's pid.
-    pub pid_file: Option<&'a str>,
-    /// The socket that receives the terminal.
-    pub console_socket: Option<&'a str>,
-    /// The socket that receives init's pidfd.
-    pub pidfd_socket: Option<&'a str>,
-    /// Do without pivot_root(2).
-    pub no_pivot: bool,
-    /// Keep the caller's session keyring.
-    pub no_new_keyring: bool,
-    /// Descriptors after 2 that go on to the process.
-    pub preserve_fds: u32,
-    /// Who manages cgroups.
-    pub cgroup_driver: CgroupDriver,
-    /// Whether a container may be without a cgroup that the caller cannot make; by who that is, if `None`.
-    pub rootless: Option<bool>,
-    /// The environment of the command, for LISTEN_FDS.
-    pub env: sys::Args,
-    /// The CPUs to start from; the program runs where it would have otherwise.
-    pub start_cpus: Option<NumberSet>,
-    /// What the start makes use of.
-    pub techniques: Techniques,
-    /// Words for its CPUs.
-    pub pin: Option<&'a str>,
-    /// The pool that its cgroup is taken from.
-    pub tier: Option<&'a str>,
-    /// The root filesystem, where it comes in layers.
-    pub layered: Option<&'a LayeredOptions<'a>>,
-}
-
-/// What `run` is given.
-#[derive(Debug, Clone)]
-pub struct RunOptions<'a> {
-    /// As for `create`.
-    pub create: CreateOptions<'a>,
-    /// Return once the program runs.
-    pub detach: bool,
-    /// Leave the container when it has ended.
-    pub keep: bool,
-    /// Do not become the reaper of orphaned descendants.
-    pub no_subreaper: bool,
-}
 
 /// Makes a container that waits for `start`.
 ///
@@ -96,7 +32,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let mut request = request(options, &bundle, &spec, true, console.source(), tier.as_ref())?;
     request.own_cpus = cpus.own();
     if let Some(manager) = Manager::of(options.env) {
-        manager.add(&mut spec, &mut request, store)?;
+        manager.add(&mut spec, &mut request, store.path())?;
     }
     let made = make(store, options, &bundle, &spec, request, console, prepared.as_ref())?;
     if let Some(tier) = tier {
@@ -132,7 +68,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     request.own_cpus = cpus.own();
     let manager = Manager::of(create.env);
     if let Some(manager) = manager {
-        manager.add(&mut spec, &mut request, store)?;
+        manager.add(&mut spec, &mut request, store.path())?;
     }
     // Whether the program began is then heard with its end, and nobody is woken in between.
     request.attended =

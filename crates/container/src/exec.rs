@@ -16,9 +16,9 @@ use sys::clone::{Child, CloneFlags};
 use sys::defence::{Defence, is_off};
 use trace::{PROGRAM, Phase};
 
-use crate::bundle::absolute;
 use crate::console::{Console, Terminal};
 use crate::make::announce;
+use crate::path::absolute;
 use crate::request::check_preserved;
 use crate::state::Status;
 use crate::{Container, Error, foreground, pid_file};

@@ -1,6 +1,7 @@
 //! Root filesystems from layers: what a container is given of the host for one, and how that is taken
 //! back.
 
+pub(crate) mod record;
 mod stats;
 
 use alloc::boxed::Box;
@@ -11,24 +12,20 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use plan::LayeredRoot;
-use rootfs::ids::{Config, Grants, Leases, Owner, RANGE};
+use rootfs::ids::{Config, Grants, Leases, RANGE};
 use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, mkdir, symlinkat};
-use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use rustix::fs::Access;
 use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
 
+use crate::directory::{self, TryClone};
 use crate::image::ImageRun;
-use crate::store::{self, TryClone};
+use crate::layered::record::LayeredRecord;
 use crate::{Error, Store, time};
 
-/// A container's directory in a store, and what is in it besides changes: links to its directory in the
-/// state root, and to its image.
+/// Where containers have their directories in a store.
 const CONTAINERS: &str = "containers";
-const OWNER: &str = "owner";
-const IMAGE: &str = "image";
 /// Bytes of memory for the places of mounts in a root filesystem that is read-only.
 const PLACES: u64 = 1 << 20;
 
@@ -68,86 +65,6 @@ pub enum UserNamespace {
     Auto,
     /// A range that all such containers have.
     Shared,
-}
-
-/// What a container's record has of its root filesystem.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct LayeredRecord {
-    /// Its directory in the store; empty for none.
-    directory: String,
-    /// Whether layers are attached below it for a moment.
-    attached: bool,
-    /// The image's directory; empty for none.
-    image: String,
-    /// The store's.
-    store: String,
-    /// Its range of ids: the first, and where it is from.
-    lease: Option<(u32, String)>,
-    /// Who has it.
-    since: u64,
-    owner: String,
-}
-
-impl LayeredRecord {
-    fn owner(&self) -> Owner {
-        Owner { since: self.since, directory: self.owner.clone() }
-    }
-
-    /// Makes the container's directory. What a killed command for the same id left is removed.
-    pub fn make_directory(&self) -> Result<(), sys::Error> {
-        if self.directory.is_empty() {
-            return Ok(());
-        }
-        let path = &*self.directory;
-        let make = || mkdir(path, Permissions::RWXU);
-        match make() {
-            Ok(()) => {}
-            Err(Errno::NOENT) => {
-                make_parents(path)?;
-                make().context("mkdir", path)?;
-            }
-            Err(Errno::EXIST) => {
-                let c_path = CString::new(path).unwrap_or_default();
-                rootfs::unmount_below(&c_path)?;
-                rootfs::remove_all(&c_path)?;
-                make().context("mkdir", path)?;
-            }
-            Err(errno) => return Err(sys::Error::new("mkdir", path, errno)),
-        }
-        let link = |name: &str, target: &str| {
-            symlinkat(target, CWD, format!("{path}/{name}").as_str())
-                .context("symlink", format!("{path}/{name}"))
-        };
-        link(OWNER, &self.owner)?;
-        if self.image.is_empty() {
-            return Ok(());
-        }
-        // Images are removed under the same lock: this one is there, or was gone before.
-        let _lock = rootfs::image::lock(&self.store)?;
-        link(IMAGE, &self.image)?;
-        rustix::fs::accessat(
-            CWD,
-            format!("{}/config.json", self.image).as_str(),
-            Access::EXISTS,
-            AtFlags::empty(),
-        )
-        .context("find image", &self.image)
-    }
-
-    /// Takes everything back that the container has of the host. Can be repeated.
-    pub fn release(&self) -> Result<(), Error> {
-        if !self.directory.is_empty() {
-            let path = CString::new(&*self.directory).unwrap_or_default();
-            if self.attached {
-                rootfs::unmount_below(&path)?;
-            }
-            rootfs::remove_all(&path)?;
-        }
-        if let Some((first, leases)) = &self.lease {
-            Leases::open(leases)?.give_back(*first, &self.owner())?;
-        }
-        Ok(())
-    }
 }
 
 /// Frees the ranges of ids that a killed command took for a container which it did not come to record.
@@ -215,7 +132,7 @@ impl Drop for Prepared {
         }
         let _ = self.record.release();
         if let Some(claimed) = self.take_directory() {
-            let _ = store::remove(self.root.as_fd(), claimed.as_fd(), &self.id);
+            let _ = directory::remove(self.root.as_fd(), claimed.as_fd(), &self.id);
         }
     }
 }
@@ -362,16 +279,4 @@ fn place(bundle: &str, spec: &Spec<'_>) -> String {
         }
         _ => String::from("/"),
     }
-}
-
-/// Makes the directories above a path.
-fn make_parents(path: &str) -> Result<(), sys::Error> {
-    for (end, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
-        let parent = path.get(..end).unwrap_or_default();
-        match mkdir(parent, Permissions::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("mkdir", parent, errno)),
-        }
-    }
-    Ok(())
 }

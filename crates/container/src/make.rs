@@ -19,14 +19,15 @@ use trace::{PROGRAM, Phase};
 
 use crate::bundle::Bundle;
 use crate::console::Console;
-use crate::create::CreateOptions;
+use crate::directory::{self, START, TryClone, path_in};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
-use crate::layered::{LayeredRecord, Prepared};
+use crate::layered::Prepared;
+use crate::layered::record::LayeredRecord;
 use crate::notify::{self, Manager};
+use crate::options::CreateOptions;
 use crate::record::{self, Header, Record};
 use crate::request::check_preserved;
-use crate::store::{self, START, TryClone, path_in};
 use crate::{Container, Error, Store, Trace, hooks, pid_file, time};
 
 /// A container that was launched.
@@ -152,7 +153,7 @@ fn release(container: &mut Container, store: &Store, init_has_lock: bool) -> Res
     container.trace.point("unlock", id)?;
     match init_has_lock {
         true => container.directory = store.reopen(id)?,
-        false => store::unlock(container.directory.as_fd()).context("flock", id)?,
+        false => directory::unlock(container.directory.as_fd()).context("flock", id)?,
     }
     Ok(())
 }
@@ -168,7 +169,7 @@ fn listen_for_readiness(
     if Manager::of(options.env).is_none() {
         return Ok(None);
     }
-    trace.point("mkdir", notify::DIRECTORY)?;
+    trace.point("mkdir", directory::NOTIFY_DIRECTORY)?;
     notify::make_directory(directory.as_fd())?;
     match request.wait_for_start {
         true => Ok(None),
@@ -213,7 +214,7 @@ fn launch_claimed(
     let mut on_birth = |child: &Child| {
         trace.point("identify", "init")?;
         let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
-        trace.point("write", record::FILE)?;
+        trace.point("write", directory::RECORD)?;
         header = Some(draft.complete(child.pid, identity)?);
         announce(child, options.pid_file, options.pidfd_socket, trace)
     };

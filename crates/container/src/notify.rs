@@ -23,14 +23,11 @@ use rustix::process::Pid;
 use spec::{Mount, Spec, Str};
 use sys::Context;
 
-use crate::bundle::absolute;
-use crate::store::path_in;
-use crate::{Store, Trace};
+use crate::Trace;
+use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
+use crate::path::absolute;
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
-/// In the container's directory.
-pub(crate) const DIRECTORY: &str = "notify";
-pub(crate) const SOCKET: &str = "notify/notify.sock";
 /// Where the container has them.
 const INSIDE: &str = "/run/notify";
 /// The longest message that is read (as in runc).
@@ -53,9 +50,9 @@ impl Manager {
         self,
         spec: &mut Spec<'_>,
         request: &mut Request<'_>,
-        store: &Store,
+        root: &str,
     ) -> Result<(), crate::Error> {
-        let source = format!("{}/{}/{DIRECTORY}", absolute(store.path())?, request.id);
+        let source = format!("{}/{}/{NOTIFY_DIRECTORY}", absolute(root)?, request.id);
         let options = ["bind", "nosuid", "noexec", "nodev", "ro"];
         spec.mounts.push(Mount {
             destination: Str::new(INSIDE),
@@ -113,24 +110,24 @@ impl Manager {
 /// Makes the directory that the container gets, whatever the umask.
 pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
     let mode = Mode::from_raw_mode(0o755);
-    mkdirat(directory, DIRECTORY, mode)
-        .and_then(|()| chmodat(directory, DIRECTORY, mode, AtFlags::empty()))
-        .context("mkdir", DIRECTORY)
+    mkdirat(directory, NOTIFY_DIRECTORY, mode)
+        .and_then(|()| chmodat(directory, NOTIFY_DIRECTORY, mode, AtFlags::empty()))
+        .context("mkdir", NOTIFY_DIRECTORY)
 }
 
 /// Makes the socket in it, for every user of the container.
 pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd, sys::Error> {
-    trace.point("listen", SOCKET)?;
+    trace.point("listen", NOTIFY_SOCKET)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
-        .context("socket", SOCKET)?;
+        .context("socket", NOTIFY_SOCKET)?;
     // A `start` that failed may have left one.
-    let _ = unlinkat(directory, SOCKET, AtFlags::empty());
+    let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());
     let mode = Mode::from_raw_mode(0o777);
-    SocketAddrUnix::new(path_in(directory, SOCKET))
+    SocketAddrUnix::new(path_in(directory, NOTIFY_SOCKET))
         .and_then(|address| bind(&socket, &address))
-        .and_then(|()| chmodat(directory, SOCKET, mode, AtFlags::empty()))
-        .context("bind", SOCKET)?;
+        .and_then(|()| chmodat(directory, NOTIFY_SOCKET, mode, AtFlags::empty()))
+        .context("bind", NOTIFY_SOCKET)?;
     Ok(socket)
 }
 

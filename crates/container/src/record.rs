@@ -17,11 +17,10 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 
 use crate::Error;
+use crate::directory::RECORD;
 use crate::identity::Identity;
-use crate::layered::LayeredRecord;
+use crate::layered::record::LayeredRecord;
 
-/// The name of the record in the container's directory.
-pub(crate) const FILE: &str = "record";
 /// Changes with every change of [`Record`] or [`Header`].
 const MAGIC: [u8; 8] = *b"dayfly\x00\x06";
 const HEADER: usize = 40;
@@ -176,9 +175,9 @@ pub(crate) fn write(
         bytes.extend_from_slice(&filter.to_bytes());
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = openat(directory, FILE, flags, Mode::from_raw_mode(0o600));
-    let file = file.context("create", FILE)?;
-    sys::stdio::write_all(&file, &bytes).context("write", FILE)?;
+    let file = openat(directory, RECORD, flags, Mode::from_raw_mode(0o600));
+    let file = file.context("create", RECORD)?;
+    sys::stdio::write_all(&file, &bytes).context("write", RECORD)?;
     Ok(Draft { file, header })
 }
 
@@ -214,7 +213,7 @@ impl Draft {
     /// Adds the process; returns the header as it now is.
     pub(crate) fn complete(&mut self, pid: Pid, identity: Identity) -> Result<Header, sys::Error> {
         self.header.process = Some((pid, identity));
-        pwrite(&self.file, &self.header.bytes(), 0).context("write", FILE)?;
+        pwrite(&self.file, &self.header.bytes(), 0).context("write", RECORD)?;
         Ok(self.header)
     }
 }
@@ -222,9 +221,9 @@ impl Draft {
 /// Changes the limit of memory and swap in the header of a record: its last field.
 pub(crate) fn note_swap(directory: BorrowedFd<'_>, swap: i64) -> Result<(), sys::Error> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = openat(directory, FILE, flags, Mode::empty()).context("open", FILE)?;
+    let file = openat(directory, RECORD, flags, Mode::empty()).context("open", RECORD)?;
     let bytes = swap.to_le_bytes();
-    pwrite(&file, &bytes, (HEADER - bytes.len()) as u64).context("write", FILE)?;
+    pwrite(&file, &bytes, (HEADER - bytes.len()) as u64).context("write", RECORD)?;
     Ok(())
 }
 
@@ -233,10 +232,10 @@ pub(crate) fn note_swap(directory: BorrowedFd<'_>, swap: i64) -> Result<(), sys:
 /// # Errors
 /// One that is another user's; failing system calls.
 pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> {
-    let (bytes, owner) = match sys::fs::read_owned_at(directory, FILE) {
+    let (bytes, owner) = match sys::fs::read_owned_at(directory, RECORD) {
         Ok(read) => read,
         Err(Errno::NOENT) => return Ok(Found::Nothing),
-        Err(errno) => return Err(sys::Error::new("read", FILE, errno).into()),
+        Err(errno) => return Err(sys::Error::new("read", RECORD, errno).into()),
     };
     // Root trusts nobody else, others trust root.
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {

@@ -10,7 +10,7 @@ use plan::{Caller, Kernel, Request};
 use spec::Spec;
 
 use crate::bundle::Bundle;
-use crate::create::{CgroupDriver, CreateOptions};
+use crate::options::{CgroupDriver, CreateOptions};
 use crate::{Error, Trace, placement};
 
 /// Heeds what is asked of the container's place.

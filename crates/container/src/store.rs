@@ -6,27 +6,22 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdirat, openat, unlinkat,
-};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use sys::Context;
-use sys::defence::{Defence, is_off};
 use sys::stdio::Stderr;
 use trace::Phase;
 
-use crate::container::PATIENCE;
+use crate::directory::{
+    START, TryClone, check_id, is_locked, lock, path_in, remove, remove_directory,
+};
 use crate::error::damaged;
 use crate::identity::{self, Identity};
-use crate::notify;
 use crate::record::{self, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
-
-/// The socket that init listens on between `create` and `start`.
-pub(crate) const START: &str = "start";
 
 /// What is wrong with a damaged record.
 const ALTERED: &str = "not what was written";
@@ -232,17 +227,6 @@ impl Store {
     }
 }
 
-/// Refuses what can be no container's id, and so no directory's name.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
-    if is_off(Defence::IdCheck) {
-        return Ok(());
-    }
-    spec::validate_id(id)
-}
-
 /// Refuses an id that a container has, or that a process lives of whose record is damaged.
 fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
     let found = record::read(directory, id)?;
@@ -270,69 +254,8 @@ fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
         Ok(()) | Err(Errno::SRCH) => {}
         Err(errno) => return Err(sys::Error::new("kill", "init", errno).into()),
     }
-    identity::wait_for_exit(pidfd, PATIENCE);
+    identity::wait_for_exit(pidfd, identity::PATIENCE);
     Ok(cgroup::Cgroup::remove_empty(&location)?)
-}
-
-/// Removes a container's directory, which holds files only, or also the one of its notify socket.
-pub(crate) fn remove(
-    root: BorrowedFd<'_>,
-    directory: BorrowedFd<'_>,
-    id: &str,
-) -> Result<(), sys::Error> {
-    // The record last: as long as it is there, the container can be found and deleted again.
-    for name in [START, record::FILE] {
-        match unlinkat(directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
-        }
-    }
-    match remove_directory(root, id) {
-        // Looked for only here: few have one.
-        Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            let _ = unlinkat(directory, notify::SOCKET, AtFlags::empty());
-            remove_directory(directory, notify::DIRECTORY)
-                .context("rmdir", format!("{id}/{}", notify::DIRECTORY))?;
-            remove_directory(root, id)
-        }
-        result => result,
-    }
-    .context("rmdir", id)
-}
-
-fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOENT) => Ok(()),
-        result => result,
-    }
-}
-
-/// Locks a container's directory for as long as a descriptor lives.
-fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
-    flock(directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Exists)
-}
-
-/// Says that the command which made the container is done with it. Init may hold the lock's descriptor
-/// still, so that closing ours would not be enough.
-pub(crate) fn unlock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
-    flock(directory, FlockOperation::Unlock)
-}
-
-/// Whether a command is at work on the container.
-pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
-    match flock(directory, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => {
-            let _ = unlock(directory);
-            false
-        }
-        Err(errno) => errno == Errno::AGAIN,
-    }
-}
-
-/// The path of a file in an open directory, short enough for a socket's address whatever the state
-/// root's own path is.
-pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
-    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
 }
 
 fn make_directories(path: &str) -> Result<(), Errno> {
@@ -344,16 +267,4 @@ fn make_directories(path: &str) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-/// Duplicating descriptors, close-on-exec.
-pub(crate) trait TryClone {
-    /// Another descriptor of the same file.
-    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error>;
-}
-
-impl TryClone for OwnedFd {
-    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error> {
-        rustix::io::fcntl_dupfd_cloexec(self, 3).context("dup", "")
-    }
 }

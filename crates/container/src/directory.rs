@@ -1,0 +1,105 @@
+//! A container's directory in the state root: its id's name, its files, its lock.
+
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FlockOperation, flock, unlinkat};
+use rustix::io::Errno;
+use sys::Context;
+use sys::defence::{Defence, is_off};
+
+use crate::Error;
+
+/// The socket that init listens on between `create` and `start`.
+pub(crate) const START: &str = "start";
+/// The record.
+pub(crate) const RECORD: &str = "record";
+/// The directory of the socket that takes a service's notices.
+pub(crate) const NOTIFY_DIRECTORY: &str = "notify";
+/// That socket.
+pub(crate) const NOTIFY_SOCKET: &str = "notify/notify.sock";
+
+/// Refuses what can be no container's id, and so no directory's name.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
+    if is_off(Defence::IdCheck) {
+        return Ok(());
+    }
+    spec::validate_id(id)
+}
+
+/// Removes a container's directory, which holds files only, or also the one of its notify socket.
+pub(crate) fn remove(
+    root: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    id: &str,
+) -> Result<(), sys::Error> {
+    // The record last: as long as it is there, the container can be found and deleted again.
+    for name in [START, RECORD] {
+        match unlinkat(directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
+        }
+    }
+    match remove_directory(root, id) {
+        // Looked for only here: few have one.
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());
+            remove_directory(directory, NOTIFY_DIRECTORY)
+                .context("rmdir", format!("{id}/{}", NOTIFY_DIRECTORY))?;
+            remove_directory(root, id)
+        }
+        result => result,
+    }
+    .context("rmdir", id)
+}
+
+pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        result => result,
+    }
+}
+
+/// Locks a container's directory for as long as a descriptor lives.
+pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
+    flock(directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Exists)
+}
+
+/// Says that the command which made the container is done with it. Init may hold the lock's descriptor
+/// still, so that closing ours would not be enough.
+pub(crate) fn unlock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    flock(directory, FlockOperation::Unlock)
+}
+
+/// Whether a command is at work on the container.
+pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
+    match flock(directory, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let _ = unlock(directory);
+            false
+        }
+        Err(errno) => errno == Errno::AGAIN,
+    }
+}
+
+/// The path of a file in an open directory, short enough for a socket's address whatever the state
+/// root's own path is.
+pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
+}
+
+/// Duplicating descriptors, close-on-exec.
+pub(crate) trait TryClone {
+    /// Another descriptor of the same file.
+    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error>;
+}
+
+impl TryClone for OwnedFd {
+    fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error> {
+        rustix::io::fcntl_dupfd_cloexec(self, 3).context("dup", "")
+    }
+}
