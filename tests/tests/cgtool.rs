@@ -192,8 +192,14 @@ fn watched_until_told(bed: &Bed) {
         own.name
     );
     for (end, rest) in [("q", ""), ("s", "; sleep 0.2; printf q"), ("\\003", "")] {
+        // Nothing is typed before there is something to see, and nobody leaves before the end.
+        let shown = bed.dir.join("typescript");
+        let shown = shown.display();
+        let seen = |what: &str| format!("until grep -qs '{what}' {shown}; do sleep 0.01; done");
         let keys = format!(
-            "(sleep 0.5; printf '{end}'{rest}; sleep 0.3) | script -qec '{inside}' /dev/null"
+            "rm -f {shown}; ({}; printf '{end}'{rest}; {}) | script -qfec '{inside}' {shown}",
+            seen("by CPU"),
+            seen("^=")
         );
         let text = bed.program("sh", &["-c", &keys]).run().ok().stdout.replace('\r', "");
         let (before, shown) = text.split_once("\u{1b}[2J\u{1b}[?25l").expect("a cleared screen");

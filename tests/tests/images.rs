@@ -11,6 +11,7 @@ use dayfly_tests::image::{self, Layer, Layout, Packing};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_technique;
 use dayfly_tests::view::View;
+use dayfly_tests::wait;
 use rustix::fs::{XattrFlags, lgetxattr, setxattr};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -18,7 +19,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tar::EntryType;
 
 /// Nothing here depends on the view, or on how containers are started.
@@ -560,11 +560,12 @@ fn killed_imports(bed: &Bed) {
 }
 
 fn an_interrupted_import(bed: &Bed) {
-    // From a pipe that nobody writes to any more, once the archive has been begun.
+    // While its layers are unpacked.
     let layout = long_one(bed);
     let running =
         image::call(bed, &["import", layout.dir.to_str().expect("path"), "--name", "test"]).spawn();
-    std::thread::sleep(Duration::from_millis(20));
+    let work = image::store(bed).join("work");
+    wait::until_true("work that is begun", || fs::read_dir(&work).is_ok_and(|dir| dir.count() > 0));
     running.signal(Signal::TERM);
     let outcome = running.wait();
     if outcome.code() != 0 {
