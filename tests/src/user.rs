@@ -47,6 +47,8 @@ pub struct User {
     holder: Option<Child>,
     /// Its own instance of systemd.
     systemd: Option<Child>,
+    /// Flags that all calls of the runtime have.
+    flags: &'static str,
 }
 
 /// Where systemd is.
@@ -143,6 +145,28 @@ impl User {
         user
     }
 
+    /// Has all its containers made scopes by its systemd.
+    pub fn asks_systemd(&mut self) {
+        self.flags = "--systemd-cgroup";
+        self.write_script(&becoming(self.uid));
+    }
+
+    /// The scopes that its systemd has made.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<PathBuf> {
+        let mut scopes = Vec::new();
+        let mut directories = vec![self.manager()];
+        while let Some(directory) = directories.pop() {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            let below = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+            for path in below.filter(|path| !path.ends_with("init.scope")) {
+                let is_scope = path.extension().is_some_and(|kind| kind == "scope");
+                if is_scope { scopes.push(path) } else { directories.push(path) }
+            }
+        }
+        scopes
+    }
+
     /// Has the user's calls see a machine that systemd runs.
     pub fn sees_systemd(&mut self) {
         self.prepare.push_str(BOOTED);
@@ -218,7 +242,8 @@ impl User {
             etc = etc.display(),
         );
         let bed = bed.of_user(home, base.join("as-user"));
-        let user = Self { uid, first, bed, cgroup, prepare, holder: None, systemd: None };
+        let user =
+            Self { uid, first, bed, cgroup, prepare, holder: None, systemd: None, flags: "" };
         user.write_script(&becoming(uid));
         user
     }
@@ -227,10 +252,10 @@ impl User {
     fn write_script(&self, become_user: &str) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
-        let prepare = &self.prepare;
+        let (prepare, flags) = (&self.prepare, self.flags);
         let text = format!(
             "#!/bin/sh\n{prepare}{become_user} env -u INSIDE -u CGROUP HOME={base}/home USER={NAME} \
-             XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly}} \"$@\"\n"
+             XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly {flags}}} \"$@\"\n"
         );
         fs::write(script, text).expect("write script");
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("chmod script");

@@ -79,7 +79,6 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 
 /// Kinds of steps that this host has no use for.
 const NOT_HERE: &[(&str, &str, &str)] = &[
-    ("host", "release scope", "systemd is not at work: systemd:: in the guest"),
     ("host", "enter resctrl group", "no resctrl file system, without which it is refused before"),
     ("init", "label keys", "no SELinux, without which `require module` is the last step"),
     ("init", "label process", "no SELinux, as above"),

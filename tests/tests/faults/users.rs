@@ -7,7 +7,8 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
-use dayfly_tests::user::{User, can_be};
+use dayfly_tests::user::{User, can_be, can_be_managed};
+use dayfly_tests::view::View;
 
 pub const CASES: &[Case] = &[
     case!(single_create).needs(users),
@@ -20,11 +21,16 @@ pub const CASES: &[Case] = &[
     case!(nested_run_and_exec).needs(users),
     case!(nested_besides).needs(users),
     case!(joined).needs(users),
+    case!(scopes).needs(managed_users).on(&[View::V2]),
 ];
 
 /// Whether there are fault points, and what users need.
 pub fn users() -> Result<(), String> {
     fault_points().and_then(|()| can_be())
+}
+
+fn managed_users() -> Result<(), String> {
+    fault_points().and_then(|()| can_be_managed())
 }
 
 /// Containers of `user`, each of which leaves nothing that runs as the user, nor a cgroup in the user's.
@@ -109,5 +115,24 @@ fn joined(bed: &Bed) {
         ground.create();
         first.delete_force().ok();
     }
+    walked();
+}
+
+/// Containers that are scopes of the user's systemd.
+fn scopes(bed: &Bed) {
+    let mut user = User::managed(bed);
+    user.asks_systemd();
+    // The bus is begun by the first who asks.
+    user.ranges().args(&["/bin/true"]).make().run().ok();
+    let there = user.left();
+    let left = || {
+        let left = user.left().into_iter().filter(|left| !there.contains(left));
+        left.chain(user.scopes().iter().map(|scope| scope.display().to_string())).collect()
+    };
+    let bundle = || user.ranges();
+    let ground = Ground { bundle: Box::new(bundle), left: Box::new(left) };
+    ground.create();
+    ground.run(&[]);
+    ground.delete();
     walked();
 }
