@@ -39,8 +39,8 @@ lint:
 	$(CARGO) clippy -p dayfly-cli --features otlp --all-targets -- -D warnings
 	$(CARGO) clippy -p dayfly-cli --features faults,undefended --all-targets -- -D warnings
 	$(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc -q --no-deps --document-private-items --workspace --exclude dayfly-cli
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc -q --no-deps --document-private-items -p dayfly-cli
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items --workspace --exclude dayfly-cli
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items -p dayfly-cli
 
 # Man pages and shell completions, generated from the command definitions.
 man completions docs:

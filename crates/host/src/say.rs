@@ -6,12 +6,12 @@ use std::io::{self, Write};
 /// What a shell reports of a program that died of SIGPIPE.
 const NOBODY_READS: i32 = 128 + 13;
 
-/// As `print!`, by [`write`].
+/// As `print!`, by [`write()`].
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::write(format_args!($($text)*)) };
 }
 
-/// As `println!`, by [`write`].
+/// As `println!`, by [`write()`].
 macro_rules! sayln {
     () => { $crate::say::write(format_args!("\n")) };
     ($($text:tt)*) => { $crate::say::write(format_args!("{}\n", format_args!($($text)*))) };
