@@ -1,4 +1,6 @@
-//! Container ids.
+//! Container ids, and units of systemd.
+
+use cgroup::systemd::{Instance, Unit};
 
 /// What is accepted names one file, and nothing outside of the state root.
 pub fn target(data: &[u8]) {
@@ -7,8 +9,7 @@ pub fn target(data: &[u8]) {
     let harmless =
         !id.is_empty() && !id.starts_with('.') && id.len() <= spec::MAX_ID && id.bytes().all(word);
     assert_eq!(spec::validate_id(id).is_ok(), harmless, "{id:?}");
-    let unit = cgroup::systemd::Unit::parse(Some(id), "id", None);
-    if let Ok(unit) = unit {
+    if let Ok(unit) = Unit::parse(Some(id), "id", Instance::System) {
         assert!(!unit.name.contains('/') && !unit.slice.contains('/'));
     }
 }
