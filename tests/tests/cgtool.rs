@@ -187,8 +187,9 @@ fn watched_until_told(bed: &Bed) {
     let create = [&["create"], &groups.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat();
     cgroup(bed, &create).ok();
     let dayfly = bed.runtime().display();
+    // Some shells would go with their command.
     let inside = format!(
-        "stty rows 8 cols 60; stty -g; {dayfly} cgroup top -i 20ms {}; echo \"=$?\"; stty -g",
+        "trap : INT; stty rows 8 cols 60; stty -g; {dayfly} cgroup top -i 20ms {}; echo \"=$?\"; stty -g",
         own.name
     );
     for (end, rest) in [("q", ""), ("s", "; sleep 0.2; printf q"), ("\\003", "")] {
