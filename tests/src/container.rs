@@ -33,6 +33,13 @@ impl<'a> Container<'a> {
         self.bed.call(&args)
     }
 
+    /// [`Self::bundle_call`] of a container that is a scope of systemd.
+    #[must_use]
+    pub fn scope_call(&self, verb: &str, flags: &[&str]) -> Call {
+        let flags = [&[verb], flags].concat();
+        self.bundle_call("--systemd-cgroup", &flags)
+    }
+
     /// `VERB FLAGS ID REST`, not yet made.
     #[must_use]
     pub fn id_call(&self, verb: &str, flags: &[&str], rest: &[&str]) -> Call {

@@ -61,11 +61,7 @@ fn scope<'a>(bed: &'a Bed, bundle: Bundle<'a>, slice: &'static str) -> Scope<'a>
 
 impl Scope<'_> {
     fn call(&self, verb: &str, flags: &[&str]) -> Outcome {
-        let bundle = self.container.bundle.to_string_lossy();
-        let mut args = vec!["--systemd-cgroup", verb];
-        args.extend(flags);
-        args.extend(["--bundle", &bundle, &self.container.id]);
-        self.container.bed.call(&args).run()
+        self.container.scope_call(verb, flags).run()
     }
 
     #[track_caller]

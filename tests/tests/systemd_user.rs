@@ -68,11 +68,7 @@ impl Scope<'_> {
 
     /// With more in the environment.
     fn call_with(&self, with: &str, verb: &str, flags: &[&str]) -> Outcome {
-        let bundle = self.container.bundle.to_string_lossy();
-        let mut args = vec!["--systemd-cgroup", verb];
-        args.extend(flags);
-        args.extend(["--bundle", &bundle, &self.container.id]);
-        self.container.bed.call(&args).env("WITH", with).run()
+        self.container.scope_call(verb, flags).env("WITH", with).run()
     }
 
     #[track_caller]
