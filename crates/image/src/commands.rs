@@ -5,9 +5,8 @@ use crate::export::{Form, export};
 use crate::import::{self, Imported, default_jobs};
 use crate::list;
 use crate::oci::Platform;
-use crate::options::{
-    Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm, StoreOptions,
-};
+use crate::options::store::StoreOptions;
+use crate::options::{Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
 use crate::reference::Reference;
 use crate::registry::Access;
 use crate::rootfs;

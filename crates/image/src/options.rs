@@ -2,12 +2,14 @@
 // The descriptions are help texts too, where brackets mean "may be left out".
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
-use crate::error::{Error, Result};
+pub mod store;
+
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
 use crate::rootfs::options::RootfsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use store::StoreOptions;
 
 /// Keeps images, and assembles root filesystems from their layers.
 #[derive(Debug, Parser)]
@@ -57,30 +59,6 @@ pub enum ImageCommand {
     /// Layers are packed again, byte by byte as they were unpacked: diff-ids and the image's id stay. Blobs are
     /// compressed anew, so their digests and that of the manifest may be others.
     Export(Export),
-}
-
-/// Where the store is.
-#[derive(Debug, Args)]
-pub struct StoreOptions {
-    /// The store: by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
-    #[arg(long, value_name = "DIR", env = "DAYFLY_STORE")]
-    pub store: Option<PathBuf>,
-}
-
-impl StoreOptions {
-    /// The store's directory, absolute.
-    ///
-    /// # Errors
-    /// That no place for one is known.
-    pub fn directory(&self) -> Result<PathBuf> {
-        // A variable that is set to nothing is none.
-        match self.store.as_deref().filter(|store| !store.as_os_str().is_empty()) {
-            Some(store) => std::path::absolute(store).map_err(Error::at("find", store)),
-            None => rootfs::places::store(|name| std::env::var(name).ok())
-                .map(PathBuf::from)
-                .map_err(|reason| Error::Unfit(reason.to_owned())),
-        }
-    }
 }
 
 /// How an image is brought in.

@@ -1,6 +1,6 @@
 //! The command line of `dayfly rootfs`.
 
-use crate::options::StoreOptions;
+use crate::options::store::StoreOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
