@@ -104,11 +104,11 @@ impl Remote {
         })
     }
 
-    /// What the registry has by the tag or digest of `reference`.
+    /// What the registry has by the tag or digest of `reference`: a manifest or an index, and its text.
     ///
     /// # Errors
     /// Those of the network, what the registry refuses, [`Error::Digest`].
-    pub fn find(&self, reference: &Reference) -> Result<Descriptor> {
+    pub fn find(&self, reference: &Reference) -> Result<(Descriptor, Vec<u8>)> {
         let text = match (&reference.digest, &reference.tag) {
             (Some(digest), _) => digest.to_string(),
             (None, tag) => tag.clone().unwrap_or_default(),
@@ -118,13 +118,14 @@ impl Remote {
         if let Some(expected) = reference.digest {
             expected.same(digest, || format!("{reference}"))?;
         }
-        Ok(Descriptor {
+        let descriptor = Descriptor {
             media_type: kind,
             digest,
             size: document.len() as u64,
             platform: None,
             annotations: None,
-        })
+        };
+        Ok((descriptor, document))
     }
 
     /// A manifest or index by tag or digest: its media type and its text.

@@ -121,9 +121,9 @@ impl Source {
     /// Those of the network, what the registry refuses, that there is none for `platform`.
     pub fn pull(reference: &Reference, platform: &Platform, access: &Access) -> Result<Self> {
         let remote = Remote::of(reference, access)?;
-        let found = remote.find(reference)?;
+        let (found, text) = remote.find(reference)?;
         let blobs = Blobs::Registry(Box::new(remote));
-        Self::follow(blobs, &found, platform, vec![reference.clone()])
+        Self::follow_text(blobs, found, text, platform, vec![reference.clone()])
     }
 
     /// The image that `descriptor` leads to: a manifest, or an index of images for several platforms.
@@ -136,13 +136,24 @@ impl Source {
         platform: &Platform,
         names: Vec<Reference>,
     ) -> Result<Self> {
-        let mut descriptor = descriptor.clone();
+        let text = blobs.document(descriptor)?;
+        Self::follow_text(blobs, descriptor.clone(), text, platform, names)
+    }
+
+    /// The same, where the text that `descriptor` leads to has been read.
+    fn follow_text(
+        blobs: Blobs,
+        mut descriptor: Descriptor,
+        mut text: Vec<u8>,
+        platform: &Platform,
+        names: Vec<Reference>,
+    ) -> Result<Self> {
         // An index may name indexes; nobody nests them deeply.
         for _ in 0..4 {
-            let text = blobs.document(&descriptor)?;
             if is_index(&descriptor, &text) {
                 let index: Index = parse(&text, "the image's index")?;
                 descriptor = choose(&index.manifests, platform)?.clone();
+                text = blobs.document(&descriptor)?;
                 continue;
             }
             let manifest: Manifest = parse(&text, "the image's manifest")?;
