@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::unpack::{FREE, Limits};
+use crate::unpack::Limits;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
@@ -136,15 +136,8 @@ fn copy(
                 option: "--max-bytes",
             });
         }
-        if compressed.is_some_and(|all| length > FREE && length / limits.ratio.max(1) > all) {
-            return Err(Error::Limit {
-                what: format!(
-                    "{} unpacks to more than {} times its size",
-                    path.display(),
-                    limits.ratio
-                ),
-                option: "--max-ratio",
-            });
+        if let Some(packed) = compressed {
+            limits.check_ratio(length, packed, path.display())?;
         }
         file.write_all(&buffer[..count]).map_err(Error::at("write", to))?;
     }

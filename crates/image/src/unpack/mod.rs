@@ -9,7 +9,7 @@ mod tree;
 
 pub use attributes::{Attributes, Keep};
 pub use frame::{Frames, Record};
-pub use stream::{FREE, Limits, Shared};
+pub use stream::{Limits, Shared};
 pub use tree::Below;
 
 use crate::digest::Digest;

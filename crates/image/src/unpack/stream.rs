@@ -5,13 +5,14 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::oci::Descriptor;
 use sha2::{Digest as _, Sha256};
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How much is read at once.
 pub const BUFFER: usize = 256 << 10;
 /// Up to here no ratio is too high: a file of zeros compresses a thousand times.
-pub const FREE: u64 = 64 << 20;
+const FREE: u64 = 64 << 20;
 
 /// How much an image may unpack to.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +28,23 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { bytes: 64 << 30, entries: 4_000_000, ratio: 200 }
+    }
+}
+
+impl Limits {
+    /// Refuses what unpacks to `length` bytes so far, of the `packed` ones it is in. `what` names it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn check_ratio(&self, length: u64, packed: u64, what: impl Display) -> Result<()> {
+        let ratio = self.ratio;
+        if length <= FREE || length / ratio.max(1) <= packed {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!("{what} unpacks to more than {ratio} times its size"),
+            option: "--max-ratio",
+        })
     }
 }
 
@@ -208,13 +226,8 @@ impl<'a> Stream<'a> {
         self.hash.update(&buffer[..count]);
         self.length += count as u64;
         self.shared.count_bytes(count as u64)?;
-        let ratio = self.shared.limits.ratio;
-        if self.length > FREE && self.length / ratio.max(1) > self.decoder.blob().read {
-            return Err(Error::Limit {
-                what: format!("the layer unpacks to more than {ratio} times its size"),
-                option: "--max-ratio",
-            });
-        }
+        let packed = self.decoder.blob().read;
+        self.shared.limits.check_ratio(self.length, packed, "the layer")?;
         Ok(count)
     }
 
