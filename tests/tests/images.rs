@@ -636,10 +636,17 @@ fn archives_of_engines(bed: &Bed) {
         let image = image::store(bed).join("refs/registry.test%2Fweb:2");
         assert_eq!(fs::read(image::layers(&image)[0].join("file")).expect("file"), b"contents");
         image::call(bed, &["rm", "registry.test/web:2"]).run().ok();
-        // Compressed as a whole, from standard input.
-        bed.program("gzip", &["-k", file.to_str().expect("path")]).run().ok();
-        let input = fs::File::open(file.with_extension("tar.gz")).expect("gz");
-        image::call(bed, &["import", "-", "--name", "piped"]).stdin(input).run().ok();
+        // Compressed as a whole, from standard input; a zstd stream may begin with a frame to skip.
+        let plain = file.to_str().expect("path");
+        bed.program("gzip", &["-k", plain]).run().ok();
+        bed.program("zstd", &["-q", "-k", plain]).run().ok();
+        let frame = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 0, 0];
+        let frames = [&frame[..], &fs::read(file.with_extension("tar.zst")).expect("zst")].concat();
+        fs::write(file.with_extension("tar.zst"), frames).expect("zst");
+        for extension in ["tar.gz", "tar.zst"] {
+            let input = fs::File::open(file.with_extension(extension)).expect(extension);
+            image::call(bed, &["import", "-", "--name", "piped"]).stdin(input).run().ok();
+        }
         image::call(bed, &["rm", "piped"]).run().ok();
     }
     assert_eq!(visible(bed), Vec::<PathBuf>::new());

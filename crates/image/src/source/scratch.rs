@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::unpack::Limits;
+use crate::unpack::{Compression, Limits};
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
@@ -10,27 +10,7 @@ use std::path::Path;
 
 const BLOCK: usize = 512;
 
-/// What a file begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    Gzip,
-    Zstd,
-    /// A header of tar, with a true sum.
-    Tar,
-    Other,
-}
-
-impl Start {
-    fn of(block: &[u8]) -> Self {
-        match block {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            _ if is_header(block) => Self::Tar,
-            _ => Self::Other,
-        }
-    }
-}
-
+/// Whether a file begins with a header of tar, with a true sum.
 fn is_header(block: &[u8]) -> bool {
     let mut header = tar::Header::new_old();
     let Some(block) = block.get(..BLOCK) else { return false };
@@ -55,7 +35,7 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
                 .read_to_end(&mut block)
                 .map_err(Error::at("read", path))?;
             // Before a disk is filled with it.
-            if Start::of(&block) == Start::Other {
+            if Compression::of(&block).is_none() && !is_header(&block) {
                 return Err(no_archive(path));
             }
             copy(block.chain(pipe), None, path, &scratch.join("archive"), limits)?
@@ -66,16 +46,16 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
     let length = file.metadata().map_err(Error::at("read", path))?.len();
     let to = scratch.join("plain");
     file.rewind().map_err(Error::at("read", path))?;
-    match Start::of(&block[..count]) {
-        Start::Gzip => {
+    match Compression::of(&block[..count]) {
+        Some(Compression::Gzip) => {
             let reader = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
             copy(reader, Some(length), path, &to, limits)
         }
-        Start::Zstd => {
+        Some(Compression::Zstd) => {
             let reader = zstd::stream::read::Decoder::new(file).map_err(Error::at("read", path))?;
             copy(reader, Some(length), path, &to, limits)
         }
-        Start::Tar | Start::Other => Ok(file),
+        None => Ok(file),
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod archive;
 mod attributes;
+mod compression;
 mod frame;
 mod pax;
 mod stream;
 mod tree;
 
 pub use attributes::{Attributes, Keep};
+pub use compression::Compression;
 pub use frame::{Frames, Record};
 pub use stream::{Limits, Shared};
 pub use tree::Below;

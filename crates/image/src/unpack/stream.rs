@@ -1,5 +1,6 @@
 //! From a blob to the archive in it: decompressed, hashed on both sides, and limited.
 
+use super::compression::Compression;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -141,19 +142,19 @@ enum Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// By the blob's first bytes: media types are not always true.
     fn new(blob: Blob<'a>) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(BUFFER, blob);
         let start = reader.fill_buf()?;
-        if start.starts_with(&[0x1f, 0x8b]) {
-            let decoder = flate2::bufread::MultiGzDecoder::new(reader);
-            return Ok(Self::Gzip(Box::new(decoder)));
+        match Compression::of(start) {
+            Some(Compression::Gzip) => {
+                let decoder = flate2::bufread::MultiGzDecoder::new(reader);
+                Ok(Self::Gzip(Box::new(decoder)))
+            }
+            Some(Compression::Zstd) => {
+                zstd::stream::read::Decoder::with_buffer(reader).map(Self::Zstd)
+            }
+            None => Ok(Self::Plain(reader)),
         }
-        let skippable = matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
-        if skippable || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            return zstd::stream::read::Decoder::with_buffer(reader).map(Self::Zstd);
-        }
-        Ok(Self::Plain(reader))
     }
 
     fn blob(&self) -> &Blob<'a> {

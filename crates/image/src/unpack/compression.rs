@@ -1,0 +1,41 @@
+//! What a blob or an archive is compressed by: its first bytes tell, media types and file names are not
+//! always true.
+
+/// A compression that images come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Compression {
+    /// That of what begins with `start`, of which four bytes are enough.
+    #[must_use]
+    pub fn of(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            // The second is a frame to skip (RFC 8878 section 3.1.2): zstd:chunked and pzstd begin with one.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes() {
+        let of = Compression::of;
+        assert_eq!(of(&[0x1f, 0x8b, 8, 0]), Some(Compression::Gzip));
+        assert_eq!(of(&[0x28, 0xb5, 0x2f, 0xfd, 4]), Some(Compression::Zstd));
+        assert_eq!(of(&[0x5d, 0x2a, 0x4d, 0x18]), Some(Compression::Zstd));
+        assert_eq!(of(&[0x60, 0x2a, 0x4d, 0x18]), None);
+        assert_eq!(of(&[0x28, 0xb5, 0x2f]), None);
+        assert_eq!(of(b"etc/passwd\0"), None);
+        assert_eq!(of(&[]), None);
+    }
+}
