@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+pub mod caller;
 pub mod state;
 
 pub const CASES: &[Case] = &[
