@@ -126,8 +126,11 @@ pub fn launch<'a>(
             }
             let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
             let error = result.err().unwrap_or(Error::Host(missing));
-            let error =
-                stillbirth::reason_of(error, plan, cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()));
+            let error = stillbirth::reason_of(
+                error,
+                plan,
+                cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()),
+            );
             drop(holder);
             drop(cgroup);
             if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {
