@@ -298,7 +298,7 @@ impl Container {
 
     fn resume_quietly(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
-            let _ = cgroup.thaw();
+            let _ = cgroup.thaw_all();
         }
     }
 
