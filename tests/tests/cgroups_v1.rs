@@ -4,7 +4,7 @@ use crate::cgroups::{CROWD, HUNGRY, limited};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, wait};
+use dayfly_tests::{case, cgroups, wait};
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     case!(swappiness_and_oom_control).on(V1),
     case!(pids_unlimited).on(V1),
     case!(pids_limit_zero).on(V1).unlike_runc(),
+    case!(frozen_below).on(V1).unlike_runc(),
 ];
 
 fn limits_are_written(bed: &Bed) {
@@ -200,4 +201,25 @@ fn swappiness_and_oom_control(bed: &Bed) {
     .detached();
     assert_eq!(c.cgroup_read("memory", "memory.swappiness"), "10");
     assert!(c.cgroup_read("memory", "memory.oom_control").starts_with("oom_kill_disable 1"));
+}
+
+/// A container that may write to its freezer has frozen itself in a cgroup below: what v1 has frozen does not
+/// die of SIGKILL.
+fn frozen_below(bed: &Bed) {
+    for init_too in [true, false] {
+        let c = bed.bundle().make().detached();
+        c.exec_with(&["--detach"], &["sleep", "1000"]).ok();
+        let own = cgroups::dir(bed.view, "freezer", &cgroups::path_of(&c.id));
+        let below = own.join("below/it");
+        fs::create_dir_all(&below).expect("make");
+        let init = c.pid().to_string();
+        let processes = fs::read_to_string(own.join("cgroup.procs")).expect("processes");
+        assert_eq!(processes.lines().count(), 2);
+        for pid in processes.lines().filter(|pid| init_too || *pid != init) {
+            fs::write(below.join("cgroup.procs"), pid).expect("move");
+        }
+        fs::write(below.join("freezer.state"), "FROZEN").expect("freeze");
+        c.delete_force().ok();
+        c.assert_gone("frozen below");
+    }
 }

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+pub mod caller;
 pub mod state;
 
 pub const CASES: &[Case] = &[
@@ -96,6 +97,8 @@ fn config_that_cannot_be_read(bed: &Bed) {
     std::os::unix::fs::symlink("config.json", &config).expect("link");
     let _ = c.create().fails_once(1, "too many levels of symbolic links");
     let _ = c.create_with(&["--config", "/dev/null/x"]).fails_once(1, "not a directory");
+    // Without an end.
+    let _ = c.create_with(&["--config", "/dev/zero"]).fails_once(1, "file too large");
     let _ = bed.call(&["create", "-b", "/no/such", &c.id]).run().fails_once(1, "chdir /no/such");
     c.assert_gone("config");
 }
@@ -252,6 +255,7 @@ fn process_file_of_exec(bed: &Bed) {
     let file = bed.dir.join("process.json");
     let path = file.to_str().expect("path");
     let _ = c.exec_with(&["--process", path], &[]).fails_once(255, "no such file or directory");
+    let _ = c.exec_with(&["--process", "/dev/zero"], &[]).fails_once(255, "file too large");
     for (text, message) in [
         ("{\"args\": [1]}", "args[0]: invalid type"),
         ("{\n\"args\": [", "at line 2 column "),

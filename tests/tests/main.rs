@@ -83,6 +83,7 @@ const SUBJECTS: &[Subject] = &[
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
     ("errors", errors::CASES),
+    ("errors", errors::caller::CASES),
     ("errors", errors::state::CASES),
     ("cgtool", cgtool::CASES),
     ("cgtool_plans", cgtool_plans::CASES),

@@ -2,11 +2,13 @@
 
 use alloc::string::ToString;
 use core::time::Duration;
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
+use sys::Context;
 
 use crate::directory::Directory;
 use crate::wait::{self, Deadline};
-use crate::{Cgroup, Controller, Error, v1};
+use crate::{Cgroup, Controller, Error, tree, v1};
 
 /// A process in uninterruptible sleep does not freeze before it wakes up.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,6 +82,21 @@ impl Cgroup {
             },
             None => Ok(()),
         }
+    }
+
+    /// Lets all processes run, those in cgroups below as well: a container that may write to its v1 freezer can
+    /// have frozen some there, or itself, and what v1 has frozen does not die of SIGKILL.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn thaw_all(&self) -> Result<(), Error> {
+        self.thaw()?;
+        let Some(Freezer::Legacy(directory)) = self.freezer() else { return Ok(()) };
+        let thaw = |parent: BorrowedFd<'_>, name: &str| {
+            sys::fs::write_at(parent, alloc::format!("{name}/freezer.state"), b"THAWED")
+        };
+        let thawed = tree::each_below(directory.fd(), thaw);
+        Ok(thawed.context("thaw", format_args!("cgroups below {}", directory.path()))?)
     }
 
     /// Whether this cgroup itself, rather than one above it, is frozen.

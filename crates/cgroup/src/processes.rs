@@ -62,8 +62,10 @@ impl Cgroup {
         }
         let result = self.all_pids().and_then(|pids| send(&pids, signal));
         // A process frozen by v1 does not even die before it is thawed.
-        if !was_frozen || signal == SIGKILL {
-            let _ = self.thaw();
+        match signal {
+            SIGKILL => drop(self.thaw_all()),
+            _ if !was_frozen => drop(self.thaw()),
+            _ => {}
         }
         result
     }

@@ -210,6 +210,23 @@ impl Container {
         Ok(())
     }
 
+    /// Why init ended without a word.
+    #[cold]
+    pub(crate) fn reason_of(
+        &self,
+        error: launch::Error,
+        techniques: plan::Techniques,
+    ) -> launch::Error {
+        let suspect = matches!(error, launch::Error::Died(_))
+            && techniques.contains(plan::Techniques::CLONE_INTO_CGROUP);
+        let cgroup = self.record.cgroup.as_ref().filter(|_| suspect);
+        let cgroup = cgroup.and_then(|location| Cgroup::open(location).ok());
+        match cgroup.as_ref().and_then(Cgroup::dir_fd) {
+            Some(directory) if launch::kills_newborn(directory) => launch::Error::Stillborn,
+            _ => error,
+        }
+    }
+
     pub(crate) fn owns(&self, kind: CloneFlags) -> bool {
         CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
     }
@@ -281,7 +298,7 @@ impl Container {
 
     fn resume_quietly(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
-            let _ = cgroup.thaw();
+            let _ = cgroup.thaw_all();
         }
     }
 

@@ -20,6 +20,13 @@ use crate::{Error, Store, foreground, hooks, pid_file, placement};
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+    match try_create(store, options) {
+        Err(error) if error.is_stillborn() => try_create(store, &options.born_outside()),
+        result => result,
+    }
+}
+
+fn try_create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
     let trace = store.trace();
     let cpus = StartCpus::enter(options.start_cpus.as_ref(), trace)?;
     let bundle = Bundle::load(options, trace)?;
@@ -50,6 +57,16 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// # Errors
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
+    match try_run(store, options) {
+        Err(error) if error.is_stillborn() => {
+            let create = options.create.born_outside();
+            try_run(store, &RunOptions { create, ..*options })
+        }
+        result => result,
+    }
+}
+
+fn try_run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let cpus = StartCpus::enter(create.start_cpus.as_ref(), trace)?;
     let bundle = Bundle::load(create, trace)?;
@@ -106,7 +123,7 @@ pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
     if let (Some(pending), Ok(code)) = (made.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
-        status = Err(error.into());
+        status = Err(made.container.reason_of(error, create.techniques).into());
     }
     if let (Err(_), Some(path)) = (&status, create.pid_file) {
         pid_file::remove(path);

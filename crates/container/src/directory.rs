@@ -66,7 +66,14 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 
 /// Locks a container's directory for as long as a descriptor lives.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
-    flock(directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Exists)
+    let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+        // Nobody makes a container there: somebody only looks whether one is made, which takes a moment.
+        Err(Errno::AGAIN) if !is_locked(directory) => {
+            flock(directory, FlockOperation::LockExclusive)
+        }
+        result => result,
+    };
+    locked.map_err(|_| Error::Exists)
 }
 
 /// Says that the command which made the container is done with it. Init may hold the lock's descriptor

@@ -58,6 +58,11 @@ impl Error {
         matches!(self, Self::NotFound)
     }
 
+    /// Whether the kernel kills what is born into the container's cgroup, so that init has to move there.
+    pub(crate) fn is_stillborn(&self) -> bool {
+        matches!(self, Self::Launch(launch::Error::Stillborn))
+    }
+
     /// Whether the record cannot be read: `delete --force` removes what can be found all the same.
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))

@@ -73,6 +73,16 @@ impl Container {
     /// # Errors
     /// If the container does not live; a value that cannot be; what made exec fail.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
+        match self.try_exec(options) {
+            Err(error) if error.is_stillborn() => {
+                let techniques = options.techniques - Techniques::CLONE_INTO_CGROUP;
+                self.try_exec(&ExecOptions { techniques, ..options.clone() })
+            }
+            result => result,
+        }
+    }
+
+    fn try_exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
         match self.status()? {
             Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
             // Its init still works in the memory of the command that makes it: nobody must be let in

@@ -33,6 +33,7 @@ impl Signals {
     /// Blocks all signals. With `subreaper`, orphaned descendants become ours to reap.
     pub fn block(subreaper: bool, trace: &Trace) -> Result<Self, Error> {
         trace.point("block", "signals")?;
+        signal::hear_of_children();
         if subreaper {
             set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
         }

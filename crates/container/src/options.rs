@@ -56,6 +56,15 @@ pub struct CreateOptions<'a> {
     pub layered: Option<&'a LayeredOptions<'a>>,
 }
 
+impl CreateOptions<'_> {
+    /// The same, for an init that moves to its cgroup rather than is born there.
+    #[cold]
+    pub(crate) fn born_outside(&self) -> Self {
+        let techniques = self.techniques - Techniques::CLONE_INTO_CGROUP;
+        Self { techniques, ..self.clone() }
+    }
+}
+
 /// What `run` is given.
 #[derive(Debug, Clone)]
 pub struct RunOptions<'a> {

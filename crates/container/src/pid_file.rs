@@ -2,6 +2,7 @@
 
 use alloc::format;
 use rustix::fs::{CWD, Mode, OFlags, openat, rename, unlink};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use sys::Context;
 
@@ -21,9 +22,18 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
 }
 
 fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let file = openat(CWD, temporary, flags, Mode::from_raw_mode(0o666))
-        .context("create pid file", temporary)?;
+    // A link that somebody else has put there would lead the pid into another file.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let create = || openat(CWD, temporary, flags, Mode::from_raw_mode(0o666));
+    let file = match create() {
+        // Left by a command that was killed.
+        Err(Errno::EXIST) => {
+            remove(temporary);
+            create()
+        }
+        result => result,
+    }
+    .context("create pid file", temporary)?;
     let text = format!("{}", pid.as_raw_nonzero());
     sys::stdio::write_all(file, text.as_bytes()).context("write pid file", temporary)
 }

@@ -49,3 +49,12 @@ impl StartCpus {
         Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?)
     }
 }
+
+/// A start that failed may be tried again.
+impl Drop for StartCpus {
+    fn drop(&mut self) {
+        if let Some(own) = &self.0 {
+            let _ = sched_setaffinity(None, own);
+        }
+    }
+}

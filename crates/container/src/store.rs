@@ -111,7 +111,11 @@ impl Store {
         for _ in 0..2 {
             match mkdirat(&self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
-                    let directory = self.directory(id).context("open", object());
+                    let directory = match self.directory(id) {
+                        // As below.
+                        Err(Errno::NOENT) => continue,
+                        result => result.context("open", object()),
+                    };
                     let directory = directory.inspect_err(|_| {
                         let _ = remove_directory(self.root.as_fd(), id);
                     })?;
@@ -122,7 +126,11 @@ impl Store {
                     }
                 }
                 Err(Errno::EXIST) => {
-                    let directory = self.directory(id).context("open", object())?;
+                    let directory = match self.directory(id) {
+                        // Gone meanwhile: another command wants to have it, or to have it away.
+                        Err(Errno::NOENT) => continue,
+                        result => result.context("open", object())?,
+                    };
                     if is_locked(directory.as_fd()) {
                         return Err(Error::Exists);
                     }

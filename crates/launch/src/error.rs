@@ -40,6 +40,8 @@ pub enum Error {
     NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
     Died(String),
+    /// The kernel kills whoever is born into the cgroup: see [`crate::kills_newborn`].
+    Stillborn,
 }
 
 impl Error {
@@ -62,9 +64,12 @@ impl trace::Failed for Error {
             Self::Cgroup(cgroup::Error::System(error))
             | Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
-            Self::Cgroup(_) | Self::Rootfs(_) | Self::Hook(_) | Self::Helper(_) | Self::Died(_) => {
-                Errno::CANCELED.errno()
-            }
+            Self::Cgroup(_)
+            | Self::Rootfs(_)
+            | Self::Hook(_)
+            | Self::Helper(_)
+            | Self::Died(_)
+            | Self::Stillborn => Errno::CANCELED.errno(),
         }
     }
 }
@@ -90,6 +95,11 @@ impl fmt::Display for Error {
             }
             Self::NoModule(SecurityModule::SeLinux) => f.write_str(
                 "selinux label is specified in config, but selinux is disabled or not supported",
+            ),
+            Self::Stillborn => f.write_str(
+                "unable to start container process: the kernel kills what is born into the container's \
+                 cgroup (Linux 6.14 and newer, where cgroup.kill of the caller's cgroup was once written \
+                 to: call from another one)",
             ),
             Self::Helper(text) | Self::Died(text) => {
                 write!(f, "unable to start container process: {text}")

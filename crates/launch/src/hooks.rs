@@ -157,6 +157,7 @@ pub(crate) fn spawn(
     output: &OwnedFd,
     directory: Option<&core::ffi::CStr>,
 ) -> Result<Child, Errno> {
+    sys::signal::hear_of_children();
     // SAFETY: one thread; the child only makes system calls and then execs or exits.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
@@ -194,7 +195,7 @@ fn become_hook(
     errno
 }
 
-fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
+pub(crate) fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
     let deadline = trace::now() + u64::from(seconds) * 1_000_000_000;
     loop {
         let left = deadline.saturating_sub(trace::now());

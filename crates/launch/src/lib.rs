@@ -27,6 +27,7 @@ mod relay;
 mod seal;
 mod slots;
 mod starter;
+mod stillbirth;
 mod take;
 
 use core::ffi::CStr;
@@ -45,6 +46,7 @@ pub use network::Network;
 pub use seal::{SEALED, seal_self};
 pub use slots::Slots;
 pub use starter::{Start, Waiter, start, waiter};
+pub use stillbirth::kills_newborn;
 
 /// Descriptors that the caller opened for the plan's well-known slots.
 #[derive(Debug, Default)]
@@ -122,13 +124,19 @@ pub fn launch<'a>(
                 let _ = sys::signal::send(child.pidfd.as_fd(), 9);
                 let _ = hooks::wait(&child.pidfd);
             }
+            let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
+            let error = result.err().unwrap_or(Error::Host(missing));
+            let error = stillbirth::reason_of(
+                error,
+                plan,
+                cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()),
+            );
             drop(holder);
             drop(cgroup);
             if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {
                 let _ = group.remove();
             }
-            let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
-            Err(result.err().unwrap_or(Error::Host(missing)))
+            Err(error)
         }
     }
 }

@@ -91,7 +91,12 @@ fn memory(
         .iter()
         .any(|mount| mount.options.iter().any(|option| option.as_str() == "tmpcopyup"));
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
-    let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE);
+    let unified = linux.resources.as_ref().and_then(|resources| {
+        // "max", which is no number, is no limit.
+        resources.unified.get("memory.max")?.trim().parse::<i64>().ok()
+    });
+    let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE)
+        && unified.is_none_or(|limit| limit >= ROOM_TO_SHARE);
     let alone = namespaces.new.contains(CloneFlags::NEWPID)
         && !namespaces.joined.contains(CloneFlags::NEWUSER);
     let suitable = room && alone && !hooks && !copies;

@@ -9,10 +9,13 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
 use rustix::path::Arg;
 
+/// Bytes. What has more is no configuration but something without an end, as /dev/zero.
+const LARGEST: usize = 1 << 26;
+
 /// Reads all of `fd`.
 ///
 /// # Errors
-/// Those of read(2).
+/// Those of read(2); EFBIG where there is no end after 64 MiB.
 pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     read_into(fd, &mut bytes)?;
@@ -27,6 +30,9 @@ fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<Option<u32>, Errno> {
     bytes.reserve(size.clamp(512, 1 << 24) + 1);
     loop {
         if bytes.spare_capacity_mut().is_empty() {
+            if bytes.len() >= LARGEST {
+                return Err(Errno::FBIG);
+            }
             bytes.reserve(bytes.len());
         }
         match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {

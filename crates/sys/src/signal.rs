@@ -49,6 +49,17 @@ pub fn reset_dispositions() {
     }
 }
 
+/// Gives SIGCHLD its default action again: the kernel reaps the children of whoever ignores it, which a
+/// caller may have had us do, and how they ended is never told (wait(2), "NOTES").
+pub fn hear_of_children() {
+    const SIGCHLD: usize = 17;
+    let default = [0u64; 4];
+    // SAFETY: as in `reset_dispositions`.
+    let _ = unsafe {
+        crate::raw::call(crate::raw::nr::RT_SIGACTION, [SIGCHLD, (&raw const default).addr(), 0, 8])
+    };
+}
+
 /// A descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
 ///
 /// # Errors

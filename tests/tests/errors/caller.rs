@@ -1,0 +1,100 @@
+//! Callers that are not as they should be: what they ignore, where they live, what they leave lying about.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
+use dayfly_tests::view::View;
+use dayfly_tests::{case, cgroups};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+pub const CASES: &[Case] = &[
+    case!(children_are_ignored),
+    case!(cgroup_was_killed).on(&[View::V2]).unlike_runc(),
+    case!(link_beside_the_pid_file),
+    case!(leftover_beside_the_pid_file).unlike_runc(),
+];
+
+/// A command of the runtime that something else executes: `through` are its words.
+fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
+    let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
+    let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
+    let command = [through, &[&runtime, "--root", &root, verb], words].concat();
+    let command = match verb {
+        "create" | "run" => [&command[..], &["--bundle", &bundle, &c.id]].concat(),
+        _ => command,
+    };
+    c.bed.program("/usr/bin/env", &command)
+}
+
+/// The kernel reaps the children of whoever ignores SIGCHLD, and tells nobody how they ended.
+fn children_are_ignored(bed: &Bed) {
+    let ignoring = ["--ignore-signal=CHLD"];
+    let hook = json!([{ "path": "/bin/sh", "args": ["sh", "-c", "exit 0"] }]);
+    let hooks = ["prestart", "createRuntime", "poststart", "poststop"];
+    let hooks: serde_json::Map<_, _> =
+        hooks.iter().map(|kind| ((*kind).to_owned(), hook.clone())).collect();
+    for bundle in [bed.bundle(), bed.bundle().set("/hooks", json!(hooks))] {
+        let c = bundle.sh("exit 7").make();
+        through(&c, &ignoring, "run", &[]).run().exits(7);
+        c.assert_gone("run");
+        through(&c, &ignoring, "create", &[]).run().ok();
+        through(&c, &ignoring, "start", &[&c.id]).run().ok();
+        c.wait_status("stopped");
+        through(&c, &ignoring, "delete", &[&c.id]).run().ok();
+    }
+    let c = bed.bundle().make().detached();
+    through(&c, &ignoring, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
+    through(&c, &ignoring, "delete", &["--force", &c.id]).run().ok();
+}
+
+/// A supervisor has cleared its own cgroup by cgroup.kill, and goes on in it. Linux 6.14 and newer then kill
+/// what is born from there into another one.
+fn cgroup_was_killed(bed: &Bed) {
+    let own = cgroups::dir(bed.view, "", &cgroups::path_of(&bed.id()));
+    fs::create_dir_all(&own).expect("make");
+    fs::write(own.join("cgroup.kill"), "1").expect("kill");
+    let own_path = own.to_str().expect("path");
+    let inside = ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", own_path];
+    let c = bed.bundle().sh("exit 7").make();
+    through(&c, &inside, "run", &[]).run().exits(7);
+    c.assert_gone("run");
+    let c = bed.bundle().make();
+    let pid_file = bed.dir.join("pid");
+    let pid_path = pid_file.to_str().expect("path");
+    through(&c, &inside, "create", &["--pid-file", pid_path]).run().ok();
+    assert_eq!(fs::read_to_string(&pid_file).expect("pid file"), c.pid().to_string());
+    let place = cgroups::dir(bed.view, "", &cgroups::path_of(&c.id));
+    let processes = fs::read_to_string(place.join("cgroup.procs")).expect("processes");
+    assert_eq!(processes.trim(), c.pid().to_string());
+    c.start().ok();
+    through(&c, &inside, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
+    through(&c, &inside, "delete", &["--force", &c.id]).run().ok();
+    through(&c, &inside, "run", &["--detach"]).run().ok();
+    assert_eq!(c.status(), "running");
+    c.delete_force().ok();
+    fs::remove_dir(&own).expect("remove");
+}
+
+/// The file that becomes the pid file is made, and not found.
+fn link_beside_the_pid_file(bed: &Bed) {
+    let precious = bed.dir.join("precious");
+    fs::write(&precious, "precious").expect("write");
+    symlink(&precious, bed.dir.join(".pid")).expect("link");
+    let c = bed.bundle().make();
+    let pid_file = bed.dir.join("pid");
+    let _ = c.create_with(&["--pid-file", pid_file.to_str().expect("path")]);
+    assert_eq!(fs::read_to_string(&precious).expect("read"), "precious");
+}
+
+/// A command that was killed may leave it.
+fn leftover_beside_the_pid_file(bed: &Bed) {
+    fs::write(bed.dir.join(".pid"), "12345678").expect("write");
+    let c = bed.bundle().make();
+    let pid_file = bed.dir.join("pid");
+    c.create_with(&["--pid-file", pid_file.to_str().expect("path")]).ok();
+    assert_eq!(fs::read_to_string(&pid_file).expect("read"), c.pid().to_string());
+    assert!(!bed.dir.join(".pid").exists());
+}
