@@ -298,6 +298,12 @@ impl Outcome {
         read(&self.out)
     }
 
+    /// What the runtime's log has.
+    #[must_use]
+    pub fn log(&self) -> String {
+        read(&self.log)
+    }
+
     /// Waits until the container has printed something that contains `text`.
     #[track_caller]
     pub fn wait_output(&self, text: &str) -> String {

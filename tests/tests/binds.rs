@@ -1,6 +1,7 @@
 //! Bind mounts: what they show, their flags, propagation, missing targets.
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::json;
@@ -20,6 +21,8 @@ pub const CASES: &[Case] = &[
     case!(bind_source_missing),
     case!(bind_by_type),
     case!(bind_propagation),
+    case!(propagation_is_of_one_mount_or_of_all),
+    case!(shared_is_not_shared_with_the_host),
     case!(rslave_sees_what_the_host_mounts),
     case!(remount_bind_keeps_locked_flags),
     case!(bind_a_device_node),
@@ -260,4 +263,71 @@ fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let script = "grep ' /mnt ' /proc/self/mountinfo";
     let line = bed.bundle().push("/mounts", mount).sh(script).make().run().ok().stdout;
     assert!(line.contains("ro,nosuid") && !line.contains("size=1k"), "{line}");
+}
+
+/// A shared mount of the host with another one in it.
+fn shared_tree(bed: &Bed) -> PathBuf {
+    let dir = bed.dir.join("tree");
+    fs::create_dir(&dir).expect("make");
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir)]).run().ok();
+    fs::create_dir(dir.join("sub")).expect("make");
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir.join("sub"))]).run().ok();
+    bed.program("mount", &["--make-rshared", text(&dir)]).run().ok();
+    dir
+}
+
+fn propagation_is_of_one_mount_or_of_all(bed: &Bed) {
+    let dir = shared_tree(bed);
+    // What mountinfo has of the tree's root and of the mount in it: s(hared), m(aster), u(nbindable).
+    let look = r#"while read -r _ _ _ _ at _ rest; do case $at in /mnt*)
+        rest=" ${rest%% - *} "; word=.
+        case $rest in *" shared:"*) word=s$word;; esac
+        case $rest in *" master:"*) word=m$word;; esac
+        case $rest in *" unbindable "*) word=u$word;; esac
+        echo "$word";; esac; done </proc/self/mountinfo"#;
+    let outcomes: Vec<_> = [
+        (&[][..], "m. m."),
+        (&["private"], ". m."),
+        (&["rprivate"], ". ."),
+        (&["shared"], "ms. m."),
+        (&["rshared"], "ms. ms."),
+        (&["slave"], "m. m."),
+        (&["unbindable"], "u. m."),
+        (&["runbindable"], "u. u."),
+        (&["rshared", "rslave"], "m. m."),
+        (&["rprivate", "rslave"], ". ."),
+        (&["rprivate", "shared"], "s. ."),
+    ]
+    .into_iter()
+    .map(|(words, expected): (&[&str], &str)| {
+        let options = [&["rbind"], words].concat();
+        let c = bed.bundle().mount("bind", text(&dir), "/mnt", &options).sh(look).make();
+        (words, expected, c.run())
+    })
+    .collect();
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    for (words, expected, outcome) in outcomes {
+        assert_eq!(outcome.ok().lines().join(" "), expected, "{words:?}");
+    }
+}
+
+/// Only where the root is shared as well are the container's mounts the host's.
+fn shared_is_not_shared_with_the_host(bed: &Bed) {
+    let dir = shared_tree(bed);
+    let reaches_host = |bundle: Bundle<'_>| {
+        let c = bundle
+            .push("/process/capabilities/bounding", json!("CAP_SYS_ADMIN"))
+            .push("/process/capabilities/effective", json!("CAP_SYS_ADMIN"))
+            .push("/process/capabilities/permitted", json!("CAP_SYS_ADMIN"))
+            .mount("bind", text(&dir), "/mnt", &["rbind", "rshared"])
+            .sh("mkdir -p /mnt/made && mount -t tmpfs inside /mnt/made && echo mounted")
+            .make();
+        assert_eq!(c.run().ok().stdout, "mounted\n");
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        table.contains(" - tmpfs inside ")
+    };
+    let by_default = reaches_host(bed.bundle());
+    let shared = reaches_host(bed.bundle().set("/linux/rootfsPropagation", json!("rshared")));
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    assert_eq!((by_default, shared), (false, true));
 }

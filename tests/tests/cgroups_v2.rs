@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     case!(devices_by_program).on(V2),
     case!(freeze_file).on(V2),
     case!(unified_missing_controller).on(V2),
+    case!(unified_takes_no_processes).on(V2).unlike_runc(),
     case!(limits_are_written).on(V2).when(all_controllers),
     case!(memory_limit_is_felt).on(V2).when(all_controllers),
     case!(pids_limit_is_felt).on(V2).when(all_controllers),
@@ -263,4 +264,19 @@ fn statistics(bed: &Bed) {
     );
     assert!(event["data"]["pids"]["current"].as_u64().is_some_and(|count| count >= 1), "{event}");
     assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
+}
+
+/// A process of the host's would be the container's, and end with it.
+fn unified_takes_no_processes(bed: &Bed) {
+    let mut victim = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+    let pid = victim.id().to_string();
+    for (name, value) in [("cgroup.procs", &*pid), ("cgroup.threads", &*pid), ("cgroup.kill", "1")]
+    {
+        let c = limited(bed, json!({ "unified": { name: value } })).make();
+        c.run().fails("is no limit: it acts on processes");
+        c.delete_force();
+    }
+    assert!(victim.try_wait().expect("wait").is_none(), "it lives on");
+    victim.kill().expect("kill");
+    victim.wait().expect("wait");
 }

@@ -17,6 +17,8 @@ pub const CASES: &[Case] = &[
     case!(listed_device_in_a_new_directory),
     case!(default_device_listed_again),
     case!(invalid_type),
+    case!(numbers_beyond_the_kernels),
+    case!(owner_that_is_none).unlike_runc(),
     case!(bound_dev_is_left_alone),
     case!(rules_deny),
     case!(rules_allow_one),
@@ -229,4 +231,20 @@ fn mknod_allowed_by_default(bed: &Bed) {
         .sh("mknod /tmp/null c 1 3 && echo x >/tmp/null && echo fine")
         .make();
     assert_eq!(c.run().ok().stdout, "fine\n");
+}
+
+/// The kernel would cut them, and the node be another device's.
+fn numbers_beyond_the_kernels(bed: &Bed) {
+    let node = |major: u32, minor: u32| {
+        let device = json!({ "type": "c", "path": "/dev/odd", "major": major, "minor": minor });
+        bed.bundle().push("/linux/devices", device).sh("stat -c %t:%T /dev/odd").make().run()
+    };
+    assert_eq!(node(4095, 1_048_575).ok().stdout, "fff:fffff\n");
+    node(4096, 0).fails("major");
+    node(1, 1_048_576).fails("minor");
+}
+
+fn owner_that_is_none(bed: &Bed) {
+    let device = json!({ "type": "p", "path": "/dev/odd", "uid": u32::MAX });
+    bed.bundle().push("/linux/devices", device).make().run().fails("is no user or group id");
 }

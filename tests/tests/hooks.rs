@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     case!(state_on_stdin).unlike_runc(),
     case!(namespaces_they_run_in),
     case!(arguments_and_environment),
+    case!(environment_where_none_is_given),
     case!(several_of_a_kind_in_order),
     case!(failing_prestart),
     case!(failing_create_runtime),
@@ -144,6 +145,26 @@ fn arguments_and_environment(bed: &Bed) {
         .make();
     c.run().ok();
     assert_eq!(read(&dir, "out"), "zero|one two|red|\n");
+}
+
+/// Outside the container it is the command's, inside the process's.
+fn environment_where_none_is_given(bed: &Bed) {
+    let (mut bundle, dir) = journal(bed, bed.bundle());
+    for kind in KINDS {
+        let script = format!("echo \"$OUTSIDE|$INSIDE\" >{}/{kind}", dir.display());
+        let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
+        bundle = bundle.push(&format!("/hooks/{kind}"), hook);
+    }
+    let c = bundle.push("/process/env", json!("INSIDE=there")).args(&["/bin/true"]).make();
+    c.bundle_call("run", &[]).env("OUTSIDE", "here").run().ok();
+    for kind in KINDS {
+        let expected = match *kind {
+            "createContainer" => "|",
+            "startContainer" => "|there",
+            _ => "here|",
+        };
+        assert_eq!(read(&dir, kind).trim(), expected, "{kind}");
+    }
 }
 
 fn several_of_a_kind_in_order(bed: &Bed) {

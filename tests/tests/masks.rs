@@ -12,6 +12,7 @@ pub const CASES: &[Case] = &[
     case!(missing_paths_are_skipped),
     case!(readonly_path),
     case!(readonly_path_is_recursive),
+    case!(readonly_root),
     case!(defaults_of_engines),
     case!(masks_hold_in_exec),
     case!(masks_can_not_be_unmounted_without_the_right),
@@ -112,4 +113,14 @@ fn fresh_proc_is_refused_to_root_without_sys_admin(bed: &Bed) {
         .make()
         .run()
         .exits(1);
+}
+
+fn readonly_root(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/linux/readonlyPaths", json!(["/"]))
+        .sh("touch /file; touch /dev/shm/file")
+        .make();
+    let outcome = c.run().ok();
+    assert_eq!(outcome.stderr.matches("Read-only file system").count(), 1, "{outcome}");
 }

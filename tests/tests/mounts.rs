@@ -35,6 +35,16 @@ pub const CASES: &[Case] = &[
     case!(relatime_and_friends),
     case!(destination_is_relative),
     case!(root_is_a_mount_point),
+    case!(every_generic_option),
+    case!(tmpfs_copy_up_keeps_what_is_asked_for),
+    case!(overlay_of_host_directories),
+    case!(overlay_with_long_options),
+    case!(filesystem_of_a_device).when(has_loop_devices),
+    case!(remount_changes_attributes),
+    case!(remount_changes_the_filesystem),
+    case!(remount_of_a_bind).unlike_runc(),
+    case!(remount_of_nothing),
+    case!(nothing_goes_over_the_root),
 ];
 
 fn private_by_default(bed: &Bed) {
@@ -315,4 +325,160 @@ fn root_is_a_mount_point(bed: &Bed) {
     let outcome = c.run().ok();
     assert_eq!(outcome.lines().first(), Some(&"1"));
     assert!(outcome.lines().contains(&"bin"));
+}
+
+/// The words of config.md that are no matter of a file system of its own.
+fn every_generic_option(bed: &Bed) {
+    let (set, unset) = (
+        ["sync", "dirsync", "lazytime", "silent", "iversion", "mand", "nosuid", "nodev", "noexec"],
+        ["async", "nolazytime", "loud", "noiversion", "nomand", "suid", "dev", "exec", "defaults"],
+    );
+    for (words, expected) in [(set, "nosuid,nodev,noexec"), (unset, "rw,relatime")] {
+        let c = bed
+            .bundle()
+            .mount("tmpfs", "tmpfs", "/mnt", &words)
+            .sh("grep ' /mnt ' /proc/self/mountinfo")
+            .make();
+        let outcome = c.run().ok();
+        assert!(outcome.stdout.contains(expected), "{outcome}");
+        assert_eq!(outcome.stdout.contains("lazytime"), words == set, "{outcome}");
+    }
+}
+
+fn tmpfs_copy_up_keeps_what_is_asked_for(bed: &Bed) {
+    let bundle = bed.bundle();
+    fs::create_dir(bundle.rootfs().join("full")).expect("make");
+    fs::write(bundle.rootfs().join("full/file"), "copied\n").expect("write");
+    let c = bundle
+        .mount("tmpfs", "tmpfs", "/full", &["tmpcopyup", "mode=0711", "uid=5", "gid=6"])
+        .sh("stat -c '%a %u:%g' /full; cat /full/file")
+        .make();
+    assert_eq!(c.run().ok().stdout, "711 5:6\ncopied\n");
+}
+
+/// Engines mount overlays of host directories over volumes.
+fn overlay_of_host_directories(bed: &Bed) {
+    let lower = host_dir(bed, "lower");
+    let upper = bed.dir.join("upper");
+    // An overlay takes no other one as its upper directory, which the bed may be on.
+    fs::create_dir_all(&upper).expect("make");
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&upper)]).run().ok();
+    fs::create_dir(upper.join("upper")).expect("make");
+    fs::create_dir(upper.join("work")).expect("make");
+    let options = [
+        format!("lowerdir={}", text(&lower)),
+        format!("upperdir={}/upper", text(&upper)),
+        format!("workdir={}/work", text(&upper)),
+        "private".to_string(),
+    ];
+    let options = options.each_ref().map(String::as_str);
+    let c = bed
+        .bundle()
+        .mount("overlay", "overlay", "/mnt", &options)
+        .sh("cat /mnt/inside; echo new >/mnt/new")
+        .make();
+    let outcome = c.run();
+    let written = fs::read_to_string(upper.join("upper/new"));
+    bed.program("umount", &["-R", text(&upper)]).run().ok();
+    assert_eq!(outcome.ok().stdout, "lower\n");
+    assert_eq!(written.expect("written"), "new\n");
+    assert!(!lower.join("new").exists());
+}
+
+/// Longer values than fsconfig(2) takes, with all that may stand beside them.
+fn overlay_with_long_options(bed: &Bed) {
+    let layers: Vec<String> = (0..4)
+        .map(|number| {
+            let name = format!("{number}{}", "x".repeat(100));
+            text(&host_dir(bed, &name)).to_owned()
+        })
+        .collect();
+    let lower = format!("lowerdir={}", layers.join(":"));
+    let options = ["noatime", "nosymfollow", "nosuid", "unbindable", &lower];
+    let c = bed
+        .bundle()
+        .mount("overlay", "overlay", "/mnt", &options)
+        .sh("grep ' /mnt ' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    for word in ["nosuid", "noatime", "nosymfollow", " unbindable "] {
+        assert!(outcome.stdout.contains(word), "{word}: {outcome}");
+    }
+}
+
+fn has_loop_devices() -> bool {
+    std::path::Path::new("/dev/loop-control").exists()
+        && fs::read_to_string("/proc/filesystems").is_ok_and(|known| known.contains("\text4\n"))
+}
+
+fn filesystem_of_a_device(bed: &Bed) {
+    let image = bed.dir.join("image");
+    let file = fs::File::create(&image).expect("image");
+    file.set_len(4 << 20).expect("size");
+    bed.program("mkfs.ext4", &["-q", "-F", text(&image)]).run().ok();
+    let device = bed.program("losetup", &["--find", "--show", text(&image)]).run().ok();
+    let device = device.stdout.trim().to_owned();
+    let c = bed
+        .bundle()
+        .mount("ext4", &device, "/mnt", &["ro", "nodev"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo; ls /mnt")
+        .make();
+    let outcome = c.run();
+    bed.program("losetup", &["--detach", &device]).run().ok();
+    let outcome = outcome.ok();
+    assert!(outcome.stdout.contains(&format!(" - ext4 {device} ")), "{outcome}");
+    assert!(outcome.stdout.contains("lost+found"), "{outcome}");
+}
+
+fn remount_changes_attributes(bed: &Bed) {
+    // It is read-only once everything in it is made.
+    let c = bed
+        .bundle()
+        .mount("none", "none", "/dev", &["remount", "ro", "noexec"])
+        .mount("tmpfs", "tmpfs", "/dev/more", &[])
+        .sh("grep ' /dev ' /proc/self/mountinfo; touch /dev/file; touch /dev/more/file; echo >/dev/null")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains(" ro,") && outcome.stdout.contains("noexec"), "{outcome}");
+    assert_eq!(outcome.stderr.matches("Read-only file system").count(), 1, "{outcome}");
+}
+
+fn remount_changes_the_filesystem(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "/dev", &["remount", "size=2m"])
+        .mount("proc", "proc", "/proc", &["remount", "hidepid=2"])
+        .sh("grep -e ' /dev ' -e ' /proc ' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains("size=2048k"), "{outcome}");
+    assert!(outcome.stdout.contains("hidepid=invisible"), "{outcome}");
+}
+
+fn remount_of_a_bind(bed: &Bed) {
+    let dir = host_dir(bed, "bound");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "nodev"])
+        .mount("none", "none", "/mnt", &["bind", "remount", "ro", "nosuid"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo; cat /mnt/inside")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains(" ro,nosuid,nodev,"), "{outcome}");
+    // The host's own is as it was.
+    fs::write(dir.join("more"), "").expect("write");
+}
+
+fn remount_of_nothing(bed: &Bed) {
+    let c = bed.bundle().mount("none", "none", "/mnt", &["remount", "ro"]).make();
+    c.run().fails("invalid argument");
+    assert!(!c.exists());
+}
+
+fn nothing_goes_over_the_root(bed: &Bed) {
+    let c = bed.bundle().mount("tmpfs", "tmpfs", "/", &[]).make();
+    c.run().fails("is on the top of");
+    let dir = host_dir(bed, "over");
+    let c = bed.bundle().mount("bind", text(&dir), "/.", &["bind"]).make();
+    c.run().fails("is on the top of");
 }

@@ -212,6 +212,11 @@ fn features(bed: &Bed) {
     );
     assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "cgroup"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
+    // What engines must not hand through from images.
+    assert!(has("/potentiallyUnsafeConfigAnnotations", "org.systemd.property."));
+    if features["annotations"]["org.dayfly.version"].is_string() {
+        assert!(has("/potentiallyUnsafeConfigAnnotations", "run.dayfly."));
+    }
     assert_eq!(features["linux"]["cgroup"]["v1"], true);
     assert_eq!(features["linux"]["cgroup"]["v2"], true);
     assert_eq!(features["linux"]["seccomp"]["enabled"], true);

@@ -33,6 +33,9 @@ pub const CASES: &[Case] = &[
     case!(oom_score_adj_untouched),
     case!(sysctl),
     case!(sysctl_of_the_host_refused),
+    case!(sysctl_of_a_joined_namespace),
+    case!(sysctl_of_the_hosts_ipc_namespace).unlike_runc(),
+    case!(capabilities_that_cannot_be_granted),
     case!(session_keyring),
     case!(no_descriptors_leak),
     case!(init_has_no_parent),
@@ -422,4 +425,54 @@ fn terminal_false_means_pipes(bed: &Bed) {
         outcome.stdout.contains("not a tty") && outcome.stdout.contains("no terminal"),
         "{outcome}"
     );
+}
+
+/// One that is joined by path may turn out to be the host's.
+fn sysctl_of_a_joined_namespace(bed: &Bed) {
+    let name = "net/core/somaxconn";
+    // Were it written, the host would be none the worse.
+    let value = std::fs::read_to_string(format!("/proc/sys/{name}")).expect("sysctl");
+    let refused = "not allowed in host network namespace";
+    let join = |path: &str, value: &str| {
+        bed.bundle()
+            .join_namespace("network", path)
+            .set("/linux/sysctl", json!({ "net.core.somaxconn": value }))
+            .sh("cat /proc/sys/net/core/somaxconn")
+            .make()
+    };
+    join("/proc/self/ns/net", value.trim()).run().fails(refused);
+    let other = bed.bundle().make().detached();
+    let path = format!("/proc/{}/ns/net", other.pid());
+    assert_eq!(join(&path, "77").run().ok().stdout, "77\n");
+}
+
+fn sysctl_of_the_hosts_ipc_namespace(bed: &Bed) {
+    let value = std::fs::read_to_string("/proc/sys/kernel/shmmni").expect("sysctl");
+    bed.bundle()
+        .join_namespace("ipc", "/proc/self/ns/ipc")
+        .set("/linux/sysctl", json!({ "kernel.shmmni": value.trim() }))
+        .make()
+        .run()
+        .fails("is not allowed in the hosts ipc namespace");
+}
+
+/// config.md: they MUST be logged as a warning.
+fn capabilities_that_cannot_be_granted(bed: &Bed) {
+    let names = json!(["CAP_KILL", "CAP_NEVER", "cap_kill"]);
+    let c = bed
+        .bundle()
+        .set(
+            "/process/capabilities",
+            json!({ "bounding": names, "effective": names, "permitted": names, "ambient": ["CAP_KILL"] }),
+        )
+        .args(&["/bin/true"])
+        .make();
+    let outcome = c.run().ok();
+    for text in [
+        r#""level":"warning""#,
+        "ignoring unknown or unavailable capabilities: [CAP_NEVER cap_kill]",
+        "can't raise ambient capability CAP_KILL: operation not permitted",
+    ] {
+        assert!(outcome.log().contains(text), "{text}: {outcome}");
+    }
 }

@@ -23,6 +23,8 @@ pub const CASES: &[Case] = &[
     case!(engines_profile).needs(engines_profile_is_there),
     case!(engines_profile_for_another_user).needs(engines_profile_is_there),
     case!(default_errno),
+    case!(errno_of_an_action_without_one).unlike_runc(),
+    case!(filter_that_forbids_to_end).unlike_runc(),
     case!(log_flag),
     case!(same_profile_twice),
     case!(thirty_two_bit_calls_are_covered),
@@ -346,4 +348,33 @@ fn thirty_two_bit_calls_are_covered(bed: &Bed) {
         "syscalls": [{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }],
     });
     bed.bundle().set("/linux/seccomp", filter).args(&["/bin/true"]).make().run().ok();
+}
+
+/// config-linux.md: the runtime MUST fail.
+fn errno_of_an_action_without_one(bed: &Bed) {
+    let rules = json!([{ "names": ["acct"], "action": "SCMP_ACT_KILL", "errnoRet": 5 }]);
+    let mut filter = deny(rules);
+    bed.bundle().set("/linux/seccomp", filter.clone()).make().run().fails("takes none");
+    filter["syscalls"] = json!([]);
+    filter["defaultErrnoRet"] = json!(5);
+    bed.bundle().set("/linux/seccomp", filter).make().run().fails("takes none");
+    let rules = json!([{ "names": ["acct"], "action": "SCMP_ACT_ERRNO", "errnoRet": 4096 }]);
+    bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
+}
+
+/// Neither execve(2) nor a word about it nor the way out is left: somebody has to notice all the same.
+fn filter_that_forbids_to_end(bed: &Bed) {
+    let filter = json!({
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_ALLOW" }],
+    });
+    let c = bed.bundle().set("/linux/seccomp", filter).make();
+    // It ends as a program would that the filter kills.
+    c.run().exits(132);
+    assert!(!c.exists());
+    c.create().ok();
+    let outcome = c.start();
+    assert!(!outcome.died_of_signal(), "{outcome}");
+    c.wait_status("stopped");
+    c.delete().ok();
 }

@@ -79,7 +79,9 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let trace = Trace::new(command.name, args, entered, destination);
     // For as long as the process, as an init in its memory may be.
     let trace: &'static Trace = Box::leak(Box::new(trace));
-    let invocation = Invocation { args, globals, values: &values, arguments: &arguments, trace };
+    let warn = |message: &str| log.warning(message);
+    let invocation =
+        Invocation { args, globals, values: &values, arguments: &arguments, trace, warn: &warn };
     let result = commands::run(command, &invocation);
     // Of a command that failed as well; its own failure counts more than the trace's.
     let id = match values.is_set(&IMAGE) {

@@ -11,7 +11,6 @@ use crate::state_root;
 use crate::values::Values;
 
 /// What a command was given.
-#[derive(Debug)]
 pub(crate) struct Invocation<'a> {
     /// The process's arguments and environment.
     pub args: sys::Args,
@@ -23,6 +22,8 @@ pub(crate) struct Invocation<'a> {
     pub arguments: &'a [&'a str],
     /// Where its time goes.
     pub trace: &'static Trace,
+    /// Writes a warning to the log.
+    pub warn: &'a dyn Fn(&str),
 }
 
 impl<'a> Invocation<'a> {

@@ -71,6 +71,15 @@ impl Log {
         }
     }
 
+    /// Records what was not done as it was asked for: in the log if there is one, else on standard error.
+    pub fn warning(&self, message: &str) {
+        let record = record(self.format, "warning", message, &now());
+        let _ = match &self.file {
+            Some(file) => write_all(file, record.as_bytes()),
+            None => write_all(sys::stdio::stderr(), record.as_bytes()),
+        };
+    }
+
     /// Records what helps to find a problem, if the command line asked for it.
     pub fn debug(&self, message: impl Display) {
         if !self.debug {

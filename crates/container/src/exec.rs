@@ -21,7 +21,7 @@ use crate::make::announce;
 use crate::path::absolute;
 use crate::request::check_preserved;
 use crate::state::Status;
-use crate::{Container, Error, foreground, pid_file};
+use crate::{Container, Error, Warn, foreground, pid_file};
 
 /// What `exec` is given; what is absent comes from the container's own process.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +64,8 @@ pub struct ExecOptions<'a> {
     pub ignore_paused: bool,
     /// What the start makes use of.
     pub techniques: Techniques,
+    /// Where warnings go.
+    pub warn: Warn<'a>,
 }
 
 impl Container {
@@ -144,6 +146,7 @@ impl Container {
                 },
             },
         )?));
+        options.warn.all(&plan.warnings);
         let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;
         let status = match signals {
             None => Ok(0),

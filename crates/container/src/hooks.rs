@@ -14,13 +14,14 @@ pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
     if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
 }
 
-fn read(kind: &'static str, json: &str) -> Result<Hooks, Error> {
+fn read(container: &Container, kind: &'static str, json: &str) -> Result<Hooks, Error> {
     if json.is_empty() {
         return Ok(Hooks::default());
     }
     let list: alloc::vec::Vec<spec::Hook<'_>> = serde_json::from_str(json)
         .map_err(|error| Error::Text(format!("{kind} hooks of the record: {error}")))?;
-    Ok(plan::compile_hooks(kind, &list)?)
+    let environment = || Ok(container.trace.args().environment().map(CString::from).collect());
+    Ok(plan::compile_hooks(kind, &list, environment)?)
 }
 
 fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(), Error> {
@@ -32,7 +33,7 @@ fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(
 
 /// poststart: the program runs. A failing hook ends the container, as in runc.
 pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
-    let hooks = read("poststart", &container.record.poststart)?;
+    let hooks = read(container, "poststart", &container.record.poststart)?;
     if hooks.list.is_empty() {
         return Ok(());
     }
@@ -47,7 +48,7 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
 
 /// poststop: everything is gone. A failing hook is a warning: the rest still has to happen.
 pub(crate) fn after_stop(container: &Container) {
-    let Ok(hooks) = read("poststop", &container.record.poststop) else { return };
+    let Ok(hooks) = read(container, "poststop", &container.record.poststop) else { return };
     for (index, hook) in hooks.list.into_iter().enumerate() {
         let one = Hooks { kind: hooks.kind, list: alloc::vec![hook] };
         if let Err(error) = run(container, &one, "stopped", 0) {

@@ -38,6 +38,7 @@ mod state;
 mod store;
 mod time;
 mod tracing;
+mod warn;
 
 pub use container::Container;
 pub use create::{compile, create, run};
@@ -53,3 +54,4 @@ pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;
 pub use tracing::{ANNOTATION, Trace, VARIABLE};
+pub use warn::Warn;

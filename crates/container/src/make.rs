@@ -97,6 +97,7 @@ pub(crate) fn make(
         Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
             Ok::<_, Error>(plan::compile(spec, request)?)
         })?));
+    options.warn.all(&plan.warnings);
     let since = trace.clock();
     let devices = cache.devices(plan);
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));

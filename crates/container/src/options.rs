@@ -3,6 +3,7 @@
 use plan::Techniques;
 use plan::step::NumberSet;
 
+use crate::Warn;
 use crate::layered::LayeredOptions;
 
 /// Who manages cgroups.
@@ -54,6 +55,8 @@ pub struct CreateOptions<'a> {
     pub tier: Option<&'a str>,
     /// The root filesystem, where it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
+    /// Where warnings go.
+    pub warn: Warn<'a>,
 }
 
 impl CreateOptions<'_> {

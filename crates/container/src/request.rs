@@ -68,6 +68,7 @@ pub(crate) fn request<'a>(
         preserve_fds: options.preserve_fds.saturating_add(listen_fds),
         console,
         extra_env,
+        env: options.env,
         cgroup,
         resctrl,
         rootless,

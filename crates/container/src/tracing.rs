@@ -27,6 +27,7 @@ pub const ANNOTATION: &str = "run.dayfly.trace";
 pub struct Trace {
     tracer: Tracer,
     command: &'static str,
+    args: sys::Args,
     destination: RefCell<Option<Destination>>,
     /// When the program's first instruction ran.
     entered: u64,
@@ -70,6 +71,7 @@ impl Trace {
         let trace = Self {
             tracer: Tracer::off(),
             command,
+            args,
             destination: RefCell::new(asked.map(|text| match text {
                 "-" => Destination::Stderr,
                 file => Destination::File(file.to_string()),
@@ -85,6 +87,11 @@ impl Trace {
             trace.add(Phase::Configuration, "read arguments", "", (entered, trace.clock()));
         }
         trace
+    }
+
+    /// The command's arguments and environment.
+    pub(crate) fn args(&self) -> sys::Args {
+        self.args
     }
 
     /// Whether the environment asks for a trace.

@@ -28,6 +28,8 @@ pub enum Error {
         /// ENOENT, EACCES or another.
         errno: Errno,
     },
+    /// What the configuration asks for would be done to the host.
+    Refused(String),
     /// A hook.
     Hook(String),
     /// newuidmap(1) or newgidmap(1).
@@ -66,6 +68,7 @@ impl trace::Failed for Error {
             Self::NoModule(_) => Errno::OPNOTSUPP.errno(),
             Self::Cgroup(_)
             | Self::Rootfs(_)
+            | Self::Refused(_)
             | Self::Hook(_)
             | Self::Helper(_)
             | Self::Died(_)
@@ -87,7 +90,7 @@ impl fmt::Display for Error {
                 write!(f, ": {}", sys::errno::describe(*errno))
             }
             Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
-            Self::Hook(text) => f.write_str(text),
+            Self::Refused(text) | Self::Hook(text) => f.write_str(text),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
             Self::Rootfs(error) => write!(f, "unable to assemble the root filesystem: {error}"),
             Self::NoModule(SecurityModule::AppArmor) => {

@@ -26,7 +26,7 @@ use crate::fault::{self, Place};
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::slots::Slots;
-use crate::{Error, id_helper, take};
+use crate::{Error, filesystem, id_helper, take};
 
 pub(crate) use hear::await_message;
 use hear::unexpected;
@@ -113,6 +113,14 @@ impl Host<'_> {
                     take::tree(tree, self.slots).map_err(taken_from(&tree.source))?,
                 );
             }
+            HostStep::MakeTree { slot, filesystem } => {
+                let made = filesystem::make(filesystem).map_err(|failure| {
+                    let text = alloc::string::String::from_utf8_lossy(failure.text());
+                    let object = format!("{}: {text}", step.label().object);
+                    sys::Error::new("mount", object, failure.errno)
+                })?;
+                self.slots.set(*slot, made);
+            }
             HostStep::MapLayers { user_namespace } => {
                 let slots = self.slots;
                 let user_namespace = match user_namespace {
@@ -136,10 +144,13 @@ impl Host<'_> {
                 self.slots
                     .set(device.slot, take::device(device).map_err(taken_from(&device.path))?);
             }
-            HostStep::OpenNamespace { slot, path, .. } => {
+            HostStep::OpenNamespace { slot, path, foreign, .. } => {
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
                 let fd = openat(CWD, path, flags, Mode::empty())
                     .context("open namespace", path.to_string_lossy())?;
+                if let Some((own, refusal)) = foreign {
+                    self.refuse_own(&fd, own, refusal)?;
+                }
                 self.slots.set(*slot, fd);
             }
             HostStep::OpenRoot { slot, init } => {

@@ -15,6 +15,7 @@ mod crowd;
 mod error;
 mod failure;
 pub mod fault;
+mod filesystem;
 mod holder;
 mod hooks;
 mod host;

@@ -2,7 +2,7 @@
 //!
 //! By the host actor, or by an init whose caller may not; so without allocation.
 
-use plan::step::{CloneTree, DeviceSource, Slot};
+use plan::step::{CloneTree, DeviceSource, Propagation, Slot};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, fstat, makedev};
 use rustix::io::Errno;
@@ -43,11 +43,11 @@ pub(crate) fn tree(tree: &CloneTree, slots: &Slots) -> Result<OwnedFd, Failed> {
             return Err(Failed { op: "open_tree", hint, errno: Errno::NOTDIR });
         }
     }
-    let propagation = MountAttr { propagation: tree.attr.propagation, ..MountAttr::default() };
-    let own = MountAttr { propagation: 0, ..tree.attr };
-    for (attr, recursive) in
-        [(propagation, tree.recursive), (own, false), (tree.recursive_attr, true)]
-    {
+    for Propagation { kind, recursive } in &tree.propagation {
+        let attr = MountAttr { propagation: *kind, ..MountAttr::default() };
+        mount_setattr(fd.as_fd(), *recursive, &attr).map_err(failed("mount_setattr"))?;
+    }
+    for (attr, recursive) in [(tree.attr, false), (tree.recursive_attr, true)] {
         if !attr.is_empty() {
             mount_setattr(fd.as_fd(), recursive, &attr).map_err(failed("mount_setattr"))?;
         }

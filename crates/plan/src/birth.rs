@@ -3,6 +3,7 @@
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
 
+use crate::mounts;
 use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
@@ -66,13 +67,14 @@ impl Birth {
 }
 
 /// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
-/// enter it look for programs and the rootfs where the host has them, and a root that shares
-/// propagation is made of the host's.
+/// enter it look for programs and the rootfs where the host has them, a file system on a device or above
+/// directories of the host looks for those, and a root that shares propagation is made of the host's.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
         || !hooks.create_runtime.is_empty()
         || !hooks.create_container.is_empty()
+        || spec.mounts.iter().any(mounts::needs_host_table)
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 

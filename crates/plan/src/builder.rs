@@ -1,5 +1,6 @@
 //! Where the steps of both actors are collected.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::step::{CloneTree, DeviceSource, HostStep, InitStep, Slot};
@@ -10,6 +11,8 @@ pub struct Builder {
     pub(crate) host: Vec<HostStep>,
     pub(crate) init: Vec<InitStep>,
     pub(crate) slots: u16,
+    /// What is not done as it was asked for, in runc's words.
+    pub(crate) warnings: Vec<String>,
     /// What init takes from the host before anything else.
     pub(crate) taken: Vec<InitStep>,
     /// Whether it is init that takes mounts: the host actor may not.
@@ -23,6 +26,7 @@ impl Builder {
             host: Vec::with_capacity(32),
             init: Vec::with_capacity(64),
             slots: Slot::FIRST_FREE.0,
+            warnings: Vec::new(),
             taken: Vec::new(),
             by_init: confined,
         }

@@ -1,6 +1,7 @@
 //! The clone: which namespaces are new, which are joined, and in what order.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -34,7 +35,16 @@ pub fn compile(
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
         let slot = builder.slot();
-        builder.host(HostStep::OpenNamespace { slot, path: c_string(path.as_str())?, kind });
+        // Kernel parameters of a namespace that is the host's would be changed for the host.
+        let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
+            Some(refusal) => {
+                let own = format!("self/ns/{}", namespace.kind.proc_name());
+                Some((c_string(own)?, refusal.to_string()))
+            }
+            None => None,
+        };
+        let path = c_string(path.as_str())?;
+        builder.host(HostStep::OpenNamespace { slot, path, kind, foreign });
         match kind {
             CloneFlags::NEWUSER => user = Some(slot),
             CloneFlags::NEWPID => pid = Some(slot),

@@ -1,6 +1,7 @@
 //! Spec to plan: decides everything that can be decided before the clone.
 
 use alloc::boxed::Box;
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -102,9 +103,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 
     compile_platform(&mut builder, request, process)?;
     builder.init.append(&mut rootfs.init);
+    let outside = || Ok(request.env.environment().map(CString::from).collect());
     let runtime_hooks = [
-        hooks::compile("prestart", &spec.hooks.prestart)?,
-        hooks::compile("createRuntime", &spec.hooks.create_runtime)?,
+        hooks::compile("prestart", &spec.hooks.prestart, outside)?,
+        hooks::compile("createRuntime", &spec.hooks.create_runtime, outside)?,
     ];
     let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
     process::compile_oom_score(&mut builder, process, &request.caller);
@@ -125,7 +127,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if context.has_start_cpus && hooks_in_init {
         builder.init(InitStep::RunOnEveryCpu);
     }
-    add_hooks(&mut builder, "createContainer", &spec.hooks.create_container)?;
+    let before_root = &spec.hooks.create_container;
+    add_hooks(&mut builder, "createContainer", before_root, || Ok(Vec::new()))?;
     if is_off(Defence::AfterPivot) {
         compile_terminal(&mut builder, process, &context);
         compile_protection(&mut builder, &context, |_| true)?;
@@ -146,8 +149,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     compile_uts_and_sysctl(&mut builder, spec, linux)?;
     compile_protection(&mut builder, &context, |path| context.shows_network(path))?;
     if root.readonly {
-        let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-        builder.init(InitStep::SetMountAttr { path: c"".into(), recursive: false, attr });
+        builder.init(read_only_root());
     }
 
     if context.has_start_cpus && !hooks_in_init {
@@ -173,15 +175,28 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
         builder.init(InitStep::ReleaseDescriptors { from });
     }
-    add_hooks(&mut builder, "startContainer", &spec.hooks.start_container)?;
+    let of_process = || process::environment(&process.env, &request.extra_env);
+    add_hooks(&mut builder, "startContainer", &spec.hooks.start_container, of_process)?;
     process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
 
+    let mut warnings = core::mem::take(&mut builder.warnings);
+    if let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources)
+        && location.is_unified()
+    {
+        let ignored = cgroup::ignored_on_v2(resources);
+        warnings.extend(
+            ignored.map(|name| {
+                format!("linux.resources.{name} is ignored: cgroup v2 has no such limit")
+            }),
+        );
+    }
     let (host, init, slots) = builder.finish();
     Ok(Plan {
         id: request.id.to_string(),
         host,
         init,
         slots,
+        warnings,
         runtime_hooks,
         state: StateText::new(request.id, request.bundle, &spec.annotations),
         cgroup: request
@@ -373,6 +388,11 @@ fn compile_uts_and_sysctl(
     Ok(())
 }
 
+fn read_only_root() -> InitStep {
+    let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    InitStep::SetMountAttr { path: c"".into(), recursive: false, attr }
+}
+
 /// Read-only and masked paths, those that `now` is true of.
 fn compile_protection(
     builder: &mut Builder,
@@ -381,7 +401,12 @@ fn compile_protection(
 ) -> Result<(), Error> {
     let wanted = |path: &&spec::Str<'_>| !path.is_empty() && now(path);
     for path in context.linux.readonly_paths.iter().filter(wanted) {
-        builder.init(InitStep::ReadonlyPath { path: in_root(path)? });
+        let path = in_root(path)?;
+        // A mount over the root would not be the root of anybody who is in there already.
+        builder.init(match path.is_empty() {
+            true => read_only_root(),
+            false => InitStep::ReadonlyPath { path },
+        });
     }
     for path in context.linux.masked_paths.iter().filter(wanted) {
         builder.init(InitStep::MaskPath {
@@ -397,8 +422,9 @@ fn add_hooks(
     builder: &mut Builder,
     kind: &'static str,
     list: &[spec::Hook<'_>],
+    inherited: impl Fn() -> Result<Vec<CString>, Error>,
 ) -> Result<(), Error> {
-    let hooks = hooks::compile(kind, list)?;
+    let hooks = hooks::compile(kind, list, inherited)?;
     if !hooks.list.is_empty() {
         builder.init(InitStep::RunHooks(hooks));
     }

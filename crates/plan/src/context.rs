@@ -41,7 +41,9 @@ impl Context<'_, '_> {
     pub(crate) fn dev_is_bound(&self) -> bool {
         self.mounts.iter().any(|mount| {
             let options = MountOptions::parse(&mount.options);
-            clean(&mount.destination) == "/dev" && (options.bind.is_some() || mount.kind == "bind")
+            clean(&mount.destination) == "/dev"
+                && (options.bind.is_some() || mount.kind == "bind")
+                && !options.remount
         })
     }
 

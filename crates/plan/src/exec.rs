@@ -62,6 +62,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
         builder.host(HostStep::RestoreOomScore);
     }
     process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
+    let warnings = core::mem::take(&mut builder.warnings);
     let (host, init, slots) = builder.finish();
     let or_that_of = (!request.cgroup_is_asked_for).then_some(request.init);
     Ok(Plan {
@@ -69,6 +70,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
         host,
         init,
         slots,
+        warnings,
         runtime_hooks: Default::default(),
         state: StateText::from_head(state),
         rootfs: None,

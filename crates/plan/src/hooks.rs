@@ -1,5 +1,6 @@
 //! Hooks (runtime-spec, config.md, "POSIX-platform Hooks").
 
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 use sys::exec::StringArray;
@@ -9,11 +10,16 @@ use crate::path::c_string;
 use crate::process::strings;
 use crate::step::{Hook, Hooks};
 
-/// Lays the hooks of one kind out for execve(2).
+/// Lays the hooks of one kind out for execve(2). Those without an environment get `inherited`: the
+/// specification leaves it open, and hooks rely on what runc gives them.
 ///
 /// # Errors
 /// A path or argument with a NUL byte, a timeout that is not positive.
-pub fn compile(kind: &'static str, list: &[spec::Hook<'_>]) -> Result<Hooks, Error> {
+pub fn compile(
+    kind: &'static str,
+    list: &[spec::Hook<'_>],
+    inherited: impl Fn() -> Result<Vec<CString>, Error>,
+) -> Result<Hooks, Error> {
     let hooks: Result<Vec<Hook>, Error> = list
         .iter()
         .enumerate()
@@ -29,7 +35,10 @@ pub fn compile(kind: &'static str, list: &[spec::Hook<'_>]) -> Result<Hooks, Err
             Ok(Hook {
                 path: c_string(hook.path.as_str())?,
                 argv: StringArray::new(strings(args)?),
-                envp: StringArray::new(strings(&hook.env)?),
+                envp: StringArray::new(match hook.env.is_empty() {
+                    true => inherited()?,
+                    false => strings(&hook.env)?,
+                }),
                 timeout,
             })
         })

@@ -54,7 +54,7 @@ fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     }
     let slot = builder.slot();
     let kind = CloneFlags::NEWUSER;
-    builder.host(HostStep::OpenNamespace { slot, path: c_string(path)?, kind });
+    builder.host(HostStep::OpenNamespace { slot, path: c_string(path)?, kind, foreign: None });
     Ok(slot)
 }
 

@@ -73,6 +73,9 @@ impl HostStep {
                 maps.uid_map.trim_end().replace('\n', ", "),
             ),
             Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
+            Self::MakeTree { filesystem, .. } => {
+                label(Phase::Mounts, "make tree", describe(filesystem))
+            }
             Self::CloneDevice(device) => label(Phase::Mounts, "clone device", taken_device(device)),
             Self::OpenRoot { .. } => label(Phase::Platform, "open root", "of init"),
             Self::MapLayers { user_namespace } => {
@@ -189,6 +192,11 @@ impl InitStep {
             Self::ChangeRoot => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
             Self::FreezeTmpfs { path } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
+            Self::Reconfigure { path, parameters } => {
+                let object =
+                    format!("{} ({})", inside(path), with_parameters(String::new(), parameters));
+                label(Phase::Mounts, "reconfigure", object)
+            }
             Self::SetMountAttr { path, attr, .. } => {
                 let object = format!("{} {}", inside(path), attr_words(attr));
                 label(Phase::Mounts, "set mount attributes", object)
@@ -284,9 +292,8 @@ fn at(target: &Target) -> String {
     inside(&target.path)
 }
 
-fn describe(mount: &MountFs) -> String {
-    let mut words = attr_words(&mount.attr);
-    for (key, value) in &mount.parameters {
+fn with_parameters(mut words: String, parameters: &[(CString, Option<CString>)]) -> String {
+    for (key, value) in parameters {
         if !words.is_empty() {
             words.push(',');
         }
@@ -296,6 +303,11 @@ fn describe(mount: &MountFs) -> String {
             words.push_str(&text(value));
         }
     }
+    words
+}
+
+fn describe(mount: &MountFs) -> String {
+    let words = with_parameters(attr_words(&mount.attr), &mount.parameters);
     let kind = text(&mount.kind);
     match words.is_empty() {
         true => format!("{kind} on {}", at(&mount.target)),

@@ -63,6 +63,8 @@ pub struct Plan {
     pub init: Vec<step::InitStep>,
     /// How many slots for descriptors the steps use.
     pub slots: u16,
+    /// What is not done as it was asked for, and is no reason to fail.
+    pub warnings: Vec<String>,
     /// prestart and createRuntime, which the host actor runs.
     pub runtime_hooks: [step::Hooks; 2],
     /// The state that hooks are told.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use spec::Mount;
-use spec::mount_options::{AttrChange, MountOptions, Propagation};
+use spec::mount_options::{self, AttrChange, MountOptions, Propagation};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
@@ -13,7 +13,7 @@ use sys::mount::{MountAttr, attr, propagation};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{absolute, c_string, clean, in_root};
-use crate::step::{CloneTree, InitStep, MountFs, Slot, Target};
+use crate::step::{CloneTree, HostStep, InitStep, MountFs, Oversized, Slot, Target};
 use crate::{Error, confinement, devices, idmap, layers};
 
 /// fsconfig(2) takes strings of up to 255 bytes.
@@ -64,7 +64,8 @@ fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result
         slot: Slot::ROOT,
         source: c_string(context.rootfs.as_str())?,
         recursive: true,
-        attr: MountAttr { propagation: kind, ..MountAttr::default() },
+        propagation: alloc::vec![Propagation { kind, recursive: true }],
+        attr: MountAttr::default(),
         recursive_attr: MountAttr::default(),
         id_map: None,
     });
@@ -108,7 +109,13 @@ pub fn compile_mount(
     let options = MountOptions::parse(&mount.options);
     let destination = clean(&mount.destination);
     if options.remount {
-        return Err(Error::config(format!("mount {destination}: option remount is not supported")));
+        return compile_remount(builder, later, context, mount, &options, &destination);
+    }
+    if destination == "/" {
+        // Processes that are in the root already would not see it.
+        return Err(Error::config(format!(
+            "mount {destination}: the mountpoint is on the top of the rootfs: name it in root.path instead"
+        )));
     }
     if options.bind.is_some() || mount.kind == "bind" {
         return compile_bind(builder, context, mount, &options, &destination);
@@ -126,13 +133,45 @@ pub fn compile_mount(
     label(&mut step, &mount.kind, context)?;
     step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
+    step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
         // What is mounted below it, and the device nodes in /dev, still have to be made.
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path.clone()));
     }
+    if names_host_path(mount)
+        && step.oversized.is_none()
+        && !context.namespaces.user()
+        && !context.caller.is_confined()
+    {
+        let (slot, target) = (builder.slot(), step.target.clone());
+        builder.host(HostStep::MakeTree { slot, filesystem: step });
+        builder.init(InitStep::AttachTree { slot, target });
+        return Ok(());
+    }
     builder.init(InitStep::MountFs(step));
     Ok(())
+}
+
+/// Whether a new file system is made from something that a path names: a device, layers of an overlay.
+/// Sources of bind mounts are others' business.
+fn names_host_path(mount: &Mount<'_>) -> bool {
+    const WITHOUT: [&str; 8] =
+        ["proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2", "bind"];
+    if WITHOUT.contains(&mount.kind.as_str()) {
+        return false;
+    }
+    // `//host/share` is found through the container's network.
+    let named =
+        |text: &str| text.starts_with('/') && !text.starts_with("//") || text.contains("=/");
+    let mut texts = mount.source.iter().chain(&mount.options);
+    texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
+}
+
+/// Whether it is init that makes such a file system after all, since mount(2) makes none that is mounted
+/// nowhere, and so has to see the host's mounts.
+pub fn needs_host_table(mount: &Mount<'_>) -> bool {
+    mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER) && names_host_path(mount)
 }
 
 /// Makes a tmpfs read-only once everything in it is made.
@@ -151,9 +190,9 @@ fn label(step: &mut MountFs, kind: &str, context: &Context<'_, '_>) -> Result<()
         return Ok(());
     }
     let Some(label) = confinement::mount_context(kind, context.linux)? else { return Ok(()) };
-    if let Some(data) = &step.oversized {
-        let (data, label) = (data.to_string_lossy(), label.to_string_lossy());
-        step.oversized = Some(c_string(format!("{data},context=\"{label}\""))?);
+    if let Some(options) = &mut step.oversized {
+        let (data, label) = (options.data.to_string_lossy(), label.to_string_lossy());
+        options.data = c_string(format!("{data},context=\"{label}\""))?;
     }
     step.parameters.push((c"context".into(), Some(label)));
     Ok(())
@@ -165,24 +204,14 @@ fn filesystem(
     options: &MountOptions<'_>,
     destination: &str,
 ) -> Result<MountFs, Error> {
-    let mut parameters = Vec::new();
-    let mut oversized = false;
-    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
-    let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
-    words.extend_from_slice(&options.data);
-    for word in words {
-        let (key, value) = match word.split_once('=') {
-            Some((key, value)) => (key, Some(value)),
-            None => (word, None),
-        };
-        if key.is_empty() {
-            continue;
-        }
-        oversized |= value.is_some_and(|value| value.len() > LONGEST_PARAMETER);
-        let value = value.map(c_string).transpose()?;
-        parameters.push((c_string(key)?, value));
-    }
-    let in_full = oversized.then(|| c_string(options.data.join(","))).transpose()?;
+    let parameters = parameters(options)?;
+    let is_oversized = |(_, value): &(CString, Option<CString>)| {
+        value.as_ref().is_some_and(|value| value.as_bytes().len() > LONGEST_PARAMETER)
+    };
+    let in_full = match parameters.iter().any(is_oversized) {
+        true => Some(oversized(options)?),
+        false => None,
+    };
     Ok(MountFs {
         kind: c_string(kind)?,
         source: c_string(source.filter(|source| !source.is_empty()).unwrap_or(kind))?,
@@ -199,8 +228,91 @@ fn filesystem(
         label: None,
         copy_up: false,
         inherit_mode: false,
+        inherit_owner: false,
         oversized: in_full,
     })
+}
+
+/// Options of the file system, for fsconfig(2).
+fn parameters(options: &MountOptions<'_>) -> Result<Vec<(CString, Option<CString>)>, Error> {
+    let mut parameters = Vec::new();
+    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
+    let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
+    words.extend_from_slice(&options.data);
+    for word in words {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (word, None),
+        };
+        if key.is_empty() {
+            continue;
+        }
+        let value = value.map(c_string).transpose()?;
+        parameters.push((c_string(key)?, value));
+    }
+    Ok(parameters)
+}
+
+/// The same with all attributes, for mount(2).
+fn oversized(options: &MountOptions<'_>) -> Result<Oversized, Error> {
+    const FLAGS: [(u64, u32); 8] = [
+        (mount_options::MOUNT_ATTR_RDONLY, 1),
+        (mount_options::MOUNT_ATTR_NOSUID, 2),
+        (mount_options::MOUNT_ATTR_NODEV, 4),
+        (mount_options::MOUNT_ATTR_NOEXEC, 8),
+        (mount_options::MOUNT_ATTR_NOSYMFOLLOW, 1 << 8),
+        (mount_options::MOUNT_ATTR_NOATIME, 1 << 10),
+        (mount_options::MOUNT_ATTR_NODIRATIME, 1 << 11),
+        (mount_options::MOUNT_ATTR_STRICTATIME, 1 << 24),
+    ];
+    let set = options.attr.set | options.recursive_attr.set;
+    let flags = FLAGS.iter().filter(|(attr, _)| set & attr != 0);
+    let flags = flags.fold(options.superblock_set, |flags, (_, flag)| flags | flag);
+    Ok(Oversized { data: c_string(options.data.join(","))?, flags })
+}
+
+/// Changes what is mounted already. Only what the options name is changed: with mount(2) everything
+/// else would be taken back. A file system is only touched where options of its own are named.
+fn compile_remount(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<(), Error> {
+    let refused = |why| Err(Error::config(format!("mount {destination}: remount {why}")));
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return refused("takes a mount namespace of the container's own");
+    }
+    if options.id_map.is_some() || !mount.uid_mappings.is_empty() {
+        return refused("cannot change the ids of a mount");
+    }
+    let path = in_root(destination)?;
+    let mut steps = Vec::new();
+    let is_bind = options.bind.is_some() || mount.kind == "bind";
+    let parameters = if is_bind { Vec::new() } else { parameters(options)? };
+    if !parameters.is_empty() {
+        steps.push(InitStep::Reconfigure { path: path.clone(), parameters });
+    }
+    let mut set = |recursive, attr: MountAttr| {
+        if !attr.is_empty() {
+            steps.push(InitStep::SetMountAttr { path: path.clone(), recursive, attr });
+        }
+    };
+    for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
+        let AttrChange { set: bits, clear } = change;
+        set(recursive, MountAttr { set: bits, clear, ..MountAttr::default() });
+    }
+    for Propagation { kind, recursive } in &options.propagation {
+        set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
+    }
+    // What is mounted below it, and the device nodes in /dev, still have to be made.
+    match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
+        0 => builder.init.append(&mut steps),
+        _ => later.append(&mut steps),
+    }
+    Ok(())
 }
 
 fn compile_bind(
@@ -229,12 +341,11 @@ fn compile_bind(
         slot,
         source: c_string(source)?,
         recursive,
+        propagation: propagation_of_bind(context, options, recursive)?,
         attr: MountAttr {
             set: options.attr.set,
             clear: options.attr.clear,
-            // A slave hears of the host's later mounts and tells nothing back, as in runc.
-            propagation: propagation_of(options).unwrap_or(propagation::SLAVE),
-            userns_fd: 0,
+            ..MountAttr::default()
         },
         recursive_attr: MountAttr {
             set: options.recursive_attr.set,
@@ -252,6 +363,36 @@ fn compile_bind(
     let target = Target { path: in_root(destination)?, no_symlinks: false };
     builder.init(InitStep::AttachTree { slot, target });
     Ok(())
+}
+
+/// Changes of the propagation of a bound tree, in the order of the options. Before them it is a slave: that
+/// hears of the host's later mounts and tells nothing back, as in runc; so a shared one is shared among
+/// containers, and with the host only where the root is.
+fn propagation_of_bind(
+    context: &Context<'_, '_>,
+    options: &MountOptions<'_>,
+    recursive: bool,
+) -> Result<Vec<Propagation>, Error> {
+    let root = root_propagation(context)?;
+    let shares = root.is_some_and(|root| root.kind == propagation::SHARED);
+    let first = options.propagation.first();
+    let mut changes = Vec::with_capacity(1 + options.propagation.len());
+    if !(shares && first.is_some_and(|first| first.kind == propagation::SHARED)) {
+        changes.push(Propagation { kind: propagation::SLAVE, recursive });
+    }
+    for change in &options.propagation {
+        let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
+        match change.kind {
+            // Nothing is left of those before it.
+            propagation::PRIVATE | propagation::UNBINDABLE if change.recursive == recursive => {
+                changes.clear();
+            }
+            propagation::SLAVE if changes.last() == Some(&change) => continue,
+            _ => {}
+        }
+        changes.push(change);
+    }
+    Ok(changes)
 }
 
 /// The last propagation named wins; mount_setattr(2) knows one.
@@ -305,6 +446,7 @@ fn compile_cgroup(
         label: None,
         copy_up: false,
         inherit_mode: false,
+        inherit_owner: false,
         oversized: None,
     };
     label(&mut tmpfs, "tmpfs", context)?;
@@ -355,11 +497,11 @@ fn bind_cgroup(
         slot,
         source: c_string(source)?,
         recursive: true,
+        propagation: alloc::vec![Propagation { kind: propagation::SLAVE, recursive: true }],
         attr: MountAttr {
             set: (change.set & !taken_back) | protection,
             clear: change.clear,
-            propagation: propagation::SLAVE,
-            userns_fd: 0,
+            ..MountAttr::default()
         },
         recursive_attr: MountAttr { set: protection, ..MountAttr::default() },
         id_map: None,

@@ -62,7 +62,8 @@ pub fn compile_identity(
     attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
-    let wanted = process.capabilities.as_ref().map(sets);
+    let warnings = &mut builder.warnings;
+    let wanted = process.capabilities.as_ref().map(|sets| warned_sets(sets, warnings));
     if let Some((bounding, _)) = wanted {
         builder.init(InitStep::LimitCapabilities { drop: !bounding });
     }
@@ -133,7 +134,7 @@ pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
 }
 
 /// The environment, where the last of several values of a variable counts; what dayfly adds comes last.
-fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
+pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::with_capacity(entries.len() + extra.len() + 4);
     let own = entries.iter().map(spec::Str::as_str);
@@ -150,7 +151,39 @@ fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CStrin
 /// The bounding set and the others. Names the kernel or dayfly does not know are left out, as in
 /// runc. Inheritable is what the configuration says and empty by default (CVE-2022-29162).
 fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
-    let mask = |names| spec::capability::CapabilitySet::parse(names, &mut Vec::new()).0;
+    named_sets(capabilities, &mut Vec::new())
+}
+
+/// The same with what is to be said of those that cannot be granted.
+fn warned_sets(
+    capabilities: &spec::Capabilities<'_>,
+    warnings: &mut Vec<String>,
+) -> (u64, Capabilities) {
+    let mut unknown = Vec::new();
+    let (bounding, sets) = named_sets(capabilities, &mut unknown);
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        let names = unknown.join(" ");
+        warnings.push(format!("ignoring unknown or unavailable capabilities: [{names}]"));
+    }
+    // The kernel's condition for raising one.
+    let missing = sets.ambient & !(sets.permitted & sets.inheritable);
+    let missing = (0..u64::BITS).filter(|bit| missing >> bit & 1 == 1);
+    warnings.extend(missing.filter_map(spec::capability::name).map(|name| {
+        format!(
+            "can't raise ambient capability {name}: operation not permitted: \
+             it must be permitted and inheritable as well"
+        )
+    }));
+    (bounding, sets)
+}
+
+fn named_sets<'a>(
+    capabilities: &'a spec::Capabilities<'_>,
+    unknown: &mut Vec<&'a str>,
+) -> (u64, Capabilities) {
+    let mut mask =
+        |names: &'a [spec::Str<'_>]| spec::capability::CapabilitySet::parse(names, unknown).0;
     let sets = Capabilities {
         effective: mask(&capabilities.effective),
         permitted: mask(&capabilities.permitted),

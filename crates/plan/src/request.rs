@@ -54,6 +54,8 @@ pub struct Request<'a> {
     pub console: Option<Console<'a>>,
     /// Environment entries that are not in the configuration, such as LISTEN_FDS.
     pub extra_env: Vec<String>,
+    /// The environment of the command, which is that of hooks outside the container that have none.
+    pub env: sys::Args,
     /// The container's place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
     /// The container's group of the resctrl file system.
@@ -89,6 +91,7 @@ impl<'a> Request<'a> {
             preserve_fds: 0,
             console: None,
             extra_env: Vec::new(),
+            env: sys::Args::empty(),
             cgroup: None,
             resctrl: None,
             filter: None,

@@ -169,14 +169,30 @@ pub const ACTIONS: [(&str, u32); 9] = [
 /// The value a filter returns for an action; EPERM where an errno is wanted and none is given.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
+    /// What the kernel would cut a larger one to.
+    const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {
         let names: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
         Error(format!("seccomp action {name:?} is not known; known are {}", names.join(", ")))
     })?;
-    let takes_errno = matches!(name, "SCMP_ACT_ERRNO" | "SCMP_ACT_TRACE");
-    // The lower half is the errno; what does not fit is cut, as runc's conversion does.
-    Ok(if takes_errno { value | errno.unwrap_or(EPERM) & 0xffff } else { *value })
+    // The lower half of the value is the errno.
+    let largest = match name {
+        "SCMP_ACT_ERRNO" => MAX_ERRNO,
+        "SCMP_ACT_TRACE" => 0xffff,
+        _ => 0,
+    };
+    match errno {
+        None if largest > 0 => Ok(value | EPERM),
+        None => Ok(*value),
+        Some(errno) if errno <= largest && largest > 0 => Ok(value | errno),
+        Some(errno) if largest > 0 => {
+            Err(Error(format!("errno {errno} of seccomp action {name} is larger than {largest}")))
+        }
+        Some(errno) => {
+            Err(Error(format!("errno {errno} for seccomp action {name}, which takes none")))
+        }
+    }
 }
 
 /// Operators by name.
@@ -299,6 +315,15 @@ mod tests {
     fn an_errno_is_part_of_the_verdict() {
         assert_eq!(action("SCMP_ACT_ERRNO", None).unwrap(), 0x0005_0001);
         assert_eq!(action("SCMP_ACT_ERRNO", Some(38)).unwrap(), 0x0005_0026);
-        assert_eq!(action("SCMP_ACT_ALLOW", Some(38)).unwrap(), 0x7fff_0000);
+        assert_eq!(action("SCMP_ACT_TRACE", Some(0xffff)).unwrap(), 0x7ff0_ffff);
+        assert_eq!(action("SCMP_ACT_ALLOW", None).unwrap(), 0x7fff_0000);
+        for (name, errno) in [
+            ("SCMP_ACT_ALLOW", 38),
+            ("SCMP_ACT_KILL", 0),
+            ("SCMP_ACT_ERRNO", 4096),
+            ("SCMP_ACT_TRACE", 0x1_0000),
+        ] {
+            assert!(action(name, Some(errno)).unwrap_err().to_string().contains(name));
+        }
     }
 }

@@ -384,6 +384,8 @@ fn generated(distinct: bool, archs: usize) -> impl Strategy<Value = Value> {
     (actions, archs, names, rules, 0u32..200).prop_map(
         move |(actions, archs, names, rules, errno)| {
             let mut parts = names.chunks(3);
+            let takes_errno = |action| ["SCMP_ACT_ERRNO", "SCMP_ACT_TRACE"].contains(&action);
+            let errno = takes_errno(actions[1]).then_some(errno);
             let rules: Vec<Value> = rules
                 .into_iter()
                 .map(|(drawn, args)| {
@@ -393,7 +395,8 @@ fn generated(distinct: bool, archs: usize) -> impl Strategy<Value = Value> {
                 })
                 .collect();
             json!({
-                "defaultAction": actions[0], "defaultErrnoRet": 7,
+                "defaultAction": actions[0],
+                "defaultErrnoRet": takes_errno(actions[0]).then_some(7),
                 "architectures": archs, "syscalls": rules,
             })
         },

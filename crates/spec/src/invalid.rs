@@ -104,8 +104,10 @@ pub enum Invalid {
     MemoryNodesMissing,
     /// A device without a path.
     NoDevicePath,
-    /// A device, by its path, with a number below 0.
+    /// A device, by its path, with a number that the kernel does not have.
     DeviceNumber(String),
+    /// A device, by its path, owned by -1, which the kernel takes for "no change".
+    DeviceOwner(String),
     /// `linux.netDevices` without a network namespace to move them to.
     NetDeviceWithoutNamespace,
     /// A name of `linux.netDevices` that can be none.
@@ -254,8 +256,12 @@ impl fmt::Display for Invalid {
             }
             Self::NoDevicePath => f.write_str("device path must not be empty"),
             Self::DeviceNumber(path) => {
-                write!(f, "device {path}: major and minor must be 0 to 4294967295")
+                write!(f, "device {path}: major must be 0 to 4095, minor 0 to 1048575")
             }
+            Self::DeviceOwner(path) => write!(
+                f,
+                "device {path}: 4294967295 is no user or group id: the kernel takes it for \"no change\""
+            ),
             Self::NetDeviceWithoutNamespace => {
                 f.write_str("unable to move network devices without a NET namespace")
             }

@@ -176,15 +176,14 @@ impl<'a> MountOptions<'a> {
         self.data.iter().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The superblock flags as words for fsconfig(2) `FSCONFIG_SET_FLAG`.
-    /// `silent` has none: it is a matter of mount(2) only.
+    /// The superblock flags as words for fsconfig(2) `FSCONFIG_SET_FLAG`. Those of mount(2) alone have
+    /// none: `silent`, and `iversion`, which file systems that have versions keep anyway.
     pub fn superblock_words(&self) -> impl Iterator<Item = &'static str> {
-        const WORDS: [(u32, &str); 6] = [
+        const WORDS: [(u32, &str); 5] = [
             (SB_RDONLY, "ro"),
             (SB_SYNCHRONOUS, "sync"),
             (SB_MANDLOCK, "mand"),
             (SB_DIRSYNC, "dirsync"),
-            (SB_I_VERSION, "iversion"),
             (SB_LAZYTIME, "lazytime"),
         ];
         let set = self.superblock_set;

@@ -29,11 +29,21 @@ pub fn path(name: &str) -> String {
     if has_slashes(name) { name.into() } else { swap_separators(name) }
 }
 
-/// Whether a parameter is of the network namespace. If the container joins one,
-/// the caller has to see to it that it isn't the host's, which only the kernel
-/// can tell.
-pub fn is_network(name: &str) -> bool {
-    dotted(name).starts_with("net.")
+/// What is to be said if a namespace that the container joins turns out to be the host's, which only the
+/// kernel can tell: a parameter would be changed for the host. `None` if none is of that kind.
+pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
+    let mut names = linux.sysctl.keys().map(|name| dotted(name));
+    match kind {
+        NamespaceKind::Network => {
+            names.find(|name| name.starts_with("net.")).map(Invalid::SysctlHostNetwork)
+        }
+        NamespaceKind::Ipc => names.find(|name| is_ipc(name)).map(Invalid::SysctlHostIpc),
+        _ => None,
+    }
+}
+
+fn is_ipc(name: &str) -> bool {
+    IPC.contains(&name) || name.starts_with("fs.mqueue.")
 }
 
 /// Checks that every parameter is of a namespace that the container has.
@@ -50,7 +60,7 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
 
 /// Refuses one parameter, by its name with dots, unless it is private.
 fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
-    if IPC.contains(&name.as_str()) || name.starts_with("fs.mqueue.") {
+    if is_ipc(&name) {
         return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };
     }
     if name.starts_with("net.") {

@@ -299,10 +299,13 @@ fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {
     if device.path.is_empty() {
         return Err(Invalid::NoDevicePath);
     }
-    let is_number = |number: i64| u32::try_from(number).is_ok();
-    let numbered = is_number(device.major) && is_number(device.minor);
+    // What the kernel's 12 and 20 bits do not hold it would cut, and make another device.
+    let numbered = (0..1 << 12).contains(&device.major) && (0..1 << 20).contains(&device.minor);
     if device.kind != DeviceKind::Fifo && !numbered {
         return Err(Invalid::DeviceNumber(device.path.as_str().into()));
+    }
+    if [device.uid, device.gid].contains(&Some(u32::MAX)) {
+        return Err(Invalid::DeviceOwner(device.path.as_str().into()));
     }
     Ok(())
 }

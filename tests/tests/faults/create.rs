@@ -71,7 +71,7 @@ fn with_attributes(bed: &Bed) {
     walked();
 }
 
-/// Id-mapped mounts, network devices of the host, an agent for system calls, clocks of its own.
+/// Id-mapped mounts, an overlay, network devices of the host, an agent for system calls, clocks of its own.
 fn with_things_of_the_host(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Continue);
     let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);
@@ -83,6 +83,8 @@ fn with_things_of_the_host(bed: &Bed) {
         .bundle()
         .push("/linux/namespaces", json!({ "type": "time" }))
         .set("/linux/timeOffsets", json!({ "boottime": { "secs": 7 } }))
+        .mount("overlay", "overlay", "/overlay", &["lowerdir=/etc:/bin"])
+        .mount("tmpfs", "tmpfs", "/dev", &["remount", "size=1m"])
         .set("/linux/netDevices", json!({ &name: { "name": "inside" } }))
         .set("/linux/seccomp", crate::listener::profile(agent.path(), &["mkdir"]))
         .push(

@@ -323,6 +323,10 @@ fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> 
     if parts.len() < 2 || parts.iter().any(|part| part.is_empty() || *part == ".") {
         return Err(invalid("must be in the form CONTROLLER.PARAMETER"));
     }
+    // A process of the host's would be the container's from then on, and end with it.
+    if ["cgroup.procs", "cgroup.threads", "cgroup.kill"].contains(&name) {
+        return Err(invalid("is no limit: it acts on processes"));
+    }
     let file = open(directory, name, OFlags::WRONLY)?;
     if value.is_empty() {
         file.write("")?;

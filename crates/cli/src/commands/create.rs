@@ -1,6 +1,6 @@
 //! `create`: makes a container that waits for `start`.
 
-use container::{CgroupDriver, CreateOptions};
+use container::{CgroupDriver, CreateOptions, Warn};
 use spec::NumberSet;
 
 use super::layers;
@@ -47,6 +47,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         pin: values.text(&PIN),
         tier: values.text(&TIER),
         layered: None,
+        warn: Warn(invocation.warn),
     })
 }
 

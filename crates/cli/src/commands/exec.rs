@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use container::ExecOptions;
+use container::{ExecOptions, Warn};
 
 use crate::definition::options::{
     ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
@@ -52,6 +52,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
         ignore_paused: values.flag(&IGNORE_PAUSED),
         techniques: invocation.techniques()?,
+        warn: Warn(invocation.warn),
     })
 }
 

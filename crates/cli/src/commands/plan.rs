@@ -1,6 +1,6 @@
 //! `plan`: prints the steps of a container's start.
 
-use container::CreateOptions;
+use container::{CreateOptions, Warn};
 
 use super::{is_json, print};
 use crate::commands::create::cgroup_driver;
@@ -31,6 +31,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         pin: None,
         tier: None,
         layered: None,
+        warn: Warn::default(),
     };
     let plan = container::compile(&options)?;
     match is_json(invocation.values.text(&PLAN_FORMAT), "text")? {

@@ -22,7 +22,7 @@ pub struct Features {
     mount_options: Vec<&'static str>,
     linux: Linux,
     annotations: Annotations,
-    potentially_unsafe_config_annotations: [&'static str; 0],
+    potentially_unsafe_config_annotations: [&'static str; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -121,7 +121,8 @@ pub fn features() -> Features {
             net_devices: enabled(),
         },
         annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
-        potentially_unsafe_config_annotations: [],
+        // Each stands for all that begin so.
+        potentially_unsafe_config_annotations: ["org.systemd.property.", "run.dayfly."],
     }
 }
 
@@ -209,7 +210,8 @@ mod tests {
         );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
-        assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));
+        let annotations = serde_json::json!(["org.systemd.property.", "run.dayfly."]);
+        assert_eq!(value["potentiallyUnsafeConfigAnnotations"], annotations);
         let options = value["mountOptions"].as_array().unwrap();
         assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
     }

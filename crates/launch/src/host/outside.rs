@@ -3,10 +3,11 @@
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
 use plan::step::{Agent, HostStep, IdMaps, Limit, NetDevice, Slot};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use rustix::process::{PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit};
 use sys::Context;
@@ -89,6 +90,23 @@ impl Host<'_> {
             }
         };
         Ok(net_devices::move_all(devices, namespace)?)
+    }
+
+    /// Fails if a namespace to join is the one this process is in itself.
+    pub(super) fn refuse_own(
+        &self,
+        namespace: &OwnedFd,
+        own: &CStr,
+        refusal: &str,
+    ) -> Result<(), Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let joined = fstat(namespace).context("fstat", "namespace")?;
+        let own = statat(proc, own, AtFlags::empty())
+            .context("stat", format!("/proc/{}", own.to_string_lossy()))?;
+        match (joined.st_dev, joined.st_ino) == (own.st_dev, own.st_ino) {
+            true => Err(Error::Refused(refusal.to_string())),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {

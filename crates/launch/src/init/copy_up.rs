@@ -13,16 +13,21 @@ use rustix::fs::{
 use super::root::Root;
 use crate::failure::{Failure, Op};
 
-/// Copies the directory at `target` into the mount `tree`, which is not attached yet.
+/// Copies what the directory at `target` has into the mount `tree`, which is not attached yet; with
+/// `owner` that gets the directory's owner as well.
 pub(crate) fn copy_up(
     root: &Root<'_>,
     target: &Target,
     tree: BorrowedFd<'_>,
+    owner: bool,
 ) -> Result<(), Failure> {
     let source = root.open(&target.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    let stat = rustix::fs::fstat(&source).op("fstat")?;
     let top = open_directory(tree, c".")?;
-    copy_owner(top.as_fd(), &stat)?;
+    if owner {
+        let stat = rustix::fs::fstat(&source).op("fstat")?;
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        fchown(&top, Some(uid), Some(gid)).op("fchown")?;
+    }
     copy_directory(source.as_fd(), top.as_fd())
 }
 

@@ -166,6 +166,9 @@ impl Init<'_> {
                 let place = self.root()?.open(path, OFlags::PATH)?;
                 sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
             }
+            InitStep::Reconfigure { path, parameters } => {
+                mounts::reconfigure(&self.root()?, path, parameters)
+            }
             InitStep::FreezeTmpfs { path } => mounts::freeze_tmpfs(&self.root()?, path),
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
             InitStep::MaskPath { path, shared, context } => {

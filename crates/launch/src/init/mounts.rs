@@ -1,22 +1,23 @@
 //! Mounts: made detached with their final attributes, then attached by descriptor.
 
+use alloc::ffi::CString;
 use core::ffi::CStr;
 
-use plan::step::{MountFs, Target};
+use plan::step::{MountFs, Oversized, Target};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, chmodat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    UnmountFlags, fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string,
-    fsmount, fsopen, fspick, mount, mount_change, move_mount, unmount,
+    FsPickFlags, MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    fsconfig_reconfigure, fsconfig_set_flag, fspick, mount, mount_change, move_mount, unmount,
 };
-use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
+use sys::mount::{MountAttr, mount_setattr};
 
 use super::confinement;
 use super::copy_up::copy_up;
 use super::root::{Root, is_directory};
 use crate::failure::{Failure, Op};
+use crate::filesystem;
 
 /// Turns every mount of the copied table into a slave: the host's later mounts arrive, ours stay.
 pub(crate) fn detach_propagation() -> Result<(), Failure> {
@@ -60,26 +61,26 @@ pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> 
     fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure")
 }
 
+/// Changes options of the file system that is mounted at a place. Where nothing is mounted is EINVAL.
+pub(crate) fn reconfigure(
+    root: &Root<'_>,
+    path: &CStr,
+    parameters: &[(CString, Option<CString>)],
+) -> Result<(), Failure> {
+    let place = root.open(path, OFlags::PATH)?;
+    let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+    let context = fspick(&place, c"", flags).op("fspick")?;
+    filesystem::set(context.as_fd(), parameters)
+        .and_then(|()| fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure"))
+        .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
+}
+
 /// Makes a filesystem and attaches it.
 pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs) -> Result<(), Failure> {
-    if let Some(data) = &step.oversized {
-        return mount_oversized(root, step, data);
+    if let Some(options) = &step.oversized {
+        return mount_oversized(root, step, options);
     }
-    let context = fsopen(&step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
-    let configured = configure(context.as_fd(), step);
-    let result = configured.and_then(|()| {
-        fsmount(
-            context.as_fd(),
-            FsMountFlags::FSMOUNT_CLOEXEC,
-            MountAttrFlags::from_bits_retain(step.attr.set as u32),
-        )
-        .op("fsmount")
-    });
-    let tree = result.map_err(|failure| with_kernel_log(failure, context.as_fd()))?;
-    if step.attr.propagation != 0 {
-        let attr = MountAttr { propagation: step.attr.propagation, ..MountAttr::default() };
-        mount_setattr(tree.as_fd(), false, &attr).op("mount_setattr")?;
-    }
+    let tree = filesystem::make(step)?;
     let place = root.target(&step.target, true)?;
     if let Some(label) = &step.label {
         confinement::label_mount(&tree, label)?;
@@ -90,49 +91,24 @@ pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs) -> Result<(), Failure> {
         chmodat(&tree, c".", mode, AtFlags::empty()).op("fchmodat")?;
     }
     if step.copy_up {
-        copy_up(root, &step.target, tree.as_fd())?;
+        copy_up(root, &step.target, tree.as_fd(), step.inherit_owner)?;
     }
     attach(tree, place)
 }
 
-fn configure(context: BorrowedFd<'_>, step: &MountFs) -> Result<(), Failure> {
-    fsconfig_set_string(context, c"source", &step.source).op("fsconfig source")?;
-    for (key, value) in &step.parameters {
-        match value {
-            Some(value) => fsconfig_set_string(context, key, value),
-            None => fsconfig_set_flag(context, key),
-        }
-        .map_err(|errno| Failure::new("fsconfig", errno).with(key.to_bytes()))?;
-    }
-    fsconfig_create(context).op("fsconfig create")
-}
-
-/// The kernel says what it did not like on the context's descriptor: "e tmpfs: Bad value for 'size'".
-fn with_kernel_log(failure: Failure, context: BorrowedFd<'_>) -> Failure {
-    let mut text = [0u8; 160];
-    match rustix::io::read(context, &mut text) {
-        Ok(length) if length > 2 => failure.with(text.get(2..length).unwrap_or_default()),
-        _ => failure,
-    }
-}
-
 /// mount(2), for option strings that fsconfig(2) cannot take; by descriptor all the same: the place
 /// is made the working directory, and mounted over as `.`.
-fn mount_oversized(root: &Root<'_>, step: &MountFs, data: &CStr) -> Result<(), Failure> {
+fn mount_oversized(root: &Root<'_>, step: &MountFs, options: &Oversized) -> Result<(), Failure> {
     let place = root.target(&step.target, true)?;
     rustix::process::fchdir(&place).op("fchdir")?;
-    let mut flags = MountFlags::empty();
-    for (attr, flag) in [
-        (sys::mount::attr::RDONLY, MountFlags::RDONLY),
-        (sys::mount::attr::NOSUID, MountFlags::NOSUID),
-        (sys::mount::attr::NODEV, MountFlags::NODEV),
-        (sys::mount::attr::NOEXEC, MountFlags::NOEXEC),
-    ] {
-        if step.attr.set & attr != 0 {
-            flags |= flag;
-        }
+    let flags = MountFlags::from_bits_retain(options.flags);
+    mount(&step.source, c".", &step.kind, flags, options.data.as_c_str()).op("mount")?;
+    if step.attr.propagation != 0 {
+        // What was mounted is seen from here on by its path alone.
+        let top = root.open(&step.target.path, OFlags::PATH)?;
+        let attr = MountAttr { propagation: step.attr.propagation, ..MountAttr::default() };
+        mount_setattr(top.as_fd(), false, &attr).op("mount_setattr")?;
     }
-    mount(&step.source, c".", &step.kind, flags, data).op("mount")?;
     let top = root.open(c"", rustix::fs::OFlags::PATH)?;
     rustix::process::fchdir(top).op("fchdir")
 }

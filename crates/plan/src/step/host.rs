@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use sys::clone::CloneFlags;
 
-use super::{CloneTree, DeviceSource, Limit, NumberSet, Slot};
+use super::{CloneTree, DeviceSource, Limit, MountFs, NumberSet, Slot};
 
 /// What the host actor does, in order.
 #[derive(Debug)]
@@ -27,6 +27,14 @@ pub enum HostStep {
     },
     /// Takes a detached copy of a mount tree and gives it its final attributes.
     CloneTree(CloneTree),
+    /// Makes a file system from something of the host's, mounted nowhere yet: from a device that the
+    /// container may not open, from directories that it does not see.
+    MakeTree {
+        /// Where it goes.
+        slot: Slot,
+        /// All but its place.
+        filesystem: MountFs,
+    },
     /// Takes copies of what has the layers of the root filesystem, with ids as in a user namespace.
     MapLayers {
         /// The user namespace; none leaves the ids.
@@ -52,6 +60,8 @@ pub enum HostStep {
         path: CString,
         /// Its type, verified when it is joined.
         kind: CloneFlags,
+        /// If it must not be the caller's own: where that is seen in procfs, and what to say then.
+        foreign: Option<(CString, String)>,
     },
     /// Opens the root of a container that has no mount namespace.
     OpenRoot {

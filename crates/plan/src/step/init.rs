@@ -131,6 +131,13 @@ pub enum InitStep {
         /// In the root.
         path: CString,
     },
+    /// Changes options of the file system that is mounted at a place in the root (`remount`).
+    Reconfigure {
+        /// In the root.
+        path: CString,
+        /// A flag, or key and value.
+        parameters: Vec<(CString, Option<CString>)>,
+    },
     /// Sets mount attributes at a place in the root.
     SetMountAttr {
         /// In the root; empty for the root itself.

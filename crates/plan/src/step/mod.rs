@@ -16,6 +16,7 @@ pub use host::*;
 pub use init::*;
 pub use mount::*;
 pub use spec::NumberSet;
+pub use spec::mount_options::Propagation;
 
 /// A numbered place for a descriptor that the host actor opens and init uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use sys::mount::MountAttr;
 
-use super::Slot;
+use super::{Propagation, Slot};
 
 /// [`HostStep::CloneTree`](super::HostStep::CloneTree).
 #[derive(Debug)]
@@ -15,7 +15,9 @@ pub struct CloneTree {
     pub source: CString,
     /// With the mounts below it.
     pub recursive: bool,
-    /// For the top mount; propagation is for all of them.
+    /// How events travel, one change after the other.
+    pub propagation: Vec<Propagation>,
+    /// For the top mount.
     pub attr: MountAttr,
     /// For all mounts of the tree (`rro` and its kin).
     pub recursive_attr: MountAttr,
@@ -75,9 +77,20 @@ pub struct MountFs {
     pub copy_up: bool,
     /// Give it the permissions of what it covers.
     pub inherit_mode: bool,
+    /// Give it the owner of what it covers.
+    pub inherit_owner: bool,
     /// The whole option string for mount(2), where a value is longer than the 255 bytes that
     /// fsconfig(2) takes.
-    pub oversized: Option<CString>,
+    pub oversized: Option<Oversized>,
+}
+
+/// What mount(2) is given instead of parameters and attributes.
+#[derive(Debug)]
+pub struct Oversized {
+    /// The options.
+    pub data: CString,
+    /// `MS_*`: attributes, and flags of the superblock.
+    pub flags: u32,
 }
 
 /// A device node to make.
