@@ -35,6 +35,7 @@ pub const CASES: &[Case] = &[
     case!(relatime_and_friends),
     case!(destination_is_relative),
     case!(root_is_a_mount_point),
+    case!(overlay_of_the_hosts_directories),
 ];
 
 fn private_by_default(bed: &Bed) {
@@ -315,4 +316,32 @@ fn root_is_a_mount_point(bed: &Bed) {
     let outcome = c.run().ok();
     assert_eq!(outcome.lines().first(), Some(&"1"));
     assert!(outcome.lines().contains(&"bin"));
+}
+
+/// Podman's volumes with `:O`. Paths in options are the host's; more than 255 bytes of them go by mount(2).
+fn overlay_of_the_hosts_directories(bed: &Bed) {
+    for padding in [1, 150] {
+        let dir = |name: &str| {
+            let path = bed.dir.join(format!("{name}{}", "-".repeat(padding)));
+            fs::create_dir(&path).expect("mkdir");
+            path.display().to_string()
+        };
+        let lower = [dir("first"), dir("second")];
+        fs::write(format!("{}/file", lower[1]), "below\n").expect("write");
+        let upper = dir("upper");
+        let options = [
+            &format!("lowerdir={}", lower.join(":")),
+            &format!("upperdir={upper}"),
+            &format!("workdir={}", dir("work")),
+        ];
+        let options = options.map(String::as_str);
+        let c = bed
+            .bundle()
+            .mount("overlay", "overlay", "/mnt", &options)
+            .sh("cat /mnt/file; echo changed >/mnt/file; grep -c ' /mnt ' /proc/self/mounts")
+            .make();
+        assert_eq!(c.run().ok().stdout, "below\n1\n");
+        assert_eq!(fs::read_to_string(format!("{upper}/file")).expect("read"), "changed\n");
+        assert_eq!(fs::read_to_string(format!("{}/file", lower[1])).expect("read"), "below\n");
+    }
 }

@@ -1,6 +1,6 @@
 //! How init comes into the world: which of the fast ways this container can take.
 
-use spec::{Linux, Spec};
+use spec::{Linux, Mount, Spec};
 use sys::clone::CloneFlags;
 
 use crate::namespaces::Namespaces;
@@ -65,14 +65,46 @@ impl Birth {
     }
 }
 
+/// File systems that the kernel makes of nothing. Others are made of what they are told the paths of: devices,
+/// the directories of an overlay.
+const OF_NOTHING: [&str; 20] = [
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "proc",
+    "pstore",
+    "ramfs",
+    "securityfs",
+    "selinuxfs",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
+];
+
+/// Whether a mount is made of something that the host has at a path, which is looked for when it is made.
+fn is_of_the_host(mount: &Mount<'_>) -> bool {
+    let is_bind = || mount.options.iter().any(|word| matches!(word.as_str(), "bind" | "rbind"));
+    mount.kind != "bind" && !OF_NOTHING.contains(&mount.kind.as_str()) && !is_bind()
+}
+
 /// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
-/// enter it look for programs and the rootfs where the host has them, and a root that shares
-/// propagation is made of the host's.
+/// enter it look for programs and the rootfs where the host has them, a root that shares
+/// propagation is made of the host's, and so is an overlay.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
         || !hooks.create_runtime.is_empty()
         || !hooks.create_container.is_empty()
+        || spec.mounts.iter().any(is_of_the_host)
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
