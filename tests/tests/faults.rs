@@ -9,6 +9,8 @@ pub mod commands;
 pub mod create;
 #[path = "faults/ground.rs"]
 mod ground;
+#[path = "faults/labels.rs"]
+pub mod labels;
 #[path = "faults/layers.rs"]
 pub mod layers;
 #[path = "faults/users.rs"]
@@ -80,9 +82,9 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 /// Kinds of steps that this host has no use for.
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("host", "enter resctrl group", "no resctrl file system, without which it is refused before"),
-    ("init", "label keys", "no SELinux, without which `require module` is the last step"),
-    ("init", "label process", "no SELinux, as above"),
-    ("init", "apply apparmor profile", "no AppArmor, as above"),
+    ("init", "label keys", "wants SELinux: struck by scripts/guest-labels"),
+    ("init", "label process", "wants SELinux, as above"),
+    ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/guest-labels"),
 ];
 
 /// Comes after all walks: no kind of step was left out.

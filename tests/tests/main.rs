@@ -23,6 +23,7 @@ mod hostile;
 mod idmap;
 mod images;
 mod intel_rdt;
+mod labels;
 mod lifecycle;
 mod listener;
 mod logs;
@@ -73,6 +74,10 @@ const SUBJECTS: &[Subject] = &[
     ("attributes", attributes::CASES),
     ("clocks", clocks::CASES),
     ("confinement", confinement::CASES),
+    ("labels::apparmor", labels::apparmor::CASES),
+    ("labels::no_policy", labels::selinux::BEFORE),
+    ("labels::selinux", labels::selinux::CASES),
+    ("labels::selinux", labels::selinux_mounts::CASES),
     ("refused", refused::CASES),
     ("rootfs", rootfs::CASES),
     ("seccomp", seccomp::CASES),
@@ -100,6 +105,7 @@ const SUBJECTS: &[Subject] = &[
     ("faults::users", faults::users::CASES),
     ("faults::create", faults::create::CASES),
     ("faults::commands", faults::commands::CASES),
+    ("faults::labels", faults::labels::CASES),
     ("faults", faults::CASES),
     ("template", template::CASES),
     ("birth", birth::CASES),

@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     case!(namespaces_belong_to_it),
     case!(exec_enters_it),
     case!(kernel_file_systems),
+    case!(file_systems_are_its_roots),
     case!(capabilities_end_at_the_namespace),
     case!(second_user_of_the_range),
     case!(join_by_path),
@@ -134,6 +135,19 @@ fn kernel_file_systems(bed: &Bed) {
             "/sys sysfs"
         ]
     );
+}
+
+/// That of message queues is made with its namespace: if that is not by root of the container, it is nobody's.
+fn file_systems_are_its_roots(bed: &Bed) {
+    let show = "stat -c '%u %n' /dev /dev/pts /dev/shm /dev/mqueue";
+    let expected = ["0 /dev", "0 /dev/pts", "0 /dev/shm", "0 /dev/mqueue"];
+    assert_eq!(mapped(bed).sh(show).make().run().ok().lines(), expected);
+    let first = mapped(bed).make().detached();
+    let joining = mapped(bed)
+        .join_namespace("user", &format!("/proc/{}/ns/user", first.pid()))
+        .unset("/linux/uidMappings")
+        .unset("/linux/gidMappings");
+    assert_eq!(joining.sh(show).make().run().ok().lines(), expected);
 }
 
 fn capabilities_end_at_the_namespace(bed: &Bed) {

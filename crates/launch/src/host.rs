@@ -209,14 +209,22 @@ impl Host<'_> {
     }
 }
 
-/// Whether the kernel has a security module, by what the module itself shows.
+/// Whether the kernel has a module and the host uses it, by runc's rules: AppArmor is enabled; SELinux has its
+/// file system mounted, for writing, and a policy. Without one it would take any label for the kernel's.
 fn require(module: SecurityModule) -> Result<(), Error> {
     const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
+    const ST_RDONLY: i64 = 1;
     let present = match module {
         SecurityModule::AppArmor => sys::fs::read_text(c"/sys/module/apparmor/parameters/enabled")
             .is_ok_and(|enabled| enabled.starts_with('Y')),
         SecurityModule::SeLinux => {
-            statfs(c"/sys/fs/selinux").is_ok_and(|fs| fs.f_type == SELINUX_MAGIC)
+            let is_there =
+                |fs: rustix::fs::StatFs| fs.f_type == SELINUX_MAGIC && fs.f_flags & ST_RDONLY == 0;
+            let has_policy = || {
+                sys::fs::read_text(c"/proc/self/attr/current")
+                    .is_ok_and(|own| own.trim_end_matches(['\0', '\n']) != "kernel")
+            };
+            statfs(c"/sys/fs/selinux").is_ok_and(is_there) && has_policy()
         }
     };
     if present { Ok(()) } else { Err(Error::NoModule(module)) }

@@ -21,6 +21,8 @@ pub struct Birth {
     pub from_template: bool,
     /// Its network namespace is made by another process meanwhile.
     pub parallel_network: bool,
+    /// It waits for that network where the configuration has a sysfs, not after everything else.
+    pub mounts_in_turn: bool,
     /// Whose memory it works in.
     pub memory: Memory,
     /// It is born in its cgroup.
@@ -55,6 +57,7 @@ impl Birth {
                 // Devices are moved there before init goes on.
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
+            mounts_in_turn: request.kernel.lists_mounts_in_turn(),
             // An init that takes mounts itself keeps a table of its own.
             memory: match host_time && !confined {
                 true => memory(spec, linux, namespaces, techniques),

@@ -64,6 +64,11 @@ pub fn compile(
     if birth.from_template {
         unshared |= CloneFlags::NEWNS;
     }
+    // The file system of message queues comes with its namespace and is whoever's that makes it: in a user
+    // namespace only its root can own it, and set labels on it.
+    if namespaces.user() {
+        unshared |= namespaces.new.intersection(CloneFlags::NEWIPC);
+    }
     let mut born_in = namespaces.new.difference(unshared);
     if born_in.contains(CloneFlags::NEWTIME) {
         born_in.remove(CloneFlags::NEWTIME);

@@ -315,8 +315,14 @@ fn compile_rootfs(
     context: &Context<'_, '_>,
 ) -> Result<(), Error> {
     mounts::compile_root(builder, context)?;
-    let late = |mount: &&spec::Mount<'_>| context.shows_network(&mount.destination);
+    let in_turn = context.birth.mounts_in_turn;
+    let late = |mount: &&spec::Mount<'_>| !in_turn && context.shows_network(&mount.destination);
+    let mut waits = context.birth.parallel_network;
     for mount in spec.mounts.iter().filter(|mount| !late(mount)) {
+        if waits && in_turn && context.shows_network(&mount.destination) {
+            builder.init(InitStep::JoinNetwork);
+            waits = false;
+        }
         mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
     }
     if context.linux.masked_paths.iter().any(|path| !path.is_empty()) {
@@ -330,7 +336,7 @@ fn compile_rootfs(
     }
     devices::compile(builder, context)?;
     let ready = builder.init.len();
-    if context.birth.parallel_network {
+    if waits {
         builder.init(InitStep::JoinNetwork);
     }
     for mount in spec.mounts.iter().filter(late) {

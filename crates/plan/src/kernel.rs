@@ -10,6 +10,10 @@ const OLDEST: (u32, u32) = (5, 12);
 /// The first that attaches mounts to a tree which is attached nowhere itself.
 const DETACHED: (u32, u32) = (6, 15);
 
+/// The first whose mountinfo is sorted by the ids of mounts: mounts made before they are attached show nowhere
+/// in which order that was done.
+const SORTED: (u32, u32) = (6, 8);
+
 /// What the running kernel can do.
 #[derive(Debug, Clone)]
 pub struct Kernel {
@@ -36,6 +40,12 @@ impl Kernel {
             seccomp: seccomp::Support::default(),
             techniques: Techniques::all(),
         }
+    }
+
+    /// Whether containers see in which order their mounts were attached, which has to be that of the
+    /// configuration.
+    pub fn lists_mounts_in_turn(&self) -> bool {
+        self.version < SORTED
     }
 
     /// Refuses a container without a mount namespace where its mounts would have to be the host's.

@@ -16,15 +16,30 @@ fn plan(process: &str, linux: &str) -> Plan {
                 {{"type": "pid"}}, {{"type": "network"}} {linux}}}}}"#
     );
     let spec = Spec::parse(&text).unwrap();
-    spec::validate(&spec).unwrap();
-    let kernel = Kernel {
-        version: (6, 18),
-        seccomp: seccomp::Support::default(),
-        techniques: Techniques::all(),
-    };
+    plan_on((6, 18), &spec)
+}
+
+fn plan_on(version: (u32, u32), spec: &Spec<'_>) -> Plan {
+    spec::validate(spec).unwrap();
+    let kernel =
+        Kernel { version, seccomp: seccomp::Support::default(), techniques: Techniques::all() };
     let request =
         Request { wait_for_start: true, template: true, ..Request::new("test", "/bundle", kernel) };
-    dayfly_plan::compile(&spec, &request).unwrap()
+    dayfly_plan::compile(spec, &request).unwrap()
+}
+
+/// A plan on such a kernel for a container with a sysfs among its mounts and this one at last.
+fn mounts_on(version: (u32, u32), last: &str) -> Plan {
+    let text = format!(
+        r#"{{"ociVersion": "1.3.0", "root": {{"path": "rootfs"}},
+            "process": {{"cwd": "/", "args": ["true"]}},
+            "mounts": [{{"destination": "/proc", "type": "proc"}},
+                {{"destination": "/sys", "type": "sysfs"}},
+                {{"destination": "/dev", "type": "tmpfs"}}, {last}],
+            "linux": {{"maskedPaths": ["/proc/acpi"], "namespaces": [{{"type": "mount"}},
+                {{"type": "pid"}}, {{"type": "network"}}]}}}}"#
+    );
+    plan_on(version, &Spec::parse(&text).unwrap())
 }
 
 fn exec(process: &str, namespaces: CloneFlags) -> Plan {
@@ -131,4 +146,24 @@ fn labels_are_asked_for_first_and_set_last() {
 fn unconfined_asks_for_nothing() {
     let names = names(&plan(r#", "apparmorProfile": "unconfined""#, "]"));
     assert!(!names.iter().any(|name| name.contains("module") || name.contains("apparmor")));
+}
+
+#[test]
+fn a_sysfs_waits_last_where_nobody_sees_it() {
+    let last = r#"{"destination": "/tmp", "type": "tmpfs"}"#;
+    let mounts = ["mount proc on /proc", "mount tmpfs on /dev", "mount tmpfs on /tmp"];
+    let plan = mounts_on((6, 8), last);
+    in_order(&plan, &[&mounts[..], &["join network", "mount sysfs on /sys"]].concat());
+    let plan = mounts_on((6, 7), last);
+    let wanted = [
+        "mount proc on /proc",
+        "join network",
+        "mount sysfs on /sys",
+        "mount tmpfs on /dev",
+        "mount tmpfs on /tmp",
+        "make devices /dev null zero full tty random urandom",
+        "mask /proc/acpi",
+    ];
+    in_order(&plan, &wanted);
+    assert_eq!(names(&plan).iter().filter(|name| *name == "join network").count(), 1);
 }

@@ -33,6 +33,7 @@ const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
 /// Bytes of all names, or of one value.
 const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &str = "security.capability";
+const LABEL: &str = "security.selinux";
 
 /// Copies all layers of a recipe, and takes the copy as a tree.
 pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
@@ -53,6 +54,7 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     let mut copier = Copier {
         root: place.as_fd(),
         owner: recipe.root,
+        label: recipe.label.as_deref(),
         links: BTreeMap::new(),
         list: vec![0; ATTRIBUTES],
         value: vec![0; ATTRIBUTES],
@@ -88,6 +90,8 @@ struct Copier<'a> {
     root: BorrowedFd<'a>,
     /// User and group that root becomes.
     owner: Option<(u32, u32)>,
+    /// The SELinux label of every file, in place of its own.
+    label: Option<&'a CStr>,
     /// Where the first name of a file with several is in the copy, by its filesystem and inode in the layer.
     links: BTreeMap<(u64, u64), String>,
     /// Room for names and for a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
@@ -216,7 +220,8 @@ impl Copier<'_> {
         let list = self.list.get(..size).unwrap_or_default();
         for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let Ok(name) = core::str::from_utf8(name) else { continue };
-            if MARKS.iter().any(|mark| name.starts_with(mark)) {
+            let is_replaced = self.label.is_some() && name == LABEL;
+            if is_replaced || MARKS.iter().any(|mark| name.starts_with(mark)) {
                 continue;
             }
             let size = lgetxattr(from, name, &mut self.value[..])?;
@@ -227,7 +232,10 @@ impl Copier<'_> {
             };
             lsetxattr(to, name, shifted.as_deref().unwrap_or(value), XattrFlags::empty())?;
         }
-        Ok(())
+        match self.label {
+            Some(label) => lsetxattr(to, LABEL, label.to_bytes(), XattrFlags::empty()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -17,18 +17,29 @@ pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Fai
         Err(Errno::NOENT) => write(proc, c"self/attr/exec", order),
         result => result,
     };
-    applied.op("apparmor failed to apply profile: write attr/exec")
+    applied.op(match applied {
+        Err(Errno::NOENT) => {
+            "apparmor failed to apply profile (apparmor_parser --replace loads one): write attr/exec"
+        }
+        _ => "apparmor failed to apply profile: write attr/exec",
+    })
 }
 
 /// Has SELinux change our label at the next exec.
 pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
-    write(proc, c"self/attr/exec", label.as_bytes()).op("can't set process label: write attr/exec")
+    let written = write(proc, c"self/attr/exec", label.as_bytes());
+    written.op(match written {
+        Err(Errno::INVAL) => "can't set process label (the policy has none such): write attr/exec",
+        _ => "can't set process label: write attr/exec",
+    })
 }
 
 /// Has SELinux label the keys that we make; an empty label ends it.
 pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     match write(proc, c"self/attr/keycreate", label.as_bytes()) {
         Err(Errno::NOENT) => Ok(()),
+        Err(Errno::INVAL) => Err(Errno::INVAL)
+            .op("can't set key label (the policy has none such): write attr/keycreate"),
         result => result.op("write attr/keycreate"),
     }
 }
