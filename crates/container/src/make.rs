@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -19,7 +20,7 @@ use trace::{PROGRAM, Phase};
 
 use crate::bundle::Bundle;
 use crate::console::Console;
-use crate::directory::{self, START, TryClone, path_in};
+use crate::directory::{self, START, path_in};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
@@ -100,7 +101,7 @@ pub(crate) fn make(
     let since = trace.clock();
     let devices = cache.devices(plan);
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
-    let root = store.root_fd().try_clone_fd()?;
+    let root = Rc::clone(store.root_fd());
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
     let directory = match prepared.and_then(Prepared::take_directory) {
