@@ -39,7 +39,7 @@ pub(crate) fn open(
         keep_newlines(peer.as_fd()).op("ioctl TCSETS")?;
     }
     // With the name that runc sends along.
-    sys::fdpass::send(socket, b"/dev/ptmx", master.as_fd()).op("sendmsg")?;
+    sys::fdpass::send(socket, b"/dev/pts/ptmx", master.as_fd()).op("sendmsg")?;
     if bind {
         let place = root.file(c"dev/console")?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
