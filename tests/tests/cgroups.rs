@@ -116,6 +116,7 @@ fn pause_and_resume(bed: &Bed) {
     let c = counting(bed);
     c.id_call("pause", &[], &[]).run().ok();
     assert_eq!(c.status(), "paused");
+    c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(count(&c), before, "nothing runs while paused");

@@ -212,6 +212,8 @@ fn features(bed: &Bed) {
     );
     assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "cgroup"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
+    // What a configuration can make a runtime do on the host by annotations.
+    assert!(has("/potentiallyUnsafeConfigAnnotations", "org.systemd.property."), "{features}");
     assert_eq!(features["linux"]["cgroup"]["v1"], true);
     assert_eq!(features["linux"]["cgroup"]["v2"], true);
     assert_eq!(features["linux"]["seccomp"]["enabled"], true);

@@ -145,13 +145,12 @@ impl Container {
         let at_work = directory::is_locked(self.directory.as_fd());
         // Who waits to be started is asked once, by starting it.
         let start = if at_work { Start::NobodyWaits } else { self.start_waiting()? };
-        if start == Start::Frozen {
-            return Err(Error::text("cannot start a container in the paused state"));
-        }
-        if start == Start::NobodyWaits {
-            return Err(Error::text(match self.status()? {
+        if start != Start::Runs {
+            let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
+            return Err(Error::text(match status {
                 Status::Stopped => "cannot start a container that has stopped",
                 Status::Creating => "cannot start a container that is being created",
+                Status::Paused => "cannot start a container in the paused state",
                 _ => "cannot start an already running container",
             }));
         }

@@ -12,6 +12,10 @@ use spec::{NamespaceKind, capability, memory_policy, mount_options};
 use super::version::VERSION;
 use crate::failure::Failure;
 
+/// Annotations of a configuration that change what is done, by their prefixes: properties of a scope; pinning,
+/// tiers and traces.
+const OBEYED_ANNOTATIONS: [&str; 2] = ["org.systemd.property.", "run.dayfly."];
+
 /// The document.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +26,7 @@ pub struct Features {
     mount_options: Vec<&'static str>,
     linux: Linux,
     annotations: Annotations,
-    potentially_unsafe_config_annotations: [&'static str; 0],
+    potentially_unsafe_config_annotations: [&'static str; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -121,7 +125,7 @@ pub fn features() -> Features {
             net_devices: enabled(),
         },
         annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
-        potentially_unsafe_config_annotations: [],
+        potentially_unsafe_config_annotations: OBEYED_ANNOTATIONS,
     }
 }
 
@@ -209,7 +213,10 @@ mod tests {
         );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
-        assert_eq!(value["potentiallyUnsafeConfigAnnotations"], serde_json::json!([]));
+        assert_eq!(
+            value["potentiallyUnsafeConfigAnnotations"],
+            serde_json::json!(OBEYED_ANNOTATIONS)
+        );
         let options = value["mountOptions"].as_array().unwrap();
         assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
     }
