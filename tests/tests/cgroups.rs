@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     case!(nested_cgroups_are_removed),
     case!(not_empty_is_refused).unlike_runc(),
     case!(pause_and_resume),
+    case!(pause_created),
     case!(pause_stopped),
     case!(resume_running),
     case!(delete_paused_by_force),
@@ -115,12 +116,32 @@ fn pause_and_resume(bed: &Bed) {
     let c = counting(bed);
     c.id_call("pause", &[], &[]).run().ok();
     assert_eq!(c.status(), "paused");
+    c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(count(&c), before, "nothing runs while paused");
     c.id_call("resume", &[], &[]).run().ok();
     assert_eq!(c.status(), "running");
     wait::until_true("the count to go on", || count(&c) != before);
+}
+
+/// Its init, frozen, takes no calls: whoever asks for it must not wait.
+fn pause_created(bed: &Bed) {
+    let c = bed.bundle().sh("touch /ran").make();
+    c.create().ok();
+    c.id_call("pause", &[], &[]).run().ok();
+    for _ in 0..12 {
+        assert_eq!(c.status(), "paused");
+    }
+    c.start().fails("cannot start a container in the paused state");
+    c.exec(&["true"]).fails_as(255, "cannot exec in a paused container");
+    c.delete().fails("that is not stopped: paused");
+    c.id_call("resume", &[], &[]).run().ok();
+    assert_eq!(c.status(), "created");
+    assert!(!c.bundle.join("rootfs/ran").exists(), "a start that was refused starts nothing later");
+    c.start().ok();
+    c.wait_status("stopped");
+    assert!(c.bundle.join("rootfs/ran").exists());
 }
 
 fn pause_stopped(bed: &Bed) {

@@ -83,7 +83,9 @@ fn joins_every_namespace(bed: &Bed) {
 fn missing_program(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.exec(&["/no/such"]).fails_as(255, "no such file or directory");
-    c.exec(&["nothing-here"]).fails_as(255, "executable file not found in $PATH");
+    for name in ["nothing-here", ""] {
+        c.exec(&[name]).fails_as(255, "executable file not found in $PATH");
+    }
     c.exec(&["/etc/passwd"]).fails_as(255, "permission denied");
     assert_eq!(c.status(), "running");
 }
@@ -370,7 +372,8 @@ fn pidfd_socket(bed: &Bed) {
     let flags =
         ["--detach", "--pidfd-socket", &socket.arg(), "--pid-file", file.to_str().expect("path")];
     c.exec_with(&flags, &["sleep", "1000"]).ok();
-    let (pidfd, _) = socket.receive();
+    let (pidfd, kind) = socket.receive();
+    assert_eq!(kind, "setns");
     let info = fs::read_to_string(format!(
         "/proc/self/fdinfo/{}",
         std::os::fd::AsRawFd::as_raw_fd(&pidfd)

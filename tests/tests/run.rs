@@ -269,7 +269,8 @@ fn pidfd_socket(bed: &Bed) {
         let path = socket.arg();
         let flags = [&verb[1..], &["--pidfd-socket", &path]].concat();
         c.bundle_call(verb[0], &flags).run().ok();
-        let (pidfd, _) = socket.receive();
+        let (pidfd, kind) = socket.receive();
+        assert_eq!(kind, "standard");
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
         let line = format!("Pid:\t{}", c.pid());
         assert!(info.expect("fdinfo").lines().any(|found| found == line), "{verb:?}");

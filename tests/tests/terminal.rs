@@ -3,7 +3,9 @@
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::console::{FdSocket, read_all};
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Outcome;
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -21,6 +23,8 @@ pub const CASES: &[Case] = &[
     case!(socket_without_terminal),
     case!(socket_missing),
     case!(foreground_in_the_callers_terminal),
+    case!(size_of_a_terminal_that_is_not_standard_input),
+    case!(input_of_the_foreground_ends),
     case!(foreground_without_a_terminal_of_the_caller),
     case!(owner_of_the_terminal),
     case!(exec_tty_size),
@@ -35,7 +39,7 @@ fn create_sends_the_master(bed: &Bed) {
     let socket = FdSocket::new(&bed.dir, "console.sock");
     c.create_with(&["--console-socket", &socket.arg()]).ok();
     let (master, name) = socket.receive();
-    assert!(!name.is_empty());
+    assert_eq!(name, "/dev/pts/ptmx");
     c.start().ok();
     assert_eq!(read_all(master), "/dev/pts/0\r\n");
 }
@@ -128,12 +132,9 @@ fn socket_missing(bed: &Bed) {
     assert!(!c.exists());
 }
 
-fn foreground_in_the_callers_terminal(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .set("/process/terminal", json!(true))
-        .sh("test -t 1 && echo a terminal; stty size")
-        .make();
+/// Runs `script`, with the runtime's command line for `run` in its `"$@"`, in a session whose terminal has
+/// 30 rows and 60 columns. Standard output is none.
+fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
             .expect("openpt");
@@ -146,20 +147,46 @@ fn foreground_in_the_callers_terminal(bed: &Bed) {
         .write(true)
         .open(name.to_str().expect("path"))
         .expect("open terminal");
-    let (root, bundle) = (bed.root(), c.bundle.to_string_lossy());
-    let args = [
-        "--ctty",
-        "--wait",
-        &bed.runtime().to_string_lossy(),
-        "--root",
-        &root.to_string_lossy(),
-        "run",
-        "--bundle",
-        &bundle,
-        &c.id,
-    ];
-    let outcome = bed.program("setsid", &args).stdin(terminal).run().ok();
-    assert!(outcome.stdout.starts_with("a terminal"), "{outcome}");
+    let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
+    let (runtime, root) = (c.bed.runtime().to_string_lossy(), root.to_string_lossy());
+    let session = ["--ctty", "--wait", "sh", "-c", script, "sh"];
+    let run = [&*runtime, "--root", &*root, "run", "--bundle", &*bundle, &*c.id];
+    c.bed.program("setsid", &[&session[..], &run[..]].concat()).stdin(terminal).run().ok()
+}
+
+fn foreground_in_the_callers_terminal(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("test -t 1 && echo a terminal; stty size")
+        .make();
+    let outcome = in_a_terminal(&c, "exec \"$@\"");
+    assert!(outcome.stdout.starts_with("a terminal\n"), "line ends are made by ours: {outcome:?}");
+}
+
+fn size_of_a_terminal_that_is_not_standard_input(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        // It is set when the program runs already.
+        .sh("until stty size 2>/dev/null | grep -q 60; do :; done; stty size")
+        .make();
+    let outcome = in_a_terminal(&c, "exec timeout 20 \"$@\" </dev/null");
+    assert_eq!(outcome.stdout, "30 60\n");
+}
+
+/// Input that has ended is no reason to be awake.
+fn input_of_the_foreground_ends(bed: &Bed) {
+    let c =
+        bed.bundle().set("/process/terminal", json!(true)).sh("read x; echo $x; sleep 2").make();
+    let outcome = in_a_terminal(&c, "echo word | \"$@\"; times");
+    let last = outcome.stdout.lines().last().expect("what children used").to_owned();
+    let seconds = last.split_whitespace().map(|time| {
+        let (_, seconds) = time.trim_end_matches('s').split_once('m').expect("0m0.01s");
+        seconds.parse::<f64>().expect("seconds")
+    });
+    assert!(outcome.stdout.contains("word\n"), "{outcome}");
+    assert!(seconds.sum::<f64>() < 1.0, "{outcome}");
 }
 
 fn foreground_without_a_terminal_of_the_caller(bed: &Bed) {

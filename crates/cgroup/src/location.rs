@@ -203,11 +203,10 @@ impl Location {
     /// process has one cgroup for all.
     pub fn sub(&self, controllers: Option<&str>, path: &str) -> Result<Self, Error> {
         let bad = |reason| Error::BadPath { path: path.to_string(), reason };
-        if path.split('/').all(|part| part.is_empty() || part == ".") {
-            return Ok(self.clone());
-        }
-        let suffix = clean(path)?;
-        let mut location = Self { unit: None, ..self.clone() };
+        let stays = path.split('/').all(|part| part.is_empty() || part == ".");
+        let suffix = if stays { String::new() } else { clean(path)? };
+        let unit = self.unit.clone().filter(|_| stays);
+        let mut location = Self { unit, ..self.clone() };
         let Some(list) = controllers else {
             let legacy = location.legacy.iter_mut().map(|legacy| &mut legacy.place);
             for place in location.unified.iter_mut().chain(legacy) {
@@ -427,6 +426,8 @@ mod tests {
         assert!(location.sub(None, "../b").is_err());
         assert!(location.sub(Some("pids"), "s").is_err());
         assert!(location.sub(Some("bogus"), "s").is_err());
+        assert_eq!(location.sub(Some("cpu"), "/").unwrap(), location);
+        assert!(location.sub(Some("bogus"), "/").is_err());
     }
 
     #[test]

@@ -83,6 +83,9 @@ impl<'a> Console<'a> {
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
+    /// The terminal of the command; `None` if it has none any more.
+    own: Option<OwnedFd>,
+    /// What that was before raw mode.
     saved: Option<Termios>,
 }
 
@@ -99,7 +102,9 @@ impl Terminal {
         let master = master.ok_or(Errno::PROTO).context("recvmsg", "console")?;
         rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)
             .context("fcntl", "console")?;
-        let terminal = Self { master, saved: make_raw() };
+        let own = own_terminal().ok();
+        let saved = own.as_ref().and_then(make_raw);
+        let terminal = Self { master, own, saved };
         terminal.copy_size();
         Ok(Some(terminal))
     }
@@ -111,7 +116,7 @@ impl Terminal {
 
     /// Gives the container's terminal the size of ours.
     pub fn copy_size(&self) {
-        if let Ok(size) = tcgetwinsize(sys::stdio::stdin()) {
+        if let Some(Ok(size)) = self.own.as_ref().map(tcgetwinsize) {
             let _ = tcsetwinsize(&self.master, size);
         }
     }
@@ -119,8 +124,8 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if let Some(saved) = &self.saved {
-            let _ = tcsetattr(sys::stdio::stdin(), OptionalActions::Now, saved);
+        if let (Some(own), Some(saved)) = (&self.own, &self.saved) {
+            let _ = tcsetattr(own, OptionalActions::Now, saved);
         }
     }
 }
@@ -131,7 +136,7 @@ impl Drop for Terminal {
 /// # Errors
 /// ENXIO if there is none.
 fn own_terminal() -> Result<OwnedFd, sys::Error> {
-    for stream in [sys::stdio::stdin(), sys::stdio::stdout(), sys::stdio::stderr()] {
+    for stream in [sys::stdio::stderr(), sys::stdio::stdout(), sys::stdio::stdin()] {
         if tcgetattr(stream).is_ok() {
             return rustix::io::fcntl_dupfd_cloexec(stream, 3).context("dup", "terminal");
         }
@@ -141,12 +146,12 @@ fn own_terminal() -> Result<OwnedFd, sys::Error> {
 }
 
 /// Our own terminal in raw mode: what is typed is the container's business. Returns what it was.
-fn make_raw() -> Option<Termios> {
-    let saved = tcgetattr(sys::stdio::stdin()).ok()?;
+fn make_raw(own: &OwnedFd) -> Option<Termios> {
+    let saved = tcgetattr(own).ok()?;
     let mut raw = saved.clone();
     raw.make_raw();
     // Output processing stays, as in runc: the newline of a message of ours begins a line.
     raw.output_modes = saved.output_modes;
-    tcsetattr(sys::stdio::stdin(), OptionalActions::Now, &raw).ok()?;
+    tcsetattr(own, OptionalActions::Now, &raw).ok()?;
     Some(saved)
 }

@@ -1,6 +1,7 @@
 //! An existing container and what can be done with it, `exec` aside.
 
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -30,7 +31,7 @@ const SIGKILL: i32 = 9;
 /// An existing container.
 #[derive(Debug)]
 pub struct Container {
-    pub(crate) root: OwnedFd,
+    pub(crate) root: Rc<OwnedFd>,
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
@@ -77,7 +78,8 @@ impl Container {
             return Ok(Status::Creating);
         }
         match launch::waiter(&path_in(self.directory.as_fd(), START)) {
-            Waiter::Waiting => return Ok(Status::Created),
+            Waiter::Waiting if !self.is_frozen()? => return Ok(Status::Created),
+            Waiter::Waiting => return Ok(Status::Paused),
             // A process that is killed closes its sockets before its end can be seen.
             Waiter::Gone if self.ends_within(DYING) => return Ok(Status::Stopped),
             Waiter::Gone | Waiter::None => {}
@@ -142,10 +144,13 @@ impl Container {
     fn start_program(&self) -> Result<(), Error> {
         let at_work = directory::is_locked(self.directory.as_fd());
         // Who waits to be started is asked once, by starting it.
-        if at_work || self.start_waiting()? == Start::NobodyWaits {
-            return Err(Error::text(match self.status()? {
+        let start = if at_work { Start::NobodyWaits } else { self.start_waiting()? };
+        if start != Start::Runs {
+            let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
+            return Err(Error::text(match status {
                 Status::Stopped => "cannot start a container that has stopped",
                 Status::Creating => "cannot start a container that is being created",
+                Status::Paused => "cannot start a container in the paused state",
                 _ => "cannot start an already running container",
             }));
         }
@@ -171,7 +176,9 @@ impl Container {
 
     fn start_waiting(&self) -> Result<Start, Error> {
         let path = path_in(self.directory.as_fd(), START);
-        self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || Ok(launch::start(&path)?))
+        self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || {
+            launch::start(&path, || self.is_frozen())
+        })
     }
 
     /// Sends a signal to init. SIGKILL for a container without a PID namespace of its own goes to every

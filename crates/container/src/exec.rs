@@ -179,8 +179,9 @@ impl Container {
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };
         let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
+        let (pid_file, pidfd_socket) = (options.pid_file, options.pidfd_socket);
         let mut on_birth =
-            |child: &Child| announce(child, options.pid_file, options.pidfd_socket, self.trace);
+            |child: &Child| announce(child, "setns", pid_file, pidfd_socket, self.trace);
         let launched = launch::launch(plan, given, &bundle, self.trace, &mut on_birth);
         Ok(launched.inspect_err(|_| forget(options.pid_file))?)
     }

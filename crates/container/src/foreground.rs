@@ -59,8 +59,8 @@ impl Signals {
                 PollFd::new(&child.pidfd, PollFlags::IN),
                 PollFd::new(&self.fd, PollFlags::IN),
                 PollFd::new(&self.fd, PollFlags::empty()),
-                PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
-                PollFd::from_borrowed_fd(stdin(), PollFlags::empty()),
+                PollFd::new(&self.fd, PollFlags::empty()),
+                PollFd::new(&self.fd, PollFlags::empty()),
             ];
             if let Some(listener) = notify.as_ref().and_then(Relay::listener) {
                 fds[2] = PollFd::new(listener, PollFlags::IN);
@@ -164,9 +164,10 @@ impl<'a> Carrier<'a> {
     /// Fills the last two places with what to wait for; returns how many places count.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
-        let wants_input = self.input_open && self.length == 0;
-        let events = if wants_input { PollFlags::IN } else { PollFlags::empty() };
-        *input = PollFd::from_borrowed_fd(stdin(), events);
+        // One that is not waited for stays out: the end of a pipe is told whatever was asked.
+        if self.input_open && self.length == 0 {
+            *input = PollFd::from_borrowed_fd(stdin(), PollFlags::IN);
+        }
         let mut events = PollFlags::empty();
         if self.output_open {
             events |= PollFlags::IN;

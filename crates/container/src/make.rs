@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -19,7 +20,7 @@ use trace::{PROGRAM, Phase};
 
 use crate::bundle::Bundle;
 use crate::console::Console;
-use crate::directory::{self, START, TryClone, path_in};
+use crate::directory::{self, START, path_in};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
@@ -101,7 +102,7 @@ pub(crate) fn make(
     let since = trace.clock();
     let devices = cache.devices(plan);
     trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
-    let root = store.root_fd().try_clone_fd()?;
+    let root = Rc::clone(store.root_fd());
     let console = console.into_sender();
     let given = Given { console, template, network, devices, ..Given::default() };
     let directory = match prepared.and_then(Prepared::take_directory) {
@@ -217,16 +218,18 @@ fn launch_claimed(
         let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
         trace.point("write", directory::RECORD)?;
         header = Some(draft.complete(child.pid, identity)?);
-        announce(child, options.pid_file, options.pidfd_socket, trace)
+        announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
     };
     let launched = launch::launch(plan, given, &bundle, trace, &mut on_birth)?;
     let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
     Ok(Recorded { header, record, launched })
 }
 
-/// Tells the caller of the new process in the ways it asked for.
+/// Tells the caller of the new process in the ways it asked for. `kind` is what runc calls such a process:
+/// the word goes with the pidfd.
 pub(crate) fn announce(
     child: &Child,
+    kind: &str,
     pid_file: Option<&str>,
     pidfd_socket: Option<&str>,
     trace: &Trace,
@@ -238,7 +241,7 @@ pub(crate) fn announce(
     if let Some(path) = pidfd_socket {
         trace.point("send pidfd", path)?;
         let sent = sys::fdpass::dial(path)
-            .and_then(|socket| sys::fdpass::send(socket, b"pidfd", child.pidfd.as_fd()));
+            .and_then(|socket| sys::fdpass::send(socket, kind.as_bytes(), child.pidfd.as_fd()));
         sent.context("send pidfd", path)?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The state root: a directory with one directory a container.
 
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -14,9 +15,7 @@ use sys::Context;
 use sys::stdio::Stderr;
 use trace::Phase;
 
-use crate::directory::{
-    START, TryClone, check_id, is_locked, lock, path_in, remove, remove_directory,
-};
+use crate::directory::{START, check_id, is_locked, lock, path_in, remove, remove_directory};
 use crate::error::damaged;
 use crate::identity::{self, Identity};
 use crate::record::{self, Found, Stored};
@@ -29,7 +28,7 @@ const ALTERED: &str = "not what was written";
 /// The state root.
 #[derive(Debug)]
 pub struct Store {
-    root: OwnedFd,
+    root: Rc<OwnedFd>,
     path: String,
     trace: &'static Trace,
 }
@@ -49,7 +48,8 @@ impl Store {
             }
             result => result,
         };
-        Ok(Self { root: root.context("open", path)?, path: path.to_string(), trace })
+        let root = Rc::new(root.context("open", path)?);
+        Ok(Self { root, path: path.to_string(), trace })
     }
 
     pub(crate) fn trace(&self) -> &'static Trace {
@@ -61,7 +61,7 @@ impl Store {
         &self.path
     }
 
-    pub(crate) fn root_fd(&self) -> &OwnedFd {
+    pub(crate) fn root_fd(&self) -> &Rc<OwnedFd> {
         &self.root
     }
 
@@ -91,7 +91,7 @@ impl Store {
     }
 
     fn assemble(&self, directory: OwnedFd, stored: Stored) -> Result<Container, Error> {
-        let root = self.root.try_clone_fd()?;
+        let root = Rc::clone(&self.root);
         let Stored { header, record, filter } = stored;
         self.trace
             .heed(record.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
@@ -100,7 +100,7 @@ impl Store {
 
     fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&self.root, id, flags, Mode::empty())
+        openat(&*self.root, id, flags, Mode::empty())
     }
 
     /// Makes a container's directory and locks it for as long as the descriptor lives. What a killed
@@ -109,7 +109,7 @@ impl Store {
         let object = || format!("{}/{id}", self.path);
         // Twice: the second time after removing what was left behind.
         for _ in 0..2 {
-            match mkdirat(&self.root, id, Mode::from_raw_mode(0o700)) {
+            match mkdirat(&*self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
                     let directory = match self.directory(id) {
                         // As below.
@@ -199,7 +199,7 @@ impl Store {
         let mut names: Vec<String> = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(&self.root, ".", flags, Mode::empty()).context("open", &self.path)?;
+        let root = openat(&*self.root, ".", flags, Mode::empty()).context("open", &self.path)?;
         let mut entries = RawDir::new(root, &mut buffer);
         while let Some(entry) = entries.next() {
             let entry = entry.context("getdents64", &self.path)?;

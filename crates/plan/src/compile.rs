@@ -130,7 +130,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let before_root = &spec.hooks.create_container;
     add_hooks(&mut builder, "createContainer", before_root, || Ok(Vec::new()))?;
     if is_off(Defence::AfterPivot) {
-        compile_terminal(&mut builder, process, &context);
+        compile_terminal(&mut builder, process, request, &context);
         compile_protection(&mut builder, &context, |_| true)?;
     }
     if !context.namespaces.has(CloneFlags::NEWNS) {
@@ -140,7 +140,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }
     mounts::compile_root_propagation(&mut builder, &context)?;
     if !is_off(Defence::AfterPivot) {
-        compile_terminal(&mut builder, process, &context);
+        compile_terminal(&mut builder, process, request, &context);
     }
     // What does not show the network first, so that nobody has to wait for it.
     compile_protection(&mut builder, &context, |path| !context.shows_network(path))?;
@@ -364,12 +364,18 @@ fn compile_platform(
     Ok(())
 }
 
-fn compile_terminal(builder: &mut Builder, process: &Process<'_>, context: &Context<'_, '_>) {
+fn compile_terminal(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    request: &Request<'_>,
+    context: &Context<'_, '_>,
+) {
     if process.terminal {
         builder.init(InitStep::OpenConsole {
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
             bind: !context.is_mounted("/dev/console"),
+            carried: matches!(request.console, Some(Console::Given)),
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::compile::open_sources;
 use crate::listener;
 use crate::process::{self, Around};
-use crate::request::ExecRequest;
+use crate::request::{Console, ExecRequest};
 use crate::state::StateText;
 use crate::step::{HostStep, InitStep};
 use crate::{CgroupPlan, Error, Plan, ResctrlPlan, clone, confinement};
@@ -36,6 +36,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
             bind: false,
+            carried: matches!(request.console, Some(Console::Given)),
         });
     }
     process::compile_oom_score(&mut builder, process, &request.caller);

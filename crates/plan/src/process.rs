@@ -238,8 +238,8 @@ fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
     let mut candidates = Vec::new();
     for directory in path.unwrap_or(DEFAULT_PATH).split(':') {
         // An empty element is the working directory, which execvp(3) would take and Go and runc
-        // refuse: a program must not come from wherever the process happens to be.
-        if !directory.is_empty() {
+        // refuse: a program must not come from wherever the process happens to be. And no program has no name.
+        if !directory.is_empty() && !name.is_empty() {
             candidates.push(c_string(format!("{directory}/{name}"))?);
         }
     }

@@ -113,6 +113,7 @@ fn sub_cgroup_missing(bed: &Bed) {
 fn sub_cgroup_of_all_controllers(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.exec_with(&["--cgroup", "bogus:inner"], &["true"]).exits(255);
+    c.exec_with(&["--cgroup", "bogus:/"], &["true"]).fails_as(255, "unknown controller");
     // One path without controllers is meant for all of them: it has to be there in each.
     fs::create_dir(c.cgroup_file("memory", "inner")).expect("make sub-cgroup");
     c.exec_with(&["--cgroup", "inner"], &["true"]).fails_as(255, "no such file or directory");

@@ -12,6 +12,10 @@ use spec::{NamespaceKind, capability, memory_policy, mount_options};
 use super::version::VERSION;
 use crate::failure::Failure;
 
+/// Annotations of a configuration that change what is done, by their prefixes: properties of a scope; pinning,
+/// tiers and traces.
+const OBEYED_ANNOTATIONS: [&str; 2] = ["org.systemd.property.", "run.dayfly."];
+
 /// The document.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,8 +125,7 @@ pub fn features() -> Features {
             net_devices: enabled(),
         },
         annotations: Annotations { version: VERSION, checkpoint: "false", runc_version: "1.5.1" },
-        // Each stands for all that begin so.
-        potentially_unsafe_config_annotations: ["org.systemd.property.", "run.dayfly."],
+        potentially_unsafe_config_annotations: OBEYED_ANNOTATIONS,
     }
 }
 
@@ -210,8 +213,10 @@ mod tests {
         );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
-        let annotations = serde_json::json!(["org.systemd.property.", "run.dayfly."]);
-        assert_eq!(value["potentiallyUnsafeConfigAnnotations"], annotations);
+        assert_eq!(
+            value["potentiallyUnsafeConfigAnnotations"],
+            serde_json::json!(OBEYED_ANNOTATIONS)
+        );
         let options = value["mountOptions"].as_array().unwrap();
         assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
     }

@@ -5,7 +5,7 @@ use rustix::fs::{FileType, OFlags, Uid, fstat, fstatfs, makedev};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use sys::defence::{Defence, is_off};
 
 use super::mounts::attach;
@@ -23,6 +23,7 @@ pub(crate) fn open(
     size: Option<(u16, u16)>,
     uid: u32,
     bind: bool,
+    carried: bool,
 ) -> Result<(), Failure> {
     let master = root.open(c"dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY)?;
     verify(master.as_fd())?;
@@ -34,8 +35,11 @@ pub(crate) fn open(
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&peer, size).op("ioctl TIOCSWINSZ")?;
     }
+    if carried {
+        keep_newlines(peer.as_fd()).op("ioctl TCSETS")?;
+    }
     // With the name that runc sends along.
-    sys::fdpass::send(socket, b"/dev/ptmx", master.as_fd()).op("sendmsg")?;
+    sys::fdpass::send(socket, b"/dev/pts/ptmx", master.as_fd()).op("sendmsg")?;
     if bind {
         let place = root.file(c"dev/console")?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -55,6 +59,14 @@ pub(crate) fn open(
         .and_then(|()| rustix::stdio::dup2_stdout(&peer))
         .and_then(|()| rustix::stdio::dup2_stderr(&peer))
         .op("dup2")
+}
+
+/// Has newlines pass as they are: the terminal of the command makes the line ends, and what goes to a pipe or
+/// a file gets none (runc: `ClearONLCR` of containerd's console).
+fn keep_newlines(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut modes = tcgetattr(terminal)?;
+    modes.output_modes.remove(OutputModes::ONLCR);
+    tcsetattr(terminal, OptionalActions::Now, &modes)
 }
 
 /// The multiplexer must be one: character device 5:2 on a devpts.

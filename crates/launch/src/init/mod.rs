@@ -159,8 +159,9 @@ impl Init<'_> {
             InitStep::EnterRoot => mounts::enter_root(self.fd(Slot::ROOT)?),
             InitStep::EnterRootOf { slot } => mounts::enter_root(self.fd(*slot)?),
             InitStep::ChangeRoot => mounts::change_root(self.fd(Slot::ROOT)?),
-            InitStep::OpenConsole { size, uid, bind } => {
-                console::open(&self.root()?, self.fd(Slot::CONSOLE)?, *size, *uid, *bind)
+            InitStep::OpenConsole { size, uid, bind, carried } => {
+                let socket = self.fd(Slot::CONSOLE)?;
+                console::open(&self.root()?, socket, *size, *uid, *bind, *carried)
             }
             InitStep::SetMountAttr { path, recursive, attr } => {
                 let place = self.root()?.open(path, OFlags::PATH)?;

@@ -124,6 +124,8 @@ pub enum InitStep {
         uid: u32,
         /// Whether to bind it to /dev/console.
         bind: bool,
+        /// Whether it is carried to the terminal of the command, which makes the line ends then.
+        carried: bool,
     },
     /// Makes a tmpfs itself read-only: attributes of a mount that is part of no mount namespace, and not
     /// the root of its tree, can't be changed.
