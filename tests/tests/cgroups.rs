@@ -116,6 +116,7 @@ fn pause_and_resume(bed: &Bed) {
     let c = counting(bed);
     c.id_call("pause", &[], &[]).run().ok();
     assert_eq!(c.status(), "paused");
+    c.id_call("pause", &[], &[]).run().fails("container not running");
     c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
     std::thread::sleep(std::time::Duration::from_millis(60));
@@ -151,6 +152,7 @@ fn pause_stopped(bed: &Bed) {
     c.wait_status("stopped");
     c.id_call("pause", &[], &[]).run().fails("container not running");
     c.id_call("resume", &[], &[]).run().fails("container not paused");
+    assert_eq!(c.id_call("ps", &["--format", "json"], &[]).run().ok().stdout, "null\n");
 }
 
 fn resume_running(bed: &Bed) {

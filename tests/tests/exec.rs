@@ -202,6 +202,10 @@ fn capabilities_are_those_of_the_container(bed: &Bed) {
 
 fn cap_added(bed: &Bed) {
     let c = bed.bundle().make().detached();
+    // One that nobody knows is warned of, and added to nothing.
+    let outcome = c.exec_with(&["--cap", "CAP_NOPE"], &["sh", "-c", SETS]).ok();
+    assert_eq!(outcome.stdout, c.sh(SETS).ok().stdout);
+    assert!(outcome.log().contains("unavailable capabilities: [CAP_NOPE]"), "{outcome}");
     let outcome = c.exec_with(&["--cap", "CAP_SYS_TIME"], &["sh", "-c", SETS]).ok();
     // Bit 25, in the permitted, effective and bounding sets alone.
     let bit = |name: &str| {

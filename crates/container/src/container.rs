@@ -320,11 +320,10 @@ impl Container {
     /// Freezes all processes.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If it does not run, or is paused already, which runc tells by the same words.
     pub fn pause(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
-            Status::Paused => Err(Error::text("container already paused")),
             _ => Err(Error::NotRunning),
         }
     }

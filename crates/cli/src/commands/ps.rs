@@ -4,6 +4,7 @@
 //! the processes to show, whatever else was selected, and looks at no other process of the host. So
 //! there is no table to read and filter.
 
+use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,9 +25,9 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let pids = invocation.container()?.pids()?;
     if is_json(invocation.values.text(&FORMAT), "table")? {
-        let mut line = format::json(&pids)?;
-        line.push('\n');
-        return print(&line);
+        // runc's word for none.
+        let list = if pids.is_empty() { "null".to_owned() } else { format::json(&pids)? };
+        return print(&format!("{list}\n"));
     }
     if pids.is_empty() {
         return Err(Failure::new("the container has no processes"));
