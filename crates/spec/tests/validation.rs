@@ -355,7 +355,7 @@ fn devices_and_propagation() {
     refused(&linux(r#"{"devices": [{"path": "", "type": "c"}]}"#), "device path must not be empty");
     refused(
         &linux(r#"{"devices": [{"path": "/dev/x", "type": "c", "major": -1}]}"#),
-        "device /dev/x: major and minor must be 0 to 4294967295",
+        "device /dev/x: major must be 0 to 4095, minor 0 to 1048575",
     );
     for word in [
         "private",
