@@ -375,6 +375,10 @@ impl Drop for Cgroup {
         if let (Some(unit), true) = (&self.unit, self.started) {
             let _ = self.kill_all(SIGKILL);
             let _ = systemd::stop_unit(unit);
+            // It leaves what it finds somebody in, be it for a moment, and forgets it.
+            if let Some(unified) = &self.unified {
+                let _ = remove::remove(self, &[unified.place.directory().to_string()]);
+            }
         }
         let _ = remove::remove(self, &self.made);
         for path in self.made_above.iter().rev() {
