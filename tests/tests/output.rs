@@ -5,6 +5,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::Value;
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 pub const CASES: &[Case] = &[
     case!(list_table),
@@ -132,6 +133,9 @@ fn list_across_damaged_records(bed: &Bed) {
         let dir = bed.root().join(format!("damaged{number}"));
         fs::create_dir(&dir).expect("make");
         fs::write(dir.join(record), content).expect("write");
+        // Of what has just been made, the record may be about to come.
+        let long_ago = SystemTime::now() - Duration::from_secs(60);
+        fs::File::open(&dir).and_then(|dir| dir.set_modified(long_ago)).expect("age");
     }
     // One that cannot even be read.
     fs::create_dir_all(bed.root().join("damaged4").join(record)).expect("make");

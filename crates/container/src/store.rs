@@ -8,9 +8,10 @@ use core::fmt::Write;
 use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
 use sys::Context;
 use sys::stdio::Stderr;
 use trace::Phase;
@@ -211,12 +212,21 @@ impl Store {
         names.sort_unstable();
         let mut states = Vec::with_capacity(names.len());
         for id in &names {
-            match self.container(id).and_then(|container| container.state()) {
+            match self.state(id) {
                 Ok(state) => states.push(state),
                 Err(error) => self.complain(id, &error),
             }
         }
         Ok(states)
+    }
+
+    /// Twice if there is nothing yet: who makes the container may have come to its end meanwhile.
+    fn state(&self, id: &str) -> Result<State, Error> {
+        let state = || self.container(id).and_then(|container| container.state());
+        match state() {
+            Err(Error::NotFound) => state(),
+            result => result,
+        }
     }
 
     /// A container that goes away while we look, or that is only about to be, is no error.
@@ -226,6 +236,7 @@ impl Store {
             return;
         }
         let _ = match error {
+            Error::NotFound if fstat(&directory).is_ok_and(|stat| is_fresh(&stat)) => Ok(()),
             Error::NotFound => writeln!(
                 Stderr,
                 "load container {id}: record is missing (delete --force removes what is left)"
@@ -233,6 +244,13 @@ impl Store {
             error => writeln!(Stderr, "load container {id}: {error}"),
         };
     }
+}
+
+/// Whether a directory was changed a second ago at most: who has just made it may not have come to lock it,
+/// and who has just written the record may not have been seen.
+fn is_fresh(stat: &Stat) -> bool {
+    let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+    (0..2).contains(&now.saturating_sub(stat.st_mtime))
 }
 
 /// Refuses an id that a container has, or that a process lives of whose record is damaged.
