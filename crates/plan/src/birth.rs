@@ -3,7 +3,7 @@
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
 
-use crate::mounts;
+use crate::mounts::host_path::needs_host_table;
 use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
@@ -77,7 +77,7 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     !hooks.prestart.is_empty()
         || !hooks.create_runtime.is_empty()
         || !hooks.create_container.is_empty()
-        || spec.mounts.iter().any(mounts::needs_host_table)
+        || spec.mounts.iter().any(needs_host_table)
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 

@@ -7,10 +7,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spec::{memory_policy, scheduling};
 use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr};
 use trace::{HOST, Label, Phase, Steps};
 
 use crate::Plan;
-use crate::mounts::attr_words;
 use crate::step::{
     CloneTree, DeviceSource, HostStep, InitStep, Memory, MountFs, SecurityModule, Target,
 };
@@ -330,4 +330,18 @@ fn names(flags: CloneFlags) -> String {
     let names: Vec<&str> =
         NAMES.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| *name).collect();
     names.join(" ")
+}
+
+/// The words of a mount's attributes, for reports.
+fn attr_words(attr: &MountAttr) -> String {
+    const WORDS: [(u64, &str); 5] = [
+        (attr::RDONLY, "ro"),
+        (attr::NOSUID, "nosuid"),
+        (attr::NODEV, "nodev"),
+        (attr::NOEXEC, "noexec"),
+        (0x0020_0000, "nosymfollow"),
+    ];
+    let words: Vec<&str> =
+        WORDS.iter().filter(|(bit, _)| attr.set & bit != 0).map(|(_, word)| *word).collect();
+    words.join(",")
 }

@@ -1,0 +1,159 @@
+//! New file systems: their parameters, attributes and labels.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::vec::Vec;
+
+use spec::Mount;
+use spec::mount_options::{self, MountOptions};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr};
+
+use super::host_path::{LONGEST_PARAMETER, names_host_path};
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{c_string, in_root};
+use crate::step::{HostStep, InitStep, MountFs, Oversized, Target};
+use crate::{Error, confinement};
+
+/// Adds a new file system. The host actor makes one that is made from its own paths.
+pub(super) fn compile(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<(), Error> {
+    let mut step = new(&mount.kind, mount.source.as_deref(), options, destination)?;
+    label(&mut step, &mount.kind, context)?;
+    step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
+    step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
+    step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
+    if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
+        // What is mounted below it, and the device nodes in /dev, still have to be made.
+        step.attr.set &= !attr::RDONLY;
+        later.push(read_only(context, step.target.path.clone()));
+    }
+    if names_host_path(mount)
+        && step.oversized.is_none()
+        && !context.namespaces.user()
+        && !context.caller.is_confined()
+    {
+        let (slot, target) = (builder.slot(), step.target.clone());
+        builder.host(HostStep::MakeTree { slot, filesystem: step });
+        builder.init(InitStep::AttachTree { slot, target });
+        return Ok(());
+    }
+    builder.init(InitStep::MountFs(step));
+    Ok(())
+}
+
+/// The step that makes one.
+pub(super) fn new(
+    kind: &str,
+    source: Option<&str>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<MountFs, Error> {
+    let parameters = parameters(options)?;
+    let is_oversized = |(_, value): &(CString, Option<CString>)| {
+        value.as_ref().is_some_and(|value| value.as_bytes().len() > LONGEST_PARAMETER)
+    };
+    let in_full = match parameters.iter().any(is_oversized) {
+        true => Some(oversized(options)?),
+        false => None,
+    };
+    Ok(MountFs {
+        kind: c_string(kind)?,
+        source: c_string(source.filter(|source| !source.is_empty()).unwrap_or(kind))?,
+        parameters,
+        attr: MountAttr {
+            set: options.attr.set | options.recursive_attr.set,
+            propagation: propagation_of(options).unwrap_or(0),
+            ..MountAttr::default()
+        },
+        target: Target {
+            path: in_root(destination)?,
+            no_symlinks: matches!(kind, "proc" | "sysfs"),
+        },
+        label: None,
+        copy_up: false,
+        inherit_mode: false,
+        inherit_owner: false,
+        oversized: in_full,
+    })
+}
+
+/// Options of the file system, for fsconfig(2).
+pub(super) fn parameters(
+    options: &MountOptions<'_>,
+) -> Result<Vec<(CString, Option<CString>)>, Error> {
+    let mut parameters = Vec::new();
+    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
+    let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
+    words.extend_from_slice(&options.data);
+    for word in words {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (word, None),
+        };
+        if key.is_empty() {
+            continue;
+        }
+        let value = value.map(c_string).transpose()?;
+        parameters.push((c_string(key)?, value));
+    }
+    Ok(parameters)
+}
+
+/// The same with all attributes, for mount(2).
+fn oversized(options: &MountOptions<'_>) -> Result<Oversized, Error> {
+    const FLAGS: [(u64, u32); 8] = [
+        (mount_options::MOUNT_ATTR_RDONLY, 1),
+        (mount_options::MOUNT_ATTR_NOSUID, 2),
+        (mount_options::MOUNT_ATTR_NODEV, 4),
+        (mount_options::MOUNT_ATTR_NOEXEC, 8),
+        (mount_options::MOUNT_ATTR_NOSYMFOLLOW, 1 << 8),
+        (mount_options::MOUNT_ATTR_NOATIME, 1 << 10),
+        (mount_options::MOUNT_ATTR_NODIRATIME, 1 << 11),
+        (mount_options::MOUNT_ATTR_STRICTATIME, 1 << 24),
+    ];
+    let set = options.attr.set | options.recursive_attr.set;
+    let flags = FLAGS.iter().filter(|(attr, _)| set & attr != 0);
+    let flags = flags.fold(options.superblock_set, |flags, (_, flag)| flags | flag);
+    Ok(Oversized { data: c_string(options.data.join(","))?, flags })
+}
+
+/// The last propagation named wins; mount_setattr(2) knows one.
+fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
+    options.propagation.last().map(|propagation| propagation.kind)
+}
+
+/// Adds the SELinux label of the container's mounts.
+pub(super) fn label(
+    step: &mut MountFs,
+    kind: &str,
+    context: &Context<'_, '_>,
+) -> Result<(), Error> {
+    if kind == "mqueue" {
+        step.label = context.linux.mount_label.as_deref().map(c_string).transpose()?;
+        return Ok(());
+    }
+    let Some(label) = confinement::mount_context(kind, context.linux)? else { return Ok(()) };
+    if let Some(options) = &mut step.oversized {
+        let (data, label) = (options.data.to_string_lossy(), label.to_string_lossy());
+        options.data = c_string(format!("{data},context=\"{label}\""))?;
+    }
+    step.parameters.push((c"context".into(), Some(label)));
+    Ok(())
+}
+
+/// Makes a tmpfs read-only once everything in it is made.
+pub(super) fn read_only(context: &Context<'_, '_>, path: CString) -> InitStep {
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return InitStep::FreezeTmpfs { path };
+    }
+    let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    InitStep::SetMountAttr { path, recursive: false, attr }
+}

@@ -1,0 +1,60 @@
+//! Changes of what is mounted already.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use spec::Mount;
+use spec::mount_options::{AttrChange, MountOptions, Propagation};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr};
+
+use super::filesystem::parameters;
+use crate::Error;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::in_root;
+use crate::step::InitStep;
+
+/// Changes what is mounted already. Only what the options name is changed: with mount(2) everything
+/// else would be taken back. A file system is only touched where options of its own are named.
+pub(super) fn compile(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &str,
+) -> Result<(), Error> {
+    let refused = |why| Err(Error::config(format!("mount {destination}: remount {why}")));
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return refused("takes a mount namespace of the container's own");
+    }
+    if options.id_map.is_some() || !mount.uid_mappings.is_empty() {
+        return refused("cannot change the ids of a mount");
+    }
+    let path = in_root(destination)?;
+    let mut steps = Vec::new();
+    let is_bind = options.bind.is_some() || mount.kind == "bind";
+    let parameters = if is_bind { Vec::new() } else { parameters(options)? };
+    if !parameters.is_empty() {
+        steps.push(InitStep::Reconfigure { path: path.clone(), parameters });
+    }
+    let mut set = |recursive, attr: MountAttr| {
+        if !attr.is_empty() {
+            steps.push(InitStep::SetMountAttr { path: path.clone(), recursive, attr });
+        }
+    };
+    for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
+        let AttrChange { set: bits, clear } = change;
+        set(recursive, MountAttr { set: bits, clear, ..MountAttr::default() });
+    }
+    for Propagation { kind, recursive } in &options.propagation {
+        set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
+    }
+    // What is mounted below it, and the device nodes in /dev, still have to be made.
+    match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
+        0 => builder.init.append(&mut steps),
+        _ => later.append(&mut steps),
+    }
+    Ok(())
+}
