@@ -7,6 +7,7 @@ pub mod config;
 pub mod dbus;
 pub mod devices;
 pub mod ids;
+pub mod kept;
 pub mod mount_options;
 pub mod paths;
 pub mod process;

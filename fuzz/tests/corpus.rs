@@ -1,10 +1,11 @@
-//! Replays the corpora: what once broke something stays mended, on any compiler. Each input is also tried
-//! with a few bytes changed, always the same ones.
+//! Replays the corpora: what once broke something stays mended, on any compiler. Each of the inputs that we
+//! wrote is also tried with a few bytes changed, always the same ones; those that long runs found are tried as
+//! they are.
 
 use std::fs;
 use std::path::Path;
 
-use dayfly_fuzz::{TARGETS, Target};
+use dayfly_fuzz::{TARGETS, Target, kept};
 
 /// Changes of each input.
 const CHANGES: u64 = 24;
@@ -40,7 +41,12 @@ fn replay((name, target): &Target) -> usize {
         target(&data);
         (0..CHANGES).for_each(|number| target(&changed(&data, number)));
     }
-    files.len()
+    let found = kept::inputs(name).expect("what long runs found");
+    for input in &found {
+        println!("{name}: {}", input.escape_ascii());
+        target(input);
+    }
+    files.len() + found.len()
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! What long runs have found, as a text: `corpus/TARGET.found` has an input a line, escaped as in a byte string
+//! of Rust, the shortest first.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes of such a file, at most: what is found after that is longer, and found again quickly.
+const ROOM: usize = 64 << 10;
+
+/// The file of a target.
+fn file(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target).with_extension("found")
+}
+
+/// The inputs that are kept of a target; none if nothing was ever kept.
+///
+/// # Errors
+/// If the file cannot be read, or a line of it is no input.
+pub fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
+    let text = match fs::read_to_string(file(target)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        result => result?,
+    };
+    let wrong = |line| io::Error::other(format!("{}: no input: {line}", file(target).display()));
+    text.lines().map(|line| unescape(line).ok_or_else(|| wrong(line))).collect()
+}
+
+/// Keeps the files of a directory as inputs of a target, in place of those that were kept before. Returns
+/// how many there was room for.
+///
+/// # Errors
+/// If the directory cannot be read, or the file cannot be written.
+pub fn keep(target: &str, directory: &Path) -> io::Result<usize> {
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        found.push(fs::read(entry?.path())?);
+    }
+    found.sort_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
+    let mut text = String::new();
+    let mut count = 0;
+    for input in found.iter().filter(|input| !input.is_empty()) {
+        let line = input.escape_ascii().to_string();
+        if text.len() + line.len() < ROOM {
+            text += &line;
+            text.push('\n');
+            count += 1;
+        }
+    }
+    fs::write(file(target), text)?;
+    Ok(count)
+}
+
+/// Makes a file of each input that is kept of a target, for libFuzzer.
+///
+/// # Errors
+/// As of [`inputs`], or if a file cannot be written.
+pub fn lay_out(target: &str, directory: &Path) -> io::Result<usize> {
+    let inputs = inputs(target)?;
+    for (number, input) in inputs.iter().enumerate() {
+        fs::write(directory.join(format!("found-{number}")), input)?;
+    }
+    Ok(inputs.len())
+}
+
+/// The inverse of `escape_ascii`.
+fn unescape(line: &str) -> Option<Vec<u8>> {
+    let mut bytes = line.bytes();
+    let mut input = Vec::with_capacity(line.len());
+    while let Some(byte) = bytes.next() {
+        input.push(match byte {
+            b'\\' => match bytes.next()? {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'x' => hexadecimal(bytes.next()?)? << 4 | hexadecimal(bytes.next()?)?,
+                quoted @ (b'\\' | b'\'' | b'"') => quoted,
+                _ => return None,
+            },
+            plain => plain,
+        });
+    }
+    Some(input)
+}
+
+fn hexadecimal(digit: u8) -> Option<u8> {
+    u8::try_from(char::from(digit).to_digit(16)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_comes_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(unescape(&all.escape_ascii().to_string()), Some(all));
+    }
+
+    #[test]
+    fn no_input() {
+        for line in ["\\", "\\x", "\\x1", "\\xg0", "\\q"] {
+            assert_eq!(unescape(line), None, "{line}");
+        }
+    }
+}
