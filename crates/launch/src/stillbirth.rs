@@ -18,6 +18,7 @@ const PATIENCE: u32 = 1;
 
 /// Whether a process that is born into this cgroup of v2 is killed, found out by one that would end at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
+    sys::signal::hear_of_children();
     // SAFETY: one thread; the child makes one system call.
     match unsafe { clone3(CloneFlags::empty(), Some(cgroup)) } {
         Ok(Clone::Child) => sys::start::exit(0),
