@@ -97,8 +97,11 @@ fn memory(
         .any(|mount| mount.options.iter().any(|option| option.as_str() == "tmpcopyup"));
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
     let unified = linux.resources.as_ref().and_then(|resources| {
-        // "max", which is no number, is no limit.
-        resources.unified.get("memory.max")?.trim().parse::<i64>().ok()
+        match resources.unified.get("memory.max")?.trim() {
+            "max" => None,
+            // What the kernel reads otherwise, as "1G", may be little.
+            limit => Some(limit.parse::<i64>().unwrap_or(0)),
+        }
     });
     let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE)
         && unified.is_none_or(|limit| limit >= ROOM_TO_SHARE);
