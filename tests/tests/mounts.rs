@@ -35,11 +35,14 @@ pub const CASES: &[Case] = &[
     case!(relatime_and_friends),
     case!(destination_is_relative),
     case!(root_is_a_mount_point),
-    case!(every_generic_option),
+    case!(every_generic_option).unlike_runc(),
     case!(tmpfs_copy_up_keeps_what_is_asked_for),
     case!(overlay_of_host_directories),
     case!(overlay_with_long_options),
+    case!(overlay_of_relative_layers),
+    case!(overlay_without_a_mount_namespace).unlike_runc(),
     case!(filesystem_of_a_device).when(has_loop_devices),
+    case!(filesystem_of_what_is_no_device),
     case!(remount_changes_attributes),
     case!(remount_changes_the_filesystem),
     case!(remount_of_a_bind).unlike_runc(),
@@ -404,6 +407,42 @@ fn overlay_with_long_options(bed: &Bed) {
     for word in ["nosuid", "noatime", "nosymfollow", " unbindable "] {
         assert!(outcome.stdout.contains(word), "{word}: {outcome}");
     }
+}
+
+/// They are the root's, also beside layers of the host's.
+fn overlay_of_relative_layers(bed: &Bed) {
+    let lower = host_dir(bed, "lower");
+    for layers in [format!("{}:relative", text(&lower)), "relative:bin".to_string()] {
+        let bundle = bed.bundle();
+        fs::create_dir(bundle.rootfs().join("relative")).expect("make");
+        fs::write(bundle.rootfs().join("relative/file"), "relative\n").expect("write");
+        let options = [&*format!("lowerdir={layers}")];
+        let c = bundle.mount("overlay", "overlay", "/mnt", &options).sh("cat /mnt/file").make();
+        assert_eq!(c.run().ok().stdout, "relative\n", "{layers}");
+    }
+}
+
+/// Such a root is attached nowhere: what needs the working directory or mount(2) does not reach it.
+fn overlay_without_a_mount_namespace(bed: &Bed) {
+    let lower = host_dir(bed, "lower");
+    let other = host_dir(bed, "other");
+    let bundle = |options: &str| {
+        let bundle = bed.bundle().without_namespace("mount");
+        let bundle = bundle.unset("/linux/maskedPaths").unset("/linux/readonlyPaths");
+        bundle.mount("overlay", "overlay", "/mnt", &[options])
+    };
+    let layers = format!("lowerdir={}:{}", text(&lower), text(&other));
+    let c = bundle(&layers).sh("cat /mnt/inside").make();
+    assert_eq!(c.run().ok().stdout, "lower\n");
+    let takes_one = "a mount namespace of the container's own";
+    bundle("lowerdir=bin:sbin").make().run().fails(&format!("relative paths take {takes_one}"));
+    let long = format!("lowerdir={}{}:/", "/./".repeat(100), text(&lower));
+    bundle(&long).make().run().fails(&format!("more than 255 bytes takes {takes_one}"));
+}
+
+fn filesystem_of_what_is_no_device(bed: &Bed) {
+    let c = bed.bundle().mount("ext4", "/dev/null", "/mnt", &["ro"]).make();
+    c.run().fails("block device required");
 }
 
 fn has_loop_devices() -> bool {
