@@ -43,10 +43,6 @@ pub const CASES: &[Case] = &[
     case!(overlay_without_a_mount_namespace).unlike_runc(),
     case!(filesystem_of_a_device).when(has_loop_devices),
     case!(filesystem_of_what_is_no_device),
-    case!(remount_changes_attributes),
-    case!(remount_changes_the_filesystem),
-    case!(remount_of_a_bind).unlike_runc(),
-    case!(remount_of_nothing),
     case!(nothing_goes_over_the_root),
 ];
 
@@ -467,51 +463,6 @@ fn filesystem_of_a_device(bed: &Bed) {
     let outcome = outcome.ok();
     assert!(outcome.stdout.contains(&format!(" - ext4 {device} ")), "{outcome}");
     assert!(outcome.stdout.contains("lost+found"), "{outcome}");
-}
-
-fn remount_changes_attributes(bed: &Bed) {
-    // It is read-only once everything in it is made.
-    let c = bed
-        .bundle()
-        .mount("none", "none", "/dev", &["remount", "ro", "noexec"])
-        .mount("tmpfs", "tmpfs", "/dev/more", &[])
-        .sh("grep ' /dev ' /proc/self/mountinfo; touch /dev/file; touch /dev/more/file; echo >/dev/null")
-        .make();
-    let outcome = c.run().ok();
-    assert!(outcome.stdout.contains(" ro,") && outcome.stdout.contains("noexec"), "{outcome}");
-    assert_eq!(outcome.stderr.matches("Read-only file system").count(), 1, "{outcome}");
-}
-
-fn remount_changes_the_filesystem(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .mount("tmpfs", "tmpfs", "/dev", &["remount", "size=2m"])
-        .mount("proc", "proc", "/proc", &["remount", "hidepid=2"])
-        .sh("grep -e ' /dev ' -e ' /proc ' /proc/self/mountinfo")
-        .make();
-    let outcome = c.run().ok();
-    assert!(outcome.stdout.contains("size=2048k"), "{outcome}");
-    assert!(outcome.stdout.contains("hidepid=invisible"), "{outcome}");
-}
-
-fn remount_of_a_bind(bed: &Bed) {
-    let dir = host_dir(bed, "bound");
-    let c = bed
-        .bundle()
-        .mount("bind", text(&dir), "/mnt", &["bind", "nodev"])
-        .mount("none", "none", "/mnt", &["bind", "remount", "ro", "nosuid"])
-        .sh("grep ' /mnt ' /proc/self/mountinfo; cat /mnt/inside")
-        .make();
-    let outcome = c.run().ok();
-    assert!(outcome.stdout.contains(" ro,nosuid,nodev,"), "{outcome}");
-    // The host's own is as it was.
-    fs::write(dir.join("more"), "").expect("write");
-}
-
-fn remount_of_nothing(bed: &Bed) {
-    let c = bed.bundle().mount("none", "none", "/mnt", &["remount", "ro"]).make();
-    c.run().fails("invalid argument");
-    assert!(!c.exists());
 }
 
 fn nothing_goes_over_the_root(bed: &Bed) {
