@@ -70,8 +70,8 @@ impl Birth {
 }
 
 /// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
-/// enter it look for programs and the rootfs where the host has them, a file system on a device or above
-/// directories of the host looks for those, and a root that shares propagation is made of the host's.
+/// enter it look for programs and the rootfs where the host has them, a file system that init has to make of
+/// something of the host's looks for that, and a root that shares propagation is made of the host's.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
