@@ -13,6 +13,7 @@ pub const CASES: &[Case] = &[
     case!(state_on_stdin).unlike_runc(),
     case!(namespaces_they_run_in),
     case!(arguments_and_environment),
+    case!(empty_environment),
     case!(environment_where_none_is_given),
     case!(several_of_a_kind_in_order),
     case!(failing_prestart),
@@ -145,6 +146,22 @@ fn arguments_and_environment(bed: &Bed) {
         .make();
     c.run().ok();
     assert_eq!(read(&dir, "out"), "zero|one two|red|\n");
+}
+
+/// One without entries is one, but for those that run in the container (as with runc).
+fn empty_environment(bed: &Bed) {
+    let (mut bundle, dir) = journal(bed, bed.bundle());
+    for kind in KINDS {
+        let script = format!("echo \"$OUTSIDE|$INSIDE\" >{}/{kind}", dir.display());
+        let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": [] });
+        bundle = bundle.push(&format!("/hooks/{kind}"), hook);
+    }
+    let c = bundle.push("/process/env", json!("INSIDE=there")).args(&["/bin/true"]).make();
+    c.bundle_call("run", &[]).env("OUTSIDE", "here").run().ok();
+    for kind in KINDS {
+        let expected = if *kind == "startContainer" { "|there" } else { "|" };
+        assert_eq!(read(&dir, kind).trim(), expected, "{kind}");
+    }
 }
 
 /// Outside the container it is the command's, inside the process's.

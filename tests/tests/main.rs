@@ -38,6 +38,7 @@ mod placement;
 mod plan;
 mod process;
 mod refused;
+mod remounts;
 mod rootfs;
 mod rootless;
 mod run;
@@ -63,6 +64,7 @@ const SUBJECTS: &[Subject] = &[
     ("binds", binds::CASES),
     ("idmap", idmap::CASES),
     ("mounts", mounts::CASES),
+    ("remounts", remounts::CASES),
     ("masks", masks::CASES),
     ("devices", devices::CASES),
     ("namespaces", namespaces::CASES),

@@ -15,8 +15,8 @@ use crate::{Error, Trace};
 pub(crate) enum Console<'a> {
     /// There is none.
     None,
-    /// Sent to a socket of the caller's.
-    Socket(&'a str),
+    /// Sent to a socket of the caller's, to which an attempt before this one may have connected.
+    Socket(&'a str, Option<OwnedFd>),
     /// Sent to ourselves: the end for init, and ours until it is taken.
     Own(OwnedFd, Option<OwnedFd>),
 }
@@ -31,11 +31,12 @@ impl<'a> Console<'a> {
         terminal: bool,
         socket: Option<&'a str>,
         detach: bool,
+        connected: Option<OwnedFd>,
         trace: &Trace,
     ) -> Result<Self, Error> {
         trace.point("prepare", "console")?;
         match (terminal, detach, socket) {
-            (true, true, Some(socket)) => Ok(Self::Socket(socket)),
+            (true, true, Some(socket)) => Ok(Self::Socket(socket, connected)),
             (true, true, None) => Err(Error::text(
                 "cannot allocate tty if runc will detach without setting console socket",
             )),
@@ -57,7 +58,7 @@ impl<'a> Console<'a> {
     pub fn source(&self) -> Option<plan::Console<'a>> {
         match self {
             Self::None => None,
-            Self::Socket(path) => Some(plan::Console::Socket(path)),
+            Self::Socket(path, _) => Some(plan::Console::Socket(path)),
             Self::Own(..) => Some(plan::Console::Given),
         }
     }
@@ -70,11 +71,12 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Init's end of [`Console::Own`].
+    /// Init's end of [`Console::Own`], or the connection that there is already.
     pub fn into_sender(self) -> Option<OwnedFd> {
         match self {
             Self::Own(theirs, _) => Some(theirs),
-            _ => None,
+            Self::Socket(_, connected) => connected,
+            Self::None => None,
         }
     }
 }

@@ -229,7 +229,7 @@ impl Container {
         let cgroup = self.record.cgroup.as_ref().filter(|_| suspect);
         let cgroup = cgroup.and_then(|location| Cgroup::open(location).ok());
         match cgroup.as_ref().and_then(Cgroup::dir_fd) {
-            Some(directory) if launch::kills_newborn(directory) => launch::Error::Stillborn,
+            Some(directory) if launch::kills_newborn(directory) => launch::Error::Stillborn(None),
             _ => error,
         }
     }

@@ -1,6 +1,7 @@
 //! `create` and `run`: from a bundle to a container.
 
 use plan::{Kernel, Plan};
+use rustix::fd::OwnedFd;
 use spec::Spec;
 use sys::clone::Child;
 use trace::{PROGRAM, Phase};
@@ -13,27 +14,48 @@ use crate::notify::{Manager, Relay};
 use crate::options::{CreateOptions, RunOptions};
 use crate::request::{place, request};
 use crate::start_cpus::StartCpus;
-use crate::{Error, Store, foreground, hooks, pid_file, placement};
+use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 
 /// Makes a container that waits for `start`.
 ///
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
-    match try_create(store, options) {
-        Err(error) if error.is_stillborn() => try_create(store, &options.born_outside()),
+    attempt(options, |options, connected| try_create(store, options, connected))
+}
+
+/// Makes an attempt, and another one with an init that moves to its cgroup if the kernel kills what is born there:
+/// over the same connection to the console socket, whose listener may take one alone. With a socket for the pidfd
+/// init moves in any case, as the pidfd of one that was killed could not be taken back.
+fn attempt<'a, T>(
+    options: &CreateOptions<'a>,
+    make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if options.pidfd_socket.is_some() {
+        return make(&options.born_outside(), None);
+    }
+    match make(options, None) {
+        Err(error) => {
+            let connected = error.stillborn()?;
+            // The warnings have been given.
+            make(&CreateOptions { warn: Warn::default(), ..options.born_outside() }, connected)
+        }
         result => result,
     }
 }
 
-fn try_create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+fn try_create(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    connected: Option<OwnedFd>,
+) -> Result<(), Error> {
     let trace = store.trace();
     let cpus = StartCpus::enter(options.start_cpus.as_ref(), trace)?;
     let bundle = Bundle::load(options, trace)?;
     let mut spec = bundle.parse(trace)?;
     let prepared = prepare_layers(store, options, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let console = Console::prepare(terminal, options.console_socket, true, trace)?;
+    let console = Console::prepare(terminal, options.console_socket, true, connected, trace)?;
     let tier = place(&mut spec, options, trace)?;
     trace.point("find", "cgroup")?;
     let mut request = request(options, &bundle, &spec, true, console.source(), tier.as_ref())?;
@@ -57,23 +79,23 @@ fn try_create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
 /// # Errors
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
-    match try_run(store, options) {
-        Err(error) if error.is_stillborn() => {
-            let create = options.create.born_outside();
-            try_run(store, &RunOptions { create, ..*options })
-        }
-        result => result,
-    }
+    attempt(&options.create, |create, connected| try_run(store, options, create, connected))
 }
 
-fn try_run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
-    let (create, trace) = (&options.create, store.trace());
+fn try_run(
+    store: &Store,
+    options: &RunOptions<'_>,
+    create: &CreateOptions<'_>,
+    connected: Option<OwnedFd>,
+) -> Result<i32, Error> {
+    let trace = store.trace();
     let cpus = StartCpus::enter(create.start_cpus.as_ref(), trace)?;
     let bundle = Bundle::load(create, trace)?;
     let mut spec = bundle.parse(trace)?;
     let prepared = prepare_layers(store, create, &bundle, &mut spec)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let mut console = Console::prepare(terminal, create.console_socket, options.detach, trace)?;
+    let mut console =
+        Console::prepare(terminal, create.console_socket, options.detach, connected, trace)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
         true => None,

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
+use rustix::fd::OwnedFd;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Error {
@@ -58,9 +60,13 @@ impl Error {
         matches!(self, Self::NotFound)
     }
 
-    /// Whether the kernel kills what is born into the container's cgroup, so that init has to move there.
-    pub(crate) fn is_stillborn(&self) -> bool {
-        matches!(self, Self::Launch(launch::Error::Stillborn))
+    /// What another attempt goes on with where the kernel kills what is born into the container's cgroup, so that
+    /// init has to move there: the connection to the console socket, if there is one. Any other error as it is.
+    pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
+        match self {
+            Self::Launch(launch::Error::Stillborn(console)) => Ok(console),
+            error => Err(error),
+        }
     }
 
     /// Whether the record cannot be read: `delete --force` removes what can be found all the same.

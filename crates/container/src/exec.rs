@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched};
 use plan::{Caller, ExecAgent, ExecRequest, Plan, Techniques};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
@@ -75,16 +75,25 @@ impl Container {
     /// # Errors
     /// If the container does not live; a value that cannot be; what made exec fail.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
-        match self.try_exec(options) {
-            Err(error) if error.is_stillborn() => {
-                let techniques = options.techniques - Techniques::CLONE_INTO_CGROUP;
-                self.try_exec(&ExecOptions { techniques, ..options.clone() })
+        let techniques = options.techniques - Techniques::CLONE_INTO_CGROUP;
+        // As with `create`.
+        if options.pidfd_socket.is_some() {
+            return self.try_exec(&ExecOptions { techniques, ..options.clone() }, None);
+        }
+        match self.try_exec(options, None) {
+            Err(error) => {
+                let (connected, warn) = (error.stillborn()?, Warn::default());
+                self.try_exec(&ExecOptions { techniques, warn, ..options.clone() }, connected)
             }
             result => result,
         }
     }
 
-    fn try_exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
+    fn try_exec(
+        &self,
+        options: &ExecOptions<'_>,
+        connected: Option<OwnedFd>,
+    ) -> Result<i32, Error> {
         match self.status()? {
             Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
             // Its init still works in the memory of the command that makes it: nobody must be let in
@@ -115,8 +124,9 @@ impl Container {
         spec::validate_process(&process)?;
         check_preserved(options.preserve_fds)?;
 
+        let (terminal, detach) = (process.terminal, options.detach);
         let mut console =
-            Console::prepare(process.terminal, options.console_socket, options.detach, self.trace)?;
+            Console::prepare(terminal, options.console_socket, detach, connected, self.trace)?;
         let ours = console.take_receiver();
         let signals = match options.detach {
             true => None,

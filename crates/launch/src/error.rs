@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use plan::step::SecurityModule;
+use rustix::fd::OwnedFd;
 use sys::Errno;
 
 /// Why a launch failed. Whatever it had made is gone when this is returned.
@@ -42,8 +43,9 @@ pub enum Error {
     NoModule(SecurityModule),
     /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
     Died(String),
-    /// The kernel kills whoever is born into the cgroup: see [`crate::kills_newborn`].
-    Stillborn,
+    /// The kernel kills whoever is born into the cgroup: see [`crate::kills_newborn`]. With the connection to the
+    /// console socket, if one was made: its listener may take no other one.
+    Stillborn(Option<OwnedFd>),
 }
 
 impl Error {
@@ -72,7 +74,7 @@ impl trace::Failed for Error {
             | Self::Hook(_)
             | Self::Helper(_)
             | Self::Died(_)
-            | Self::Stillborn => Errno::CANCELED.errno(),
+            | Self::Stillborn(_) => Errno::CANCELED.errno(),
         }
     }
 }
@@ -99,7 +101,7 @@ impl fmt::Display for Error {
             Self::NoModule(SecurityModule::SeLinux) => f.write_str(
                 "selinux label is specified in config, but selinux is disabled or not supported",
             ),
-            Self::Stillborn => f.write_str(
+            Self::Stillborn(_) => f.write_str(
                 "unable to start container process: the kernel kills what is born into the container's \
                  cgroup (Linux 6.14 and newer, where cgroup.kill of the caller's cgroup was once written \
                  to: call from another one)",

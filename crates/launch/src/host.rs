@@ -157,8 +157,12 @@ impl Host<'_> {
                 self.slots.set(*slot, self.open_root_of(*init)?);
             }
             HostStep::ConnectConsole { path } => {
-                let socket = sys::fdpass::dial(path.as_c_str());
-                self.slots.set(Slot::CONSOLE, socket.context("connect", path.to_string_lossy())?);
+                // An attempt before this one may have.
+                if self.slots.get(Slot::CONSOLE).is_none() {
+                    let socket = sys::fdpass::dial(path.as_c_str());
+                    let socket = socket.context("connect", path.to_string_lossy())?;
+                    self.slots.set(Slot::CONSOLE, socket);
+                }
             }
             HostStep::CreateCgroup => self.enter_cgroup()?,
             HostStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,

@@ -33,7 +33,7 @@ mod take;
 
 use core::ffi::CStr;
 
-use plan::step::Slot;
+use plan::step::{HostStep, Slot};
 use plan::{Plan, ResctrlPlan};
 use rustix::fd::{AsFd, OwnedFd};
 use trace::Tracer;
@@ -64,6 +64,14 @@ pub struct Given {
     pub devices: Option<OwnedFd>,
     /// The network namespace, where the caller had it begun earlier.
     pub network: Option<Network>,
+}
+
+/// The connection to the caller's console socket, if the plan makes one.
+#[cold]
+fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
+    let connects = plan.host.iter().any(|step| matches!(step, HostStep::ConnectConsole { .. }));
+    let console = slots.get(Slot::CONSOLE).filter(|_| connects)?;
+    rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
 }
 
 /// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
@@ -109,6 +117,7 @@ pub fn launch<'a>(
         rootfs: None,
     };
     let result = host.run();
+    let console = result.is_err().then(|| connected_console(plan, slots)).flatten();
     let host::Host { child, network, cgroup, holder, channel, program_since, rootfs, .. } = host;
     slots.close();
     let rootfs = rootfs.map(rootfs::Assembly::finish);
@@ -131,6 +140,7 @@ pub fn launch<'a>(
                 error,
                 plan,
                 cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()),
+                console,
             );
             drop(holder);
             drop(cgroup);

@@ -8,7 +8,7 @@
 
 use plan::Plan;
 use plan::step::HostStep;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use sys::clone::{Clone, CloneFlags, clone3};
 
 use crate::{Error, hooks};
@@ -18,6 +18,7 @@ const PATIENCE: u32 = 1;
 
 /// Whether a process that is born into this cgroup of v2 is killed, found out by one that would end at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
+    sys::signal::hear_of_children();
     // SAFETY: one thread; the child makes one system call.
     match unsafe { clone3(CloneFlags::empty(), Some(cgroup)) } {
         Ok(Clone::Child) => sys::start::exit(0),
@@ -33,13 +34,19 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// What a launch failed of: init may have ended, or not have been found any more, for no other reason.
+/// What a launch failed of: init may have ended, or not have been found any more, for no other reason. `console` is
+/// what the plan connected.
 #[cold]
-pub(crate) fn reason_of(error: Error, plan: &Plan, cgroup: Option<BorrowedFd<'_>>) -> Error {
+pub(crate) fn reason_of(
+    error: Error,
+    plan: &Plan,
+    cgroup: Option<BorrowedFd<'_>>,
+    console: Option<OwnedFd>,
+) -> Error {
     let inside = |step: &HostStep| matches!(step, HostStep::Clone { into_cgroup: true, .. });
     let suspect = matches!(error, Error::Died(_) | Error::Host(_)) && plan.host.iter().any(inside);
     match cgroup.filter(|_| suspect) {
-        Some(cgroup) if kills_newborn(cgroup) => Error::Stillborn,
+        Some(cgroup) if kills_newborn(cgroup) => Error::Stillborn(console),
         _ => error,
     }
 }

@@ -70,8 +70,8 @@ impl Birth {
 }
 
 /// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
-/// enter it look for programs and the rootfs where the host has them, a file system on a device or above
-/// directories of the host looks for those, and a root that shares propagation is made of the host's.
+/// enter it look for programs and the rootfs where the host has them, a file system that init has to make of
+/// something of the host's looks for that, and a root that shares propagation is made of the host's.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
@@ -97,8 +97,11 @@ fn memory(
         .any(|mount| mount.options.iter().any(|option| option.as_str() == "tmpcopyup"));
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
     let unified = linux.resources.as_ref().and_then(|resources| {
-        // "max", which is no number, is no limit.
-        resources.unified.get("memory.max")?.trim().parse::<i64>().ok()
+        match resources.unified.get("memory.max")?.trim() {
+            "max" => None,
+            // What the kernel reads otherwise, as "1G", may be little.
+            limit => Some(limit.parse::<i64>().unwrap_or(0)),
+        }
     });
     let room = limit.is_none_or(|limit| limit <= 0 || limit >= ROOM_TO_SHARE)
         && unified.is_none_or(|limit| limit >= ROOM_TO_SHARE);

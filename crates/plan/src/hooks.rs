@@ -10,8 +10,9 @@ use crate::path::c_string;
 use crate::process::strings;
 use crate::step::{Hook, Hooks};
 
-/// Lays the hooks of one kind out for execve(2). Those without an environment get `inherited`: the
-/// specification leaves it open, and hooks rely on what runc gives them.
+/// Lays the hooks of one kind out for execve(2). Those without an environment get `inherited`, an
+/// empty one counting as one outside the container: the specification leaves it open, and hooks rely on what runc
+/// gives them.
 ///
 /// # Errors
 /// A path or argument with a NUL byte, a timeout that is not positive.
@@ -20,6 +21,8 @@ pub fn compile(
     list: &[spec::Hook<'_>],
     inherited: impl Fn() -> Result<Vec<CString>, Error>,
 ) -> Result<Hooks, Error> {
+    // To runc's init they come without their empty lists.
+    let inside = matches!(kind, "createContainer" | "startContainer");
     let hooks: Result<Vec<Hook>, Error> = list
         .iter()
         .enumerate()
@@ -35,9 +38,9 @@ pub fn compile(
             Ok(Hook {
                 path: c_string(hook.path.as_str())?,
                 argv: StringArray::new(strings(args)?),
-                envp: StringArray::new(match hook.env.is_empty() {
-                    true => inherited()?,
-                    false => strings(&hook.env)?,
+                envp: StringArray::new(match &hook.env {
+                    Some(env) if !(inside && env.is_empty()) => strings(env)?,
+                    _ => inherited()?,
                 }),
                 timeout,
             })

@@ -193,8 +193,11 @@ impl InitStep {
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
             Self::FreezeTmpfs { path } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
             Self::Reconfigure { path, parameters } => {
-                let object =
-                    format!("{} ({})", inside(path), with_parameters(String::new(), parameters));
+                let words = with_parameters(String::new(), parameters);
+                let object = match words.is_empty() {
+                    true => inside(path),
+                    false => format!("{} ({words})", inside(path)),
+                };
                 label(Phase::Mounts, "reconfigure", object)
             }
             Self::SetMountAttr { path, attr, .. } => {

@@ -99,6 +99,21 @@ fn affinity_is_around_the_way_into_the_cgroup() {
 }
 
 #[test]
+fn what_may_be_little_memory_is_not_shared() {
+    let shares = |limit: &str| {
+        let unified = format!(r#"], "resources": {{"unified": {{"memory.max": "{limit}"}}}}"#);
+        let plan = plan("", &unified);
+        plan.host.iter().any(|step| matches!(step, HostStep::Clone { memory: Memory::Shared, .. }))
+    };
+    for limit in ["max", "1073741824", " 1073741824"] {
+        assert!(shares(limit), "{limit:?}");
+    }
+    for limit in ["1048576", "1M", "0x100000", ""] {
+        assert!(!shares(limit), "{limit:?}");
+    }
+}
+
+#[test]
 fn a_time_namespace_takes_memory_of_its_own() {
     let plan = plan("", r#", {"type": "time"}], "timeOffsets": {"boottime": {"secs": 7}}"#);
     in_order(&plan, &["clone pid net time"]);

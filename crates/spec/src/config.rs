@@ -100,8 +100,8 @@ object! {
         pub path: Str<'a>,
         /// Arguments, the first being the name.
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`.
-        pub env: Vec<Str<'a>>,
+        /// Environment as `NAME=value`; that of who runs it if there is none, which an empty one is not.
+        pub env: Option<Vec<Str<'a>>>,
         /// Seconds until it is aborted.
         pub timeout: Option<i64>,
     }

@@ -190,6 +190,14 @@ impl<'a> MountOptions<'a> {
         WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
     }
 
+    /// Those taken back, for a file system that has them.
+    pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
+        const WORDS: [(u32, &str); 3] =
+            [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];
+        let cleared = self.superblock_clear;
+        WORDS.into_iter().filter(move |(flag, _)| cleared & flag != 0).map(|(_, word)| word)
+    }
+
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Nothing => {}

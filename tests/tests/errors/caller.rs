@@ -1,6 +1,7 @@
 //! Callers that are not as they should be: what they ignore, where they live, what they leave lying about.
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::console::FdSocket;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
@@ -8,11 +9,15 @@ use dayfly_tests::view::View;
 use dayfly_tests::{case, cgroups};
 use serde_json::json;
 use std::fs;
+use std::io::IsTerminal;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 pub const CASES: &[Case] = &[
     case!(children_are_ignored),
     case!(cgroup_was_killed).on(&[View::V2]).unlike_runc(),
+    case!(cgroup_was_killed_beside_sockets).on(&[View::V2]).unlike_runc(),
     case!(link_beside_the_pid_file),
     case!(leftover_beside_the_pid_file).unlike_runc(),
 ];
@@ -53,11 +58,8 @@ fn children_are_ignored(bed: &Bed) {
 /// A supervisor has cleared its own cgroup by cgroup.kill, and goes on in it. Linux 6.14 and newer then kill
 /// what is born from there into another one.
 fn cgroup_was_killed(bed: &Bed) {
-    let own = cgroups::dir(bed.view, "", &cgroups::path_of(&bed.id()));
-    fs::create_dir_all(&own).expect("make");
-    fs::write(own.join("cgroup.kill"), "1").expect("kill");
-    let own_path = own.to_str().expect("path");
-    let inside = ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", own_path];
+    let own = killed_cgroup(bed);
+    let inside = inside(&own);
     let c = bed.bundle().sh("exit 7").make();
     through(&c, &inside, "run", &[]).run().exits(7);
     c.assert_gone("run");
@@ -72,10 +74,60 @@ fn cgroup_was_killed(bed: &Bed) {
     c.start().ok();
     through(&c, &inside, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
     through(&c, &inside, "delete", &["--force", &c.id]).run().ok();
-    through(&c, &inside, "run", &["--detach"]).run().ok();
-    assert_eq!(c.status(), "running");
+    // In this order: shells listen to their children whatever was ignored.
+    let ignoring = [&inside[..], &["env", "--ignore-signal=CHLD"]].concat();
+    for through_what in [&inside[..], &ignoring] {
+        through(&c, through_what, "run", &["--detach"]).run().ok();
+        assert_eq!(c.status(), "running");
+        c.delete_force().ok();
+    }
+    fs::remove_dir(&own).expect("remove");
+}
+
+/// Who listens there takes one connection and one descriptor, as conmon does.
+fn cgroup_was_killed_beside_sockets(bed: &Bed) {
+    let own = killed_cgroup(bed);
+    let inside = inside(&own);
+    let bundle = || bed.bundle().set("/process/terminal", json!(true));
+    for verb in ["create", "run"] {
+        let c = bundle().make();
+        let (console, pidfd) = (FdSocket::new(&bed.dir, verb), FdSocket::new(&bed.dir, "pidfd"));
+        let console_flags = ["--console-socket", &console.arg()];
+        let detach: &[&str] = if verb == "run" { &["--detach"] } else { &[] };
+        through(&c, &inside, verb, &[detach, &console_flags].concat()).run().ok();
+        assert!(console.receive().0.is_terminal(), "{verb}");
+        c.delete_force().ok();
+        let c = bed.bundle().make();
+        let pidfd_flags = ["--pidfd-socket", &pidfd.arg()];
+        through(&c, &inside, verb, &[detach, &pidfd_flags].concat()).run().ok();
+        let (fd, _) = pidfd.receive();
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
+        let info = info.expect("fdinfo");
+        assert!(info.contains(&format!("\nPid:\t{}\n", c.pid())), "{verb}: {info}");
+        c.delete_force().ok();
+        fs::remove_file(pidfd.arg()).expect("remove");
+    }
+    let c = bed.bundle().make().detached();
+    let console = FdSocket::new(&bed.dir, "exec");
+    let flags = ["--detach", "--tty", "--console-socket", &console.arg(), &c.id, "true"];
+    through(&c, &inside, "exec", &flags).run().ok();
+    assert!(console.receive().0.is_terminal());
     c.delete_force().ok();
     fs::remove_dir(&own).expect("remove");
+}
+
+/// A cgroup that was once killed.
+fn killed_cgroup(bed: &Bed) -> PathBuf {
+    let own = cgroups::dir(bed.view, "", &cgroups::path_of(&bed.id()));
+    fs::create_dir_all(&own).expect("make");
+    fs::write(own.join("cgroup.kill"), "1").expect("kill");
+    own
+}
+
+/// The words that have a command live in there.
+fn inside(own: &Path) -> [&str; 4] {
+    let path = own.to_str().expect("path");
+    ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", path]
 }
 
 /// The file that becomes the pid file is made, and not found.

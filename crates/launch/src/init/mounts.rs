@@ -61,7 +61,8 @@ pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> 
     fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure")
 }
 
-/// Changes options of the file system that is mounted at a place. Where nothing is mounted is EINVAL.
+/// Changes options of the file system that is mounted at a place; without any, nothing. Where nothing is mounted
+/// is EINVAL.
 pub(crate) fn reconfigure(
     root: &Root<'_>,
     path: &CStr,
@@ -70,6 +71,9 @@ pub(crate) fn reconfigure(
     let place = root.open(path, OFlags::PATH)?;
     let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
     let context = fspick(&place, c"", flags).op("fspick")?;
+    if parameters.is_empty() {
+        return Ok(());
+    }
     filesystem::set(context.as_fd(), parameters)
         .and_then(|()| fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure"))
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))

@@ -9,7 +9,7 @@ use spec::mount_options::{self, MountOptions};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr};
 
-use super::host_path::{LONGEST_PARAMETER, names_host_path};
+use super::host_path::{LONGEST_PARAMETER, has_relative_layers, names_host_path, needs_host_table};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_string, in_root};
@@ -35,8 +35,11 @@ pub(super) fn compile(
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path.clone()));
     }
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        check_detached(mount, &step)?;
+    }
     if names_host_path(mount)
-        && step.oversized.is_none()
+        && !needs_host_table(mount)
         && !context.namespaces.user()
         && !context.caller.is_confined()
     {
@@ -47,6 +50,19 @@ pub(super) fn compile(
     }
     builder.init(InitStep::MountFs(step));
     Ok(())
+}
+
+/// Refuses what cannot be made for a root that is attached nowhere: mount(2) does not reach it, and it is nobody's
+/// working directory yet.
+fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
+    let what = match (&step.oversized, has_relative_layers(mount)) {
+        (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
+        (None, true) => "layers by relative paths take".into(),
+        (None, false) => return Ok(()),
+    };
+    let destination = &mount.destination;
+    let text = format!("mount {destination}: {what} a mount namespace of the container's own");
+    Err(Error::config(text))
 }
 
 /// The step that makes one.

@@ -21,8 +21,25 @@ pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
 }
 
-/// Whether it is init that makes such a file system after all, since mount(2) makes none that is mounted
-/// nowhere, and so has to see the host's mounts.
+/// Whether it is init that makes such a file system after all, and so has to see the host's mounts: mount(2)
+/// makes none that is mounted nowhere, and relative paths start at the root, where init is.
 pub fn needs_host_table(mount: &Mount<'_>) -> bool {
-    mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER) && names_host_path(mount)
+    let is_long = mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER);
+    (is_long || has_relative_layers(mount)) && names_host_path(mount)
+}
+
+/// Whether it is an overlay with layers that are looked up from the root.
+pub(super) fn has_relative_layers(mount: &Mount<'_>) -> bool {
+    mount.kind == "overlay" && mount.options.iter().any(|option| names_relative_layer(option))
+}
+
+fn names_relative_layer(option: &str) -> bool {
+    let Some((key, value)) = option.split_once('=') else { return false };
+    let is_relative = |path: &str| !path.is_empty() && !path.starts_with('/');
+    match key {
+        // What follows an escaped colon counts as a path: then init does what the host actor could.
+        "lowerdir" => value.split(':').any(is_relative),
+        "lowerdir+" | "datadir+" | "upperdir" | "workdir" => is_relative(value),
+        _ => false,
+    }
 }

@@ -1,5 +1,6 @@
 //! Changes of what is mounted already.
 
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -12,7 +13,7 @@ use super::filesystem::parameters;
 use crate::Error;
 use crate::builder::Builder;
 use crate::context::Context;
-use crate::path::in_root;
+use crate::path::{c_string, in_root};
 use crate::step::InitStep;
 
 /// Changes what is mounted already. Only what the options name is changed: with mount(2) everything
@@ -32,10 +33,13 @@ pub(super) fn compile(
     if options.id_map.is_some() || !mount.uid_mappings.is_empty() {
         return refused("cannot change the ids of a mount");
     }
+    if options.tmpcopyup {
+        return refused("cannot copy what a tmpfs covers already");
+    }
     let path = in_root(destination)?;
     let mut steps = Vec::new();
     let is_bind = options.bind.is_some() || mount.kind == "bind";
-    let parameters = if is_bind { Vec::new() } else { parameters(options)? };
+    let parameters = if is_bind { Vec::new() } else { changes(options)? };
     if !parameters.is_empty() {
         steps.push(InitStep::Reconfigure { path: path.clone(), parameters });
     }
@@ -51,10 +55,22 @@ pub(super) fn compile(
     for Propagation { kind, recursive } in &options.propagation {
         set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
     }
+    if steps.is_empty() {
+        // Something has to be mounted there all the same.
+        steps.push(InitStep::Reconfigure { path, parameters: Vec::new() });
+    }
     // What is mounted below it, and the device nodes in /dev, still have to be made.
     match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
         0 => builder.init.append(&mut steps),
         _ => later.append(&mut steps),
     }
     Ok(())
+}
+
+/// Options of the file system, those that are taken back first.
+fn changes(options: &MountOptions<'_>) -> Result<Vec<(CString, Option<CString>)>, Error> {
+    let cleared = options.cleared_superblock_words().map(|word| Ok((c_string(word)?, None)));
+    let mut changes = cleared.collect::<Result<Vec<_>, Error>>()?;
+    changes.append(&mut parameters(options)?);
+    Ok(changes)
 }

@@ -70,7 +70,7 @@ pub enum HostStep {
         /// The container's init, the one of [`Slot::CONTAINER`].
         init: i32,
     },
-    /// Connects to the socket that receives the terminal.
+    /// Connects to the socket that receives the terminal, unless the caller has already.
     ConnectConsole {
         /// A Unix socket.
         path: CString,

@@ -137,7 +137,7 @@ pub enum InitStep {
     Reconfigure {
         /// In the root.
         path: CString,
-        /// A flag, or key and value.
+        /// A flag, or key and value. Without any, that something is mounted there is all that is asked.
         parameters: Vec<(CString, Option<CString>)>,
     },
     /// Sets mount attributes at a place in the root.

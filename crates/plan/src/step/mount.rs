@@ -77,7 +77,7 @@ pub struct MountFs {
     pub copy_up: bool,
     /// Give it the permissions of what it covers.
     pub inherit_mode: bool,
-    /// Give it the owner of what it covers.
+    /// Give it the owner of what it covers, where that is copied into it.
     pub inherit_owner: bool,
     /// The whole option string for mount(2), where a value is longer than the 255 bytes that
     /// fsconfig(2) takes.

@@ -1,0 +1,81 @@
+//! `remount`: changes of what is mounted already.
+
+use crate::binds::{host_dir, text};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::runner::Case;
+use std::fs;
+
+pub const CASES: &[Case] = &[
+    case!(remount_changes_attributes),
+    case!(remount_changes_the_filesystem),
+    case!(remount_takes_flags_back),
+    case!(remount_of_a_bind).unlike_runc(),
+    case!(remount_of_nothing),
+    case!(remount_copies_nothing),
+];
+
+fn remount_changes_attributes(bed: &Bed) {
+    // It is read-only once everything in it is made.
+    let c = bed
+        .bundle()
+        .mount("none", "none", "/dev", &["remount", "ro", "noexec"])
+        .mount("tmpfs", "tmpfs", "/dev/more", &[])
+        .sh("grep ' /dev ' /proc/self/mountinfo; touch /dev/file; touch /dev/more/file; echo >/dev/null")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains(" ro,") && outcome.stdout.contains("noexec"), "{outcome}");
+    assert_eq!(outcome.stderr.matches("Read-only file system").count(), 1, "{outcome}");
+}
+
+fn remount_changes_the_filesystem(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "/dev", &["remount", "size=2m"])
+        .mount("proc", "proc", "/proc", &["remount", "hidepid=2"])
+        .sh("grep -e ' /dev ' -e ' /proc ' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains("size=2048k"), "{outcome}");
+    assert!(outcome.stdout.contains("hidepid=invisible"), "{outcome}");
+}
+
+fn remount_of_a_bind(bed: &Bed) {
+    let dir = host_dir(bed, "bound");
+    let c = bed
+        .bundle()
+        .mount("bind", text(&dir), "/mnt", &["bind", "nodev"])
+        .mount("none", "none", "/mnt", &["bind", "remount", "ro", "nosuid"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo; cat /mnt/inside")
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.stdout.contains(" ro,nosuid,nodev,"), "{outcome}");
+    // The host's own is as it was.
+    fs::write(dir.join("more"), "").expect("write");
+}
+
+/// Whatever the options are, and if there are none.
+fn remount_of_nothing(bed: &Bed) {
+    for options in [&["remount", "ro"][..], &["remount"], &["remount", "defaults"]] {
+        let c = bed.bundle().mount("tmpfs", "tmpfs", "/mnt", options).make();
+        c.run().fails("invalid argument");
+        assert!(!c.exists());
+    }
+}
+
+fn remount_takes_flags_back(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "/mnt", &["sync", "lazytime"])
+        .mount("tmpfs", "tmpfs", "/mnt", &["remount", "async", "nolazytime"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    assert!(!outcome.stdout.contains("sync") && !outcome.stdout.contains("lazytime"), "{outcome}");
+}
+
+fn remount_copies_nothing(bed: &Bed) {
+    let c = bed.bundle().mount("tmpfs", "tmpfs", "/dev", &["remount", "tmpcopyup"]).make();
+    let outcome = c.run();
+    assert_ne!(outcome.code(), 0, "{outcome}");
+}
