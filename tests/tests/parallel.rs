@@ -23,6 +23,7 @@ pub const CASES: &[Case] = &[
     case!(created_while_somebody_looks).unlike_runc(),
     case!(list_while_others_come_and_go),
     case!(delete_at_once),
+    case!(delete_while_it_is_made_again).unlike_runc(),
     case!(delete_at_once_what_changes).on(&[View::V2]).unlike_runc(),
     case!(start_at_once).unlike_runc(),
 ];
@@ -265,6 +266,23 @@ fn delete_at_once_what_changes(bed: &Bed) {
         assert!(time < Duration::from_secs(5), "took {time:?}");
         c.delete_force().ok();
     }
+}
+
+/// A container of the same name may be there before the last of those who delete the old one is done.
+fn delete_while_it_is_made_again(bed: &Bed) {
+    let c = bed.bundle().make();
+    let end = Instant::now() + Duration::from_secs(3);
+    crowd(8, |number| {
+        while Instant::now() < end {
+            if number % 4 == 0 {
+                drop(c.create());
+            } else {
+                let deleted = c.delete_force();
+                assert!(!deleted.stderr.contains("rmdir"), "{deleted}");
+            }
+        }
+    });
+    c.delete_force().ok();
 }
 
 fn start_at_once(bed: &Bed) {

@@ -129,7 +129,7 @@ fn try_run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
         pid_file::remove(path);
     }
     if (!options.detach && !options.keep) || status.is_err() {
-        let destroyed = made.container.destroy();
+        let destroyed = made.container.destroy(create.warn);
         // What failed first counts.
         return status.and_then(|code| destroyed.map(|()| code));
     }
