@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     case!(pause_and_resume),
     case!(pause_created),
     case!(pause_stopped),
+    case!(ps_of_a_stopped_container),
     case!(resume_running),
     case!(delete_paused_by_force),
     case!(kill_paused),
@@ -153,6 +154,18 @@ fn pause_stopped(bed: &Bed) {
     c.id_call("pause", &[], &[]).run().fails("container not running");
     c.id_call("resume", &[], &[]).run().fails("container not paused");
     assert_eq!(c.id_call("ps", &["--format", "json"], &[]).run().ok().stdout, "null\n");
+}
+
+fn ps_of_a_stopped_container(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    c.create().ok();
+    c.start().ok();
+    c.wait_status("stopped");
+    let table = c.id_call("ps", &[], &[]).run().ok();
+    let lines = table.lines();
+    assert!(lines.len() == 1 && lines[0].starts_with("UID") && lines[0].contains("PID"), "{table}");
+    let wrong = c.id_call("ps", &[], &["--no-such-option"]).run().exits(1);
+    assert_eq!(wrong.stdout, "");
 }
 
 fn resume_running(bed: &Bed) {

@@ -232,9 +232,12 @@ fn failing_poststart_ends_the_container(bed: &Bed) {
 }
 
 fn failing_poststop_still_deletes(bed: &Bed) {
-    let c = bed.bundle().push("/hooks/poststop", hook("exit 3")).make().detached();
-    c.delete_force();
+    let hooks = bed.bundle().push("/hooks/poststop", hook("exit 0"));
+    let c = hooks.push("/hooks/poststop", hook("exit 3")).make().detached();
+    let outcome = c.delete_force();
     assert!(!c.exists());
+    let warned = outcome.log().contains("error running poststop hook #1: exit status 3");
+    assert!(warned, "{outcome}");
 }
 
 fn missing_program(bed: &Bed) {

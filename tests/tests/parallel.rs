@@ -7,12 +7,13 @@ use dayfly_tests::leak::{self, Host};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
 use dayfly_tests::seed::Seed;
+use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use rustix::process::Signal;
 use serde_json::json;
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
     case!(hundred_created_then_started).alone(),
@@ -22,6 +23,8 @@ pub const CASES: &[Case] = &[
     case!(created_while_somebody_looks).unlike_runc(),
     case!(list_while_others_come_and_go),
     case!(delete_at_once),
+    case!(delete_while_it_is_made_again).unlike_runc(),
+    case!(delete_at_once_what_changes).on(&[View::V2]).unlike_runc(),
     case!(start_at_once).unlike_runc(),
 ];
 
@@ -240,6 +243,46 @@ fn delete_at_once(bed: &Bed) {
     let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
     assert!(codes.contains(&0), "{codes:?}");
     assert!(!c.exists());
+}
+
+/// The kernel tells of a cgroup's changes 10 ms apart at best, and of the last one not at all if the cgroup is
+/// removed before: who waits for it must notice all the same.
+fn delete_at_once_what_changes(bed: &Bed) {
+    let c = bed.bundle().without_namespace("pid").sh("sleep 1000 & sleep 1000 & wait").make();
+    for _ in 0..8 {
+        c.create().ok();
+        c.start().ok();
+        let state = c.cgroup_file("", "cgroup.freeze");
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while std::fs::write(&state, "1").and_then(|()| std::fs::write(&state, "0")).is_ok()
+                {
+                }
+            });
+            crowd(6, |_| drop(c.delete_force()));
+        });
+        let time = begin.elapsed();
+        assert!(time < Duration::from_secs(5), "took {time:?}");
+        c.delete_force().ok();
+    }
+}
+
+/// A container of the same name may be there before the last of those who delete the old one is done.
+fn delete_while_it_is_made_again(bed: &Bed) {
+    let c = bed.bundle().make();
+    let end = Instant::now() + Duration::from_secs(3);
+    crowd(8, |number| {
+        while Instant::now() < end {
+            if number % 4 == 0 {
+                drop(c.create());
+            } else {
+                let deleted = c.delete();
+                assert!(!deleted.stderr.contains("rmdir"), "{deleted}");
+            }
+        }
+    });
+    c.delete_force().ok();
 }
 
 fn start_at_once(bed: &Bed) {

@@ -53,6 +53,13 @@ impl Cgroup {
         }
     }
 
+    /// The directory at `path` as it was opened.
+    fn opened(&self, path: &str) -> Option<&Directory> {
+        let unified = self.unified.iter().map(|unified| &unified.directory);
+        let mut all = unified.chain(self.legacy.iter().map(|legacy| &legacy.directory));
+        all.find(|directory| directory.path() == path)
+    }
+
     fn delete_directories(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
@@ -98,13 +105,21 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
             Err(error) if !error.is_gone() => return Err(error),
             _ => {}
         }
-        for path in &paths {
-            match Directory::open(path).map_err(Error::from).and_then(|d| empty(&d, deadline)) {
-                Err(error) if !error.is_gone() => return Err(error),
-                _ => {}
+        let mut left = Vec::new();
+        for path in paths {
+            let emptied = match cgroup.opened(path) {
+                Some(own) => empty(own, deadline),
+                None => {
+                    Directory::open(path).map_err(Error::from).and_then(|d| empty(&d, deadline))
+                }
+            };
+            match emptied {
+                // Somebody has removed it. What has its name now is somebody else's.
+                Err(error) if error.is_gone() => {}
+                result => left.push(result.map(|()| path)?),
             }
         }
-        paths = busy_of(&paths)?;
+        paths = busy_of(&left)?;
         let Some(path) = paths.first() else { return Ok(()) };
         if deadline.left().is_none() {
             let left = Directory::open(path).map_err(Error::from).and_then(|d| processes::all(&d));

@@ -21,6 +21,12 @@ impl Deadline {
         Self(clock_gettime(ClockId::Monotonic) + length)
     }
 
+    /// The earlier one.
+    pub fn min(self, other: Self) -> Self {
+        let [one, two] = [self, other].map(|Self(time)| (time.tv_sec, time.tv_nsec));
+        if one < two { self } else { other }
+    }
+
     /// What is left of the time, or `None` if it is over.
     pub fn left(self) -> Option<Timespec> {
         let left = self.0 - clock_gettime(ClockId::Monotonic);
@@ -39,6 +45,10 @@ pub(crate) fn ready(fds: &mut [PollFd<'_>], deadline: Deadline) -> Result<bool, 
     }
 }
 
+/// After how long a change that was announced must have come through (CGROUP_FILE_NOTIFY_MIN_INTV of
+/// kernel/cgroup/cgroup.c is 10 ms).
+const ANNOUNCED: Duration = Duration::from_millis(20);
+
 /// Waits until `key` of cgroup.events has `value` (Linux 5.2 for `frozen`). False if the time is over.
 ///
 /// # Errors
@@ -51,11 +61,15 @@ pub(crate) fn event(
 ) -> Result<bool, Error> {
     let file = directory.file("cgroup.events", OFlags::RDONLY)?;
     let mut page = [0; 256];
-    // Reading arms the file: a change after that makes it ready with POLLPRI.
+    let mut patience = ANNOUNCED;
+    // Reading arms the file: a change after that makes it ready with POLLPRI. A change soon after another one
+    // is held back, and never told if somebody removes the cgroup meanwhile; nor is that. So look again.
     while parse::key(file.reread(&mut page)?, key) != Some(value) {
-        if !ready(&mut [PollFd::new(&file, PollFlags::PRI)], deadline)? {
+        let soon = Deadline::after(patience).min(deadline);
+        if !ready(&mut [PollFd::new(&file, PollFlags::PRI)], soon)? && deadline.left().is_none() {
             return Ok(false);
         }
+        patience *= 2;
     }
     Ok(true)
 }

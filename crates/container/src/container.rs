@@ -20,7 +20,7 @@ use crate::notify::{self, Manager};
 use crate::record::{self, Header, Record};
 use crate::state::{State, Status};
 use crate::time::Rfc3339;
-use crate::{Error, Trace, hooks, identity, owner};
+use crate::{Error, Trace, Warn, hooks, identity, owner};
 
 /// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
 const GRACE: i64 = 50;
@@ -238,11 +238,12 @@ impl Container {
         CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
     }
 
-    /// Removes the container: a stopped one, a created one, with `force` any.
+    /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
+    /// warns.
     ///
     /// # Errors
     /// If it runs and `force` is not set; if processes or cgroup do not go away.
-    pub fn delete(self, force: bool) -> Result<(), Error> {
+    pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         let status = self.status()?;
         match status {
             Status::Stopped | Status::Created => {}
@@ -256,7 +257,7 @@ impl Container {
                 )));
             }
         }
-        self.destroy()
+        self.destroy(warn)
     }
 
     fn ends_within(&self, milliseconds: i64) -> bool {
@@ -265,7 +266,7 @@ impl Container {
 
     /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is
     /// interrupted: the record goes last.
-    pub(crate) fn destroy(self) -> Result<(), Error> {
+    pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
             self.trace.work(Phase::Shutdown, "kill", "init", || {
                 match sys::signal::send(pidfd.as_fd(), SIGKILL) {
@@ -299,7 +300,7 @@ impl Container {
         self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
             directory::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
         })?;
-        hooks::after_stop(&self);
+        hooks::after_stop(&self, warn);
         Ok(())
     }
 

@@ -151,7 +151,7 @@ fn try_run(
         pid_file::remove(path);
     }
     if (!options.detach && !options.keep) || status.is_err() {
-        let destroyed = made.container.destroy();
+        let destroyed = made.container.destroy(create.warn);
         // What failed first counts.
         return status.and_then(|code| destroyed.map(|()| code));
     }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FlockOperation, flock, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, flock, fstat, unlinkat};
 use rustix::io::Errno;
 use sys::Context;
 use sys::defence::{Defence, is_off};
@@ -45,6 +45,10 @@ pub(crate) fn remove(
         }
     }
     match remove_directory(root, id) {
+        // Another command has removed it, and a container of the same name has its own there by now.
+        Err(Errno::NOTEMPTY | Errno::EXIST) if fstat(directory).is_ok_and(|s| s.st_nlink == 0) => {
+            Ok(())
+        }
         // Looked for only here: few have one.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());

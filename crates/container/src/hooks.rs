@@ -4,10 +4,11 @@ use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 
+use launch::HookFailure;
 use plan::StateText;
 use plan::step::Hooks;
 
-use crate::{Container, Error};
+use crate::{Container, Error, Warn};
 
 /// Lists of hooks as the record has them: JSON, empty for none.
 pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
@@ -25,10 +26,19 @@ fn read(container: &Container, kind: &'static str, json: &str) -> Result<Hooks, 
 }
 
 fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(), Error> {
+    try_run(container, hooks, status, pid).map_err(|failed| Error::Text(failed.describe(hooks)))
+}
+
+#[allow(clippy::result_large_err, reason = "as in launch")]
+fn try_run(
+    container: &Container,
+    hooks: &Hooks,
+    status: &str,
+    pid: i32,
+) -> Result<(), HookFailure> {
     let state = StateText::from_head(container.record.state_head.clone());
     let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
     launch::run_hooks(hooks, &state, status, pid, Some(&bundle), Some(container.trace))
-        .map_err(|failed| Error::Text(failed.describe(hooks)))
 }
 
 /// poststart: the program runs. A failing hook ends the container, as in runc.
@@ -47,13 +57,13 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
 }
 
 /// poststop: everything is gone. A failing hook is a warning: the rest still has to happen.
-pub(crate) fn after_stop(container: &Container) {
+pub(crate) fn after_stop(container: &Container, warn: Warn<'_>) {
     let Ok(hooks) = read(container, "poststop", &container.record.poststop) else { return };
     for (index, hook) in hooks.list.into_iter().enumerate() {
         let one = Hooks { kind: hooks.kind, list: alloc::vec![hook] };
-        if let Err(error) = run(container, &one, "stopped", 0) {
-            use core::fmt::Write;
-            let _ = writeln!(sys::stdio::Stderr, "dayfly: warning: poststop hook {index}: {error}");
+        if let Err(mut failed) = try_run(container, &one, "stopped", 0) {
+            failed.index = index;
+            (warn.0)(&failed.describe(&one));
         }
     }
 }

@@ -132,7 +132,7 @@ pub(crate) fn make(
                 if let Some(path) = options.pid_file {
                     pid_file::remove(path);
                 }
-                let _ = container.destroy();
+                let _ = container.destroy(options.warn);
                 return Err(error);
             }
             Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })

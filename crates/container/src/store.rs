@@ -165,30 +165,32 @@ impl Store {
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
         check_id(id)?;
         self.trace.point("look for what is left of", id)?;
-        match self.directory(id) {
-            Ok(directory) if !is_locked(directory.as_fd()) => {
-                let process = match record::read(directory.as_fd(), id)? {
-                    Found::Damaged(process) => process,
-                    Found::Whole(_) | Found::Nothing => None,
-                };
-                match find_process(process) {
-                    Some((pid, pidfd)) => {
-                        self.trace.point("end the process of", id)?;
-                        end(pid, &pidfd)?;
-                    }
-                    None if is_waiting(directory.as_fd()) => {
-                        return Err(Error::Text(format!(
-                            "state of container {id} is damaged, and its process, which still \
-                             lives, cannot be found by it; kill that first"
-                        )));
-                    }
-                    None => {}
-                }
-                self.trace.point("remove what is left of", id)?;
-                self.remove(directory.as_fd(), id)
-            }
-            _ => Ok(()),
+        let Ok(directory) = self.directory(id) else { return Ok(()) };
+        // Somebody makes the container: between a look at the lock and the removal, all of it.
+        if lock(directory.as_fd()).is_err() {
+            return Ok(());
         }
+        let process = match record::read(directory.as_fd(), id)? {
+            Found::Damaged(process) => process,
+            Found::Nothing => None,
+            // Somebody has made it.
+            Found::Whole(_) => return Ok(()),
+        };
+        match find_process(process) {
+            Some((pid, pidfd)) => {
+                self.trace.point("end the process of", id)?;
+                end(pid, &pidfd)?;
+            }
+            None if is_waiting(directory.as_fd()) => {
+                return Err(Error::Text(format!(
+                    "state of container {id} is damaged, and its process, which still lives, cannot be \
+                     found by it; kill that first"
+                )));
+            }
+            None => {}
+        }
+        self.trace.point("remove what is left of", id)?;
+        self.remove(directory.as_fd(), id)
     }
 
     /// All containers, by id. Those whose record cannot be read are left out, with a line on stderr as runc

@@ -1,5 +1,7 @@
 //! `delete`: removes what a container leaves behind.
 
+use container::Warn;
+
 use super::layers;
 use crate::definition::options::FORCE;
 use crate::failure::Failure;
@@ -9,7 +11,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
     let (id, store) = (invocation.id()?, invocation.store()?);
     match store.container(id) {
-        Ok(container) => Ok(container.delete(force)?),
+        Ok(container) => Ok(container.delete(force, Warn(invocation.warn))?),
         Err(error) if error.is_not_found() => {
             // A create that was killed before it wrote its record may have left a directory.
             store.sweep(id)?;

@@ -2,7 +2,8 @@
 //!
 //! The table is the host's ps(1) in place of this process: its option `-q` (procps 3.3.11, 2015) takes
 //! the processes to show, whatever else was selected, and looks at no other process of the host. So
-//! there is no table to read and filter.
+//! there is no table to read and filter. Of a container without processes ps prints the heading alone, which
+//! it counts as a failure and runc does not: there a shell tells that heading from a failure.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
@@ -22,6 +23,11 @@ use crate::invocation::Invocation;
 const DEFAULT_OPTIONS: &[&str] = &["-ef"];
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// One that no process can have: PID_MAX_LIMIT of the kernel is 2²².
+const NOBODY: i32 = i32::MAX;
+/// ps prints the heading to standard output, what is wrong with its options to standard error.
+const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
+
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let pids = invocation.container()?.pids()?;
     if is_json(invocation.values.text(&FORMAT), "table")? {
@@ -29,31 +35,35 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         let list = if pids.is_empty() { "null".to_owned() } else { format::json(&pids)? };
         return print(&format!("{list}\n"));
     }
-    if pids.is_empty() {
-        return Err(Failure::new("the container has no processes"));
-    }
     let given = invocation.arguments.get(1..).filter(|options| !options.is_empty());
-    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-    let arguments = arguments(given.unwrap_or(DEFAULT_OPTIONS), &pids.join(","))?;
+    let options = given.unwrap_or(DEFAULT_OPTIONS);
     let environment = invocation.args.environment().map(CString::from).collect();
     let path = invocation.args.env("PATH").unwrap_or(DEFAULT_PATH);
-    Err(become_ps(path, &StringArray::new(arguments), &StringArray::new(environment)).into())
+    let (program, before, pids) = match pids.as_slice() {
+        [] => ("sh", &["sh", "-c", HEADING, "ps"][..], NOBODY.to_string()),
+        pids => {
+            let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+            ("ps", &["ps"][..], pids.join(","))
+        }
+    };
+    let arguments = arguments(&[before, options, &["-q", &pids]])?;
+    let (argv, envp) = (StringArray::new(arguments), StringArray::new(environment));
+    Err(become_program(program, path, &argv, &envp).into())
 }
 
-fn arguments(options: &[&str], pids: &str) -> Result<Vec<CString>, Failure> {
-    let all = ["ps"].into_iter().chain(options.iter().copied()).chain(["-q", pids]);
-    all.map(|text| CString::new(text).map_err(Failure::new)).collect()
+fn arguments(parts: &[&[&str]]) -> Result<Vec<CString>, Failure> {
+    parts.concat().into_iter().map(|text| CString::new(text).map_err(Failure::new)).collect()
 }
 
-/// Executes the first `ps` of the search path. Returns only if there is none that can be executed.
-fn become_ps(path: &str, argv: &StringArray, envp: &StringArray) -> sys::Error {
+/// Executes the first `name` of the search path. Returns only if there is none that can be executed.
+fn become_program(name: &str, path: &str, argv: &StringArray, envp: &StringArray) -> sys::Error {
     let mut last = Errno::NOENT;
     for directory in path.split(':').filter(|directory| directory.starts_with('/')) {
-        let Ok(program) = CString::new(format!("{directory}/ps")) else { continue };
+        let Ok(program) = CString::new(format!("{directory}/{name}")) else { continue };
         match execve(&program, argv, envp, None) {
             Errno::NOENT | Errno::NOTDIR => {}
             errno => last = errno,
         }
     }
-    sys::Error::new("exec", "ps", last)
+    sys::Error::new("exec", name, last)
 }
