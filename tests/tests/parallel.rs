@@ -277,7 +277,7 @@ fn delete_while_it_is_made_again(bed: &Bed) {
             if number % 4 == 0 {
                 drop(c.create());
             } else {
-                let deleted = c.delete();
+                let deleted = if number % 4 == 1 { c.delete() } else { c.delete_force() };
                 assert!(!deleted.stderr.contains("rmdir"), "{deleted}");
             }
         }

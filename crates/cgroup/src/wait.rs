@@ -3,11 +3,12 @@
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::{Errno, read};
 use rustix::time::{ClockId, clock_gettime};
 use sys::Context;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, File};
 use crate::{Error, parse};
 
 /// A point in time after which waiting is over.
@@ -19,12 +20,6 @@ impl Deadline {
         let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2);
         let length = Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() };
         Self(clock_gettime(ClockId::Monotonic) + length)
-    }
-
-    /// The earlier one.
-    pub fn min(self, other: Self) -> Self {
-        let [one, two] = [self, other].map(|Self(time)| (time.tv_sec, time.tv_nsec));
-        if one < two { self } else { other }
     }
 
     /// What is left of the time, or `None` if it is over.
@@ -61,15 +56,48 @@ pub(crate) fn event(
 ) -> Result<bool, Error> {
     let file = directory.file("cgroup.events", OFlags::RDONLY)?;
     let mut page = [0; 256];
-    let mut patience = ANNOUNCED;
-    // Reading arms the file: a change after that makes it ready with POLLPRI. A change soon after another one
-    // is held back, and never told if somebody removes the cgroup meanwhile; nor is that. So look again.
+    let mut change = [PollFd::new(&file, PollFlags::PRI)];
+    // Reading arms the file: a change after that makes it ready with POLLPRI.
+    let soon = Deadline::after(ANNOUNCED);
     while parse::key(file.reread(&mut page)?, key) != Some(value) {
-        let soon = Deadline::after(patience).min(deadline);
-        if !ready(&mut [PollFd::new(&file, PollFlags::PRI)], soon)? && deadline.left().is_none() {
+        if !ready(&mut change, soon)? {
+            return event_or_end(directory, &file, key, value, deadline);
+        }
+    }
+    Ok(true)
+}
+
+/// The same where it takes longer: somebody may remove the cgroup, which its own files do not tell of, as they do
+/// not of a change that was held back until then. The directory above does.
+#[cold]
+fn event_or_end(
+    directory: &Directory,
+    file: &File<'_>,
+    key: &str,
+    value: u64,
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    // Users may have no more of these. Then the end of the time is waited for, as a rule in vain.
+    let removals = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+    if let (Some(removals), Some((above, _))) = (&removals, directory.path().rsplit_once('/')) {
+        let _ = inotify::add_watch(removals, above, WatchFlags::DELETE);
+    }
+    let mut page = [0; 256];
+    let mut events = [0; 1024];
+    while parse::key(file.reread(&mut page)?, key) != Some(value) {
+        let change = PollFd::new(file, PollFlags::PRI);
+        let is_over = match &removals {
+            Some(removals) => {
+                !ready(&mut [change, PollFd::new(removals, PollFlags::IN)], deadline)?
+            }
+            None => !ready(&mut [change], deadline)?,
+        };
+        if is_over {
             return Ok(false);
         }
-        patience *= 2;
+        if let Some(removals) = &removals {
+            while read(removals, &mut events).is_ok() {}
+        }
     }
     Ok(true)
 }

@@ -20,13 +20,11 @@ use crate::notify::{self, Manager};
 use crate::record::{self, Header, Record};
 use crate::state::{State, Status};
 use crate::time::Rfc3339;
-use crate::{Error, Trace, Warn, hooks, identity, owner};
+use crate::{Error, Trace, hooks, identity, owner};
 
-/// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
-const GRACE: i64 = 50;
 /// How long a process that is being killed may take from closing its files to its end, in milliseconds.
 const DYING: i64 = 20;
-const SIGKILL: i32 = 9;
+pub(crate) const SIGKILL: i32 = 9;
 
 /// An existing container.
 #[derive(Debug)]
@@ -35,6 +33,8 @@ pub struct Container {
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
+    /// Whether it was still being made when the record was read, which has no process yet.
+    pub(crate) is_begun: bool,
     /// The seccomp program's bytes; empty without one.
     pub(crate) filter: Vec<u8>,
     /// The command that works on it.
@@ -69,12 +69,10 @@ impl Container {
     /// # Errors
     /// If its freezer cannot be read.
     pub fn status(&self) -> Result<Status, Error> {
-        let at_work = directory::is_locked(self.directory.as_fd());
         if self.init().is_none() {
-            let begun = at_work && self.header.process.is_none();
-            return Ok(if begun { Status::Creating } else { Status::Stopped });
+            return Ok(if self.is_begun { Status::Creating } else { Status::Stopped });
         }
-        if at_work {
+        if directory::is_locked(self.directory.as_fd()) {
             return Ok(Status::Creating);
         }
         match launch::waiter(&path_in(self.directory.as_fd(), START)) {
@@ -238,73 +236,13 @@ impl Container {
         CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
     }
 
-    /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
-    /// warns.
-    ///
-    /// # Errors
-    /// If it runs and `force` is not set; if processes or cgroup do not go away.
-    pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
-        let status = self.status()?;
-        match status {
-            Status::Stopped | Status::Created => {}
-            _ if force => {}
-            // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
-            Status::Running if self.ends_within(GRACE) => {}
-            _ => {
-                return Err(Error::Text(format!(
-                    "cannot delete container {} that is not stopped: {status}",
-                    self.id()
-                )));
-            }
-        }
-        self.destroy(warn)
-    }
-
-    fn ends_within(&self, milliseconds: i64) -> bool {
+    /// Whether init has ended, or does within that time.
+    pub(crate) fn ends_within(&self, milliseconds: i64) -> bool {
         self.init().is_none_or(|(_, pidfd)| identity::wait_for_exit(&pidfd, milliseconds))
     }
 
-    /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is
-    /// interrupted: the record goes last.
-    pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
-        if let Some((_, pidfd)) = self.init() {
-            self.trace.work(Phase::Shutdown, "kill", "init", || {
-                match sys::signal::send(pidfd.as_fd(), SIGKILL) {
-                    Ok(()) | Err(Errno::SRCH) => Ok(()),
-                    Err(errno) => Err(sys::Error::new("kill", "init", errno)),
-                }
-            })?;
-            self.resume_quietly();
-            self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
-                match identity::wait_for_exit(&pidfd, identity::PATIENCE) {
-                    true => Ok(()),
-                    false => Err(Error::text("container init still running")),
-                }
-            })?;
-        }
-        if let Some(location) = &self.record.cgroup {
-            self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
-                Ok::<_, Error>(Cgroup::delete(location)?)
-            })?;
-            // A pool that is one short is no reason to keep the container.
-            let _ = cgroup::tier::release(location);
-        }
-        if let Some(group) = &self.record.resctrl {
-            self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {
-                Ok::<_, Error>(group.remove()?)
-            })?;
-        }
-        if let Some(layered) = &self.record.layered {
-            self.trace.work(Phase::Shutdown, "release rootfs", self.id(), || layered.release())?;
-        }
-        self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
-            directory::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
-        })?;
-        hooks::after_stop(&self, warn);
-        Ok(())
-    }
-
-    fn resume_quietly(&self) {
+    /// Thaws what may be frozen.
+    pub(crate) fn resume_quietly(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
             let _ = cgroup.thaw_all();
         }

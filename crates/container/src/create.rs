@@ -151,7 +151,11 @@ fn try_run(
         pid_file::remove(path);
     }
     if (!options.detach && !options.keep) || status.is_err() {
-        let destroyed = made.container.destroy(create.warn);
+        // It may be gone, if another command has removed it.
+        let destroyed = made
+            .container
+            .take(true)
+            .and_then(|left| left.map_or(Ok(()), |container| container.destroy(create.warn)));
         // What failed first counts.
         return status.and_then(|code| destroyed.map(|()| code));
     }

@@ -125,7 +125,9 @@ pub(crate) fn make(
                     .tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
             }
             let filter = Vec::new();
-            let mut container = Container { root, directory, header, record, filter, trace };
+            let is_begun = false;
+            let mut container =
+                Container { root, directory, header, record, is_begun, filter, trace };
             if !request.wait_for_start
                 && let Err(error) = release(&mut container, store, pending.is_some())
             {

@@ -82,7 +82,19 @@ impl Store {
             Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
         };
         match record::read(directory.as_fd(), id)? {
-            Found::Whole(stored) => Ok(self.assemble(directory, stored)?),
+            Found::Whole(stored) => {
+                let is_new = stored.header.process.is_none();
+                let is_begun = is_new && is_locked(directory.as_fd());
+                let stored = match is_new && !is_begun {
+                    // Whoever makes it may have come to the end between the two looks.
+                    true => match record::read(directory.as_fd(), id)? {
+                        Found::Whole(stored) => stored,
+                        Found::Nothing | Found::Damaged(_) => return Err(Error::NotFound),
+                    },
+                    false => stored,
+                };
+                Ok(self.assemble(directory, stored, is_begun)?)
+            }
             // Without a record nothing else exists: what is there is a create that has just begun,
             // or one that was killed before it did anything.
             Found::Nothing => Err(Error::NotFound),
@@ -91,12 +103,17 @@ impl Store {
         }
     }
 
-    fn assemble(&self, directory: OwnedFd, stored: Stored) -> Result<Container, Error> {
+    fn assemble(
+        &self,
+        directory: OwnedFd,
+        stored: Stored,
+        is_begun: bool,
+    ) -> Result<Container, Error> {
         let root = Rc::clone(&self.root);
         let Stored { header, record, filter } = stored;
         self.trace
             .heed(record.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        Ok(Container { root, directory, header, record, filter, trace: self.trace })
+        Ok(Container { root, directory, header, record, is_begun, filter, trace: self.trace })
     }
 
     fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {
