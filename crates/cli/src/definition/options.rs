@@ -15,7 +15,7 @@ pub static ROOT: Opt = Opt::text(
     "directory for the state of containers, best on a tmpfs (default: /run/dayfly, or $XDG_RUNTIME_DIR/dayfly for users other than root)",
 );
 /// Where errors are recorded.
-pub static LOG: Opt = Opt::text("log", "FILE", "append errors to this file as well");
+pub static LOG: Opt = Opt::text("log", "FILE", "append errors and warnings to this file as well");
 /// How they are recorded.
 pub static LOG_FORMAT: Opt =
     Opt::text("log-format", "FORMAT", "format of the log: text (default) or json")
