@@ -26,6 +26,7 @@ pub mod layers;
 pub mod leak;
 pub mod mounted;
 pub mod profile;
+pub mod program;
 pub mod rootfs;
 pub mod runner;
 pub mod runtime;

@@ -7,10 +7,11 @@
 use crate::bed::Bed;
 use crate::bundle::Bundle;
 use crate::cgroups;
+use crate::program;
 use crate::view::View;
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -217,7 +218,7 @@ impl User {
         fs::create_dir_all(home.join("run")).expect("make home");
         fs::create_dir(&etc).expect("make etc");
         // Whoever may look into the checkout: the user has a copy.
-        fs::copy(bed.runtime(), base.join("dayfly")).expect("copy runtime");
+        program::copy(bed.runtime(), &base.join("dayfly"));
         let add = |file: &str, line: String| {
             let text = fs::read_to_string(format!("/etc/{file}")).unwrap_or_default();
             fs::write(etc.join(file), format!("{text}{line}\n")).expect("write etc");
@@ -257,8 +258,7 @@ impl User {
             "#!/bin/sh\n{prepare}{become_user} env -u INSIDE -u CGROUP HOME={base}/home USER={NAME} \
              XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly {flags}}} \"$@\"\n"
         );
-        fs::write(script, text).expect("write script");
-        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("chmod script");
+        program::write(script, &text);
     }
 
     /// The user's own cgroup.

@@ -7,7 +7,7 @@ use dayfly_tests::mounted::Mounted;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, cgroups};
+use dayfly_tests::{case, cgroups, program};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -202,9 +202,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 fn with_programs(bed: &Bed) -> Bundle<'_> {
     let bundle = bed.bundle();
     for (name, text) in [("text", "no program\n"), ("script", "#!/no/such/interpreter\n")] {
-        let path = bundle.rootfs().join(name);
-        fs::write(&path, text).expect("write");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+        program::write(&bundle.rootfs().join(name), text);
     }
     std::os::unix::fs::symlink("loop", bundle.rootfs().join("loop")).expect("link");
     bundle

@@ -2,9 +2,11 @@
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 
 pub const CASES: &[Case] = &[
     case!(arguments_are_passed_as_they_are),
@@ -309,7 +311,7 @@ fn setuid_with_no_new_privileges(bed: &Bed) {
         let bundle = bed.bundle();
         let program = bundle.rootfs().join("su/cat");
         fs::create_dir(bundle.rootfs().join("su")).expect("make");
-        fs::copy("/bin/busybox", &program).expect("copy");
+        program::copy(Path::new("/bin/busybox"), &program);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("chmod");
         let c = bundle
             .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))

@@ -4,6 +4,7 @@
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::victim::Victim;
 use dayfly_tests::wait;
@@ -11,7 +12,6 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 pub const CASES: &[Case] = &[
     case!(dev_is_a_symlink_and_a_tmpfs_goes_there),
@@ -99,10 +99,7 @@ fn host_only(bed: &Bed) -> String {
 /// A copy of the runtime that may be damaged by a case.
 pub fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
     let copy = bed.dir.join("runtime");
-    // By a process of its own: a descriptor of ours that is open for writing would be inherited for
-    // a moment by what other cases start, and a file that somebody writes to cannot be executed.
-    let copied = Command::new("cp").arg(bed.runtime()).arg(&copy).status().expect("run cp");
-    assert!(copied.success(), "copy runtime");
+    program::copy(bed.runtime(), &copy);
     let bytes = fs::read(&copy).expect("read runtime");
     (copy, bytes)
 }
@@ -145,12 +142,10 @@ fn runtime_as_the_program(bed: &Bed) {
 }
 
 fn script_with_the_runtime_as_interpreter(bed: &Bed) {
-    use std::os::unix::fs::PermissionsExt;
     let (copy, bytes) = copy_of_runtime(bed);
     let bundle = bed.bundle();
     let script = bundle.rootfs().join("bin/trap");
-    fs::write(&script, "#!/proc/self/exe\n").expect("write");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("chmod");
+    program::write(&script, "#!/proc/self/exe\n");
     let c = bundle.make().detached();
     for _ in 0..5 {
         let root = bed.root();

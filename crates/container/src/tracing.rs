@@ -171,8 +171,13 @@ impl Trace {
         // Nobody looked at the clock in a command of which an annotation asks for a trace.
         let entered = if self.entered > 0 { self.entered } else { self.turned_on() };
         let first = self.sealed.map_or(entered, |sealed| sealed.entered);
+        let before = trace::now();
         let began = match sys::taskstats::age(getpid()) {
-            Ok(age) => trace::now().saturating_sub(age * 1000).min(first),
+            Ok(age) => match trace::now().saturating_sub(age * 1000) {
+                began if began < first => began,
+                // Between the answer and the look at the clock others had the CPU.
+                _ => before.saturating_sub(age * 1000).min(first),
+            },
             Err(errno) => {
                 let why = sys::errno::describe(errno);
                 self.remark(format_args!("begins with the first instruction: taskstats: {why}"));
