@@ -87,6 +87,10 @@ pub fn can_be_managed() -> Result<(), String> {
     Ok(())
 }
 
+fn is_cgroup(directory: &Path) -> bool {
+    directory.join("cgroup.subtree_control").exists()
+}
+
 impl User {
     /// A user who has nothing.
     #[must_use]
@@ -110,6 +114,13 @@ impl User {
             View::V1 => return Self::make(bed, uid, None),
         };
         fs::create_dir_all(parent.join("session")).expect("make cgroup");
+        // What user@.service hands down unless it is told otherwise, where the host has it.
+        let above: Vec<_> = parent.ancestors().skip(1).take_while(|at| is_cgroup(at)).collect();
+        for (directory, controller) in
+            above.iter().rev().flat_map(|at| [(at, "+pids"), (at, "+memory")])
+        {
+            let _ = fs::write(directory.join("cgroup.subtree_control"), controller);
+        }
         Self::make(bed, uid, Some(parent))
     }
 
