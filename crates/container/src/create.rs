@@ -151,13 +151,9 @@ fn try_run(
         pid_file::remove(path);
     }
     if (!options.detach && !options.keep) || status.is_err() {
-        // It may be gone, if another command has removed it.
-        let destroyed = made
-            .container
-            .take(true)
-            .and_then(|left| left.map_or(Ok(()), |container| container.destroy(create.warn)));
+        let removed = made.container.remove(true, create.warn);
         // What failed first counts.
-        return status.and_then(|code| destroyed.map(|()| code));
+        return status.and_then(|code| removed.map(|()| code));
     }
     status
 }

@@ -38,33 +38,44 @@ impl Container {
                 )));
             }
         }
+        self.remove(force, warn)
+    }
+
+    /// Destroys the container, unless another command has removed it.
+    pub(crate) fn remove(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
     }
 
     /// Keeps other commands away, of which there is one at most; none if one has removed the container already,
     /// so that what has its name now is another one. One that hangs is not waited for beyond
     /// [`identity::PATIENCE`]: what it has made goes, and it fails.
-    pub(crate) fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
-        if directory::lock(self.directory.as_fd()).is_err() {
-            let id = self.record.id.clone();
-            self.trace.point("wait for who works on", &id)?;
-            let takeover = Takeover::begin(self.directory.as_fd());
-            while directory::lock(self.directory.as_fd()).is_err() {
-                self.read_again()?;
-                if let (true, Some((_, pidfd))) = (force, self.init()) {
-                    let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
-                    self.resume_quietly();
-                }
-                if !takeover.wait()? {
-                    break;
-                }
-            }
-            self.read_again()?;
-        } else if self.header.process.is_none() {
+    fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
+        let is_held = directory::lock(self.directory.as_fd()).is_err();
+        if is_held {
+            self.await_others(force)?;
+        }
+        if is_held || self.header.process.is_none() {
             self.read_again()?;
         }
         let stat = fstat(&self.directory).context("fstat", &self.record.id)?;
         Ok((stat.st_nlink > 0).then_some(self))
+    }
+
+    #[cold]
+    fn await_others(&mut self, force: bool) -> Result<(), Error> {
+        self.trace.point("wait for who works on", &self.record.id)?;
+        let takeover = Takeover::begin(self.directory.as_fd());
+        while directory::lock(self.directory.as_fd()).is_err() {
+            self.read_again()?;
+            if let (true, Some((_, pidfd))) = (force, self.init()) {
+                let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
+                self.resume_quietly();
+            }
+            if !takeover.wait()? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Whoever was at work has added the process to the record since.

@@ -82,19 +82,17 @@ impl Store {
             Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
         };
         match record::read(directory.as_fd(), id)? {
-            Found::Whole(stored) => {
-                let is_new = stored.header.process.is_none();
-                let is_begun = is_new && is_locked(directory.as_fd());
-                let stored = match is_new && !is_begun {
-                    // Whoever makes it may have come to the end between the two looks.
-                    true => match record::read(directory.as_fd(), id)? {
-                        Found::Whole(stored) => stored,
-                        Found::Nothing | Found::Damaged(_) => return Err(Error::NotFound),
-                    },
-                    false => stored,
-                };
-                Ok(self.assemble(directory, stored, is_begun)?)
+            Found::Whole(stored) if stored.header.process.is_some() => {
+                self.assemble(directory, stored, false)
             }
+            Found::Whole(stored) if is_locked(directory.as_fd()) => {
+                self.assemble(directory, stored, true)
+            }
+            // Whoever makes it may have come to the end between the two looks.
+            Found::Whole(_) => match record::read(directory.as_fd(), id)? {
+                Found::Whole(stored) => self.assemble(directory, stored, false),
+                Found::Nothing | Found::Damaged(_) => Err(Error::NotFound),
+            },
             // Without a record nothing else exists: what is there is a create that has just begun,
             // or one that was killed before it did anything.
             Found::Nothing => Err(Error::NotFound),
@@ -231,21 +229,12 @@ impl Store {
         names.sort_unstable();
         let mut states = Vec::with_capacity(names.len());
         for id in &names {
-            match self.state(id) {
+            match self.container(id).and_then(|container| container.state()) {
                 Ok(state) => states.push(state),
                 Err(error) => self.complain(id, &error),
             }
         }
         Ok(states)
-    }
-
-    /// Twice if there is nothing yet: who makes the container may have come to its end meanwhile.
-    fn state(&self, id: &str) -> Result<State, Error> {
-        let state = || self.container(id).and_then(|container| container.state());
-        match state() {
-            Err(Error::NotFound) => state(),
-            result => result,
-        }
     }
 
     /// A container that goes away while we look, or that is only about to be, is no error.
