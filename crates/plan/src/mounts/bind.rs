@@ -5,10 +5,9 @@ use alloc::vec::Vec;
 
 use spec::Mount;
 use spec::mount_options::{MountOptions, Propagation};
-use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::proc::check_inside_proc;
+use super::proc;
 use super::root::root_propagation;
 use crate::builder::Builder;
 use crate::context::Context;
@@ -27,14 +26,7 @@ pub(super) fn compile(
         return Err(Error::config(format!("bind mount {destination}: source is missing")));
     };
     let source = absolute(context.bundle, source);
-    if destination.starts_with("/proc/") {
-        check_inside_proc(destination)?;
-    }
-    if destination == "/proc" && source != "/proc" && !is_off(Defence::ProcCovers) {
-        return Err(Error::config(format!(
-            "bind mount {destination}: only the host's /proc may be bound here, not {source}"
-        )));
-    }
+    proc::check_bind(&source, destination)?;
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
     let id_map = idmap::compile(builder, context, mount, options)?;
     let slot = builder.slot();

@@ -13,9 +13,7 @@ use alloc::vec::Vec;
 
 use spec::Mount;
 use spec::mount_options::MountOptions;
-use sys::defence::{Defence, is_off};
 
-use self::proc::check_inside_proc;
 pub use self::root::{compile_root, compile_root_propagation};
 use crate::Error;
 use crate::builder::Builder;
@@ -45,12 +43,7 @@ pub fn compile_mount(
     if options.bind.is_some() || mount.kind == "bind" {
         return bind::compile(builder, context, mount, &options, &destination);
     }
-    if destination.starts_with("/proc/") && mount.kind != "proc" {
-        check_inside_proc(&destination)?;
-    }
-    if destination == "/proc" && mount.kind != "proc" && !is_off(Defence::ProcCovers) {
-        return Err(Error::config(format!("mount {destination}: only procfs may be mounted here")));
-    }
+    proc::check_filesystem(&mount.kind, &destination)?;
     if mount.kind == "cgroup" || mount.kind == "cgroup2" {
         return cgroup::compile(builder, later, context, &options, &destination);
     }

@@ -21,7 +21,31 @@ const ALLOWED_IN_PROC: [&str; 10] = [
     "/proc/sys/crypto/fips_enabled",
 ];
 
-pub(super) fn check_inside_proc(destination: &str) -> Result<(), Error> {
+/// Refuses a new file system where only procfs, or none, may be.
+pub(super) fn check_filesystem(kind: &str, destination: &str) -> Result<(), Error> {
+    if kind == "proc" {
+        return Ok(());
+    }
+    if destination == "/proc" && !is_off(Defence::ProcCovers) {
+        return Err(Error::config(format!("mount {destination}: only procfs may be mounted here")));
+    }
+    check_inside(destination)
+}
+
+/// Refuses a bind where only the host's own /proc, or one of [`ALLOWED_IN_PROC`], may be.
+pub(super) fn check_bind(source: &str, destination: &str) -> Result<(), Error> {
+    if destination == "/proc" && source != "/proc" && !is_off(Defence::ProcCovers) {
+        return Err(Error::config(format!(
+            "bind mount {destination}: only the host's /proc may be bound here, not {source}"
+        )));
+    }
+    check_inside(destination)
+}
+
+fn check_inside(destination: &str) -> Result<(), Error> {
+    if !destination.starts_with("/proc/") {
+        return Ok(());
+    }
     if ALLOWED_IN_PROC.contains(&destination) || is_off(Defence::ProcCovers) {
         return Ok(());
     }
