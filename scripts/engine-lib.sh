@@ -34,7 +34,7 @@ need() {
         exit 1
     }
     trap 'clean_up; rm -rf "$scratch"' EXIT
-    trap 'exit 130' INT TERM
+    trap 'exit 130' INT TERM HUP
 }
 
 # NAME COMMAND...: passes when the command succeeds in time.

@@ -1,7 +1,6 @@
 //! config.json: read, checked, compiled to a plan. What comes out must be a plan that the launcher can run.
 
-use plan::step::{HostStep, InitStep};
-use plan::{Console, Kernel, Plan, Request, Techniques};
+use plan::{Console, Kernel, Plan, Request, FastPaths};
 use spec::Spec;
 
 /// See the module's text.
@@ -27,7 +26,7 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
     let kernel = Kernel {
         version: (6, 18),
         seccomp: seccomp::Support::default(),
-        techniques: if quick { Techniques::all() } else { Techniques::empty() },
+        fast_paths: if quick { FastPaths::all() } else { FastPaths::empty() },
     };
     Request {
         wait_for_start: quick,
@@ -41,21 +40,9 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
 
 /// What every plan has, and in which order.
 fn check(plan: &Plan) {
-    let host = |wanted: fn(&HostStep) -> bool| plan.host.iter().position(wanted);
-    let init = |wanted: fn(&InitStep) -> bool| plan.init.iter().position(wanted);
-    let clone = host(|step| matches!(step, HostStep::Clone { .. })).expect("a clone");
-    let birth = host(|step| matches!(step, HostStep::RecordBirth)).expect("a birth");
-    let commit = host(|step| matches!(step, HostStep::Commit)).expect("a commit");
-    assert!(clone < birth && birth < commit);
-    let exec = init(|step| matches!(step, InitStep::Exec { .. })).expect("a program");
-    let find = init(|step| matches!(step, InitStep::FindProgram { .. })).expect("a search");
-    let close = init(|step| matches!(step, InitStep::CloseFds { .. })).expect("closed descriptors");
-    let inside = init(|step| matches!(step, InitStep::VerifyDirectory)).expect("a check");
-    assert!(exec + 1 == plan.init.len() && find < exec && close < exec && inside < exec);
-    // Where the ids change the capabilities are set afterwards, if the configuration has any.
-    let user = init(|step| matches!(step, InitStep::ChangeUser { .. })).expect("a user");
-    let last = plan.init.iter().rposition(|step| matches!(step, InitStep::SetCapabilities(_)));
-    assert!(last.is_none_or(|last| user < last));
+    if let Err(broken) = plan::check::check(plan) {
+        panic!("{broken}");
+    }
     // Every step has words.
     let (host, init) = plan::labels(plan);
     assert!(host.iter().chain(&init).all(|label| !label.name.is_empty()));

@@ -1,6 +1,6 @@
 //! Container ids, and units of systemd.
 
-use cgroup::systemd::{Instance, Unit};
+use systemd::{Instance, Unit};
 
 /// What is accepted names one file, and nothing outside of the state root.
 pub fn target(data: &[u8]) {

@@ -2,6 +2,7 @@
 //! must be. `fuzz_targets/` has libFuzzer call them, `tests/corpus.rs` calls them with what is kept in
 //! `corpus/`, on any compiler.
 
+mod allocation;
 pub mod cgroup_values;
 pub mod config;
 pub mod dbus;
@@ -15,6 +16,7 @@ pub mod record;
 mod scratch;
 pub mod seccomp;
 pub mod trace_lines;
+pub mod unpack;
 
 /// A target: its name, which is that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -32,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     ("record", record::target),
     ("dbus", dbus::target),
     ("trace_lines", trace_lines::target),
+    ("unpack", unpack::target),
 ];
 
 /// The texts of an input: what stands between line breaks, if it is UTF-8.

@@ -1,6 +1,6 @@
 //! Paths: joined and cleaned by text, and those of cgroups.
 
-use cgroup::{Controllers, Hierarchy, Host, Location};
+use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
 /// Two lines: a base and a path; and both as a cgroupsPath with a path below it.
 pub fn target(data: &[u8]) {
@@ -12,8 +12,8 @@ pub fn target(data: &[u8]) {
     assert_eq!(clean, model(path));
     let joined = plan::absolute(&format!("/{base}"), path);
     check(&joined);
-    for host in hosts() {
-        let Ok(location) = Location::resolve(&host, Some(path), "id") else { continue };
+    for all in hierarchies() {
+        let Ok(location) = Location::resolve(&all, Some(path), "id") else { continue };
         places(&location);
         for controllers in [None, Some("memory"), Some("cpu,cpuacct")] {
             if let Ok(below) = location.sub(controllers, base) {
@@ -53,15 +53,15 @@ fn places(location: &Location) {
     }
 }
 
-fn hosts() -> [Host; 2] {
+fn hierarchies() -> [Hierarchies; 2] {
     let root = "/sys/fs/cgroup".to_owned();
     let hierarchy = |name: &str| Hierarchy {
         controllers: Controllers::from_list(name),
         mount: format!("{root}/{name}"),
     };
     [
-        Host { unified: Some(root.clone()), legacy: Vec::new(), root: root.clone() },
-        Host {
+        Hierarchies { unified: Some(root.clone()), legacy: Vec::new(), root: root.clone() },
+        Hierarchies {
             unified: Some(format!("{root}/unified")),
             legacy: vec![hierarchy("memory"), hierarchy("cpu,cpuacct")],
             root: root.clone(),

@@ -13,7 +13,9 @@ pub fn target(data: &[u8]) {
     for namespaces in [CloneFlags::empty(), CloneFlags::NEWPID | CloneFlags::NEWNS] {
         let request = ExecRequest::new("fuzz", 1, namespaces);
         if let Ok(plan) = plan::compile_exec(&process, request) {
-            assert!(!plan.host.is_empty() && !plan.init.is_empty());
+            if let Err(broken) = plan::check::check(&plan) {
+                panic!("{broken}");
+            }
             let (host, init) = plan::labels(&plan);
             assert!(host.iter().chain(&init).all(|label| !label.name.is_empty()));
         }

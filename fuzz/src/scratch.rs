@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use cgroup::{Controllers, Hierarchy, Host, Location};
+use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
 /// This process's directory. It stays: libFuzzer ends a process without a word, and `scripts/fuzz` cleans
 /// up after it.
-fn directory() -> &'static PathBuf {
+pub fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let path = std::env::temp_dir().join(format!("dayfly-fuzz-{}", std::process::id()));
@@ -23,13 +23,13 @@ pub fn remove() {
 }
 
 /// A host whose only hierarchy is here: of v2, or with all controllers of v1.
-fn host(unified: bool) -> Host {
+fn host(unified: bool) -> Hierarchies {
     let root = directory().to_string_lossy().into_owned();
     let names = "cpu,cpuacct,cpuset,memory,pids,blkio,hugetlb,net_cls,net_prio,freezer,rdma,misc";
     let hierarchy = Hierarchy { controllers: Controllers::from_list(names), mount: root.clone() };
     match unified {
-        true => Host { unified: Some(root.clone()), legacy: Vec::new(), root },
-        false => Host { unified: None, legacy: vec![hierarchy], root },
+        true => Hierarchies { unified: Some(root.clone()), legacy: Vec::new(), root },
+        false => Hierarchies { unified: None, legacy: vec![hierarchy], root },
     }
 }
 

@@ -72,7 +72,7 @@ impl Bed {
             shared: self.shared.clone(),
             runtime,
             calls: AtomicUsize::new(0),
-            environment: Vec::new(),
+            environment: self.environment.clone(),
             ids: Mutex::new(Vec::new()),
         }
     }

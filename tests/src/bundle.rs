@@ -44,6 +44,12 @@ impl<'a> Bundle<'a> {
         bundle
     }
 
+    /// A configuration for a directory that is there, where another one may be beside it.
+    #[must_use]
+    pub fn beside(bed: &'a Bed, dir: PathBuf) -> Self {
+        Self::new(bed, dir)
+    }
+
     /// The root filesystem's directory.
     #[must_use]
     pub fn rootfs(&self) -> PathBuf {

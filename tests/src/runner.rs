@@ -112,11 +112,18 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `subjects` as the command line asks: `[--list] [FILTER…]`, where a
+/// The subjects that are about what is below one folder of the project.
+pub type Folder = (&'static str, &'static [Subject]);
+
+/// Runs the subjects of `folders` as the command line asks: `[--list] [--folder=NAME] [FILTER…]`, where a
 /// filter is a part of `subject::case`.
-pub fn main(subjects: &[Subject]) -> ExitCode {
+pub fn main(folders: &[Folder]) -> ExitCode {
+    if let Some(code) = crate::inside::called() {
+        return code;
+    }
     let options: Vec<String> = std::env::args().skip(1).collect();
     let filters: Vec<&String> = options.iter().filter(|option| !option.starts_with("--")).collect();
+    let folder = options.iter().find_map(|option| option.strip_prefix("--folder="));
     let view = match View::current() {
         Ok(view) => view,
         Err(reason) => {
@@ -126,8 +133,10 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     };
     let runtime = runtime_path();
     let peer = runtime.file_name().is_some_and(|name| name == "runc");
-    let cases: Vec<(String, Case)> = subjects
+    let cases: Vec<(String, Case)> = folders
         .iter()
+        .filter(|(name, _)| folder.is_none_or(|folder| folder == *name))
+        .flat_map(|(_, subjects)| subjects.iter())
         .flat_map(|(subject, cases)| {
             cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case))
         })
@@ -189,7 +198,8 @@ pub fn runtime_path() -> PathBuf {
 }
 
 /// Why nothing can run here, if so.
-fn lacking(runtime: &Path) -> Option<String> {
+#[must_use]
+pub fn lacking(runtime: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("real containers need root".to_owned());
     }

@@ -1,5 +1,6 @@
 //! One call of the runtime: arguments in, exit status and text out.
 
+use crate::filtered::Refused;
 use follow::{End, Event, Mode};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -11,6 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+/// What each run of a test build says first on standard error (tests/README.md). Left out of
+/// [`Outcome::stderr`], so that cases can be run by such a build as by any other.
+pub const FOR_TESTS: &str = "warning: this dayfly was built for tests alone, with fault injection, \
+                             disabled defences: do not use it for anything else\n";
+
 /// A runtime call about to be made.
 pub struct Call {
     command: Command,
@@ -20,6 +26,7 @@ pub struct Call {
     log: PathBuf,
     stdin: Option<File>,
     deadline: Duration,
+    refused: Vec<Refused>,
 }
 
 impl Call {
@@ -41,6 +48,7 @@ impl Call {
             log: log.to_owned(),
             stdin: None,
             deadline: crate::wait::patience(),
+            refused: Refused::by_default().into_iter().cloned().collect(),
         }
     }
 
@@ -55,6 +63,20 @@ impl Call {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Gives the call another deadline.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Runs the call under a seccomp filter that answers this system call with `errno`.
+    #[must_use]
+    pub fn refused(mut self, call: &str, errno: rustix::io::Errno) -> Self {
+        self.refused.push(Refused::new(call, errno));
         self
     }
 
@@ -76,7 +98,11 @@ impl Call {
         let err = File::create(&self.err).expect("create error file");
         let stdin = self.stdin.take().map_or_else(Stdio::null, Stdio::from);
         self.command.stdin(stdin).stdout(out).stderr(err);
-        let child = match self.command.spawn() {
+        let spawned = match self.refused.as_slice() {
+            [] => self.command.spawn(),
+            list => Refused::spawn(list, &mut self.command),
+        };
+        let child = match spawned {
             Ok(child) => child,
             Err(error) => panic!("execute {}: {error}", self.line),
         };
@@ -123,8 +149,9 @@ impl Call {
             line: self.line,
             status,
             stdout: read(&self.out),
-            stderr: read(&self.err),
+            stderr: read(&self.err).replace(FOR_TESTS, ""),
             out: self.out,
+            err: self.err,
             log: self.log,
         }
     }
@@ -207,6 +234,7 @@ pub struct Outcome {
     /// Everything printed to standard error up to the end of the call.
     pub stderr: String,
     out: PathBuf,
+    err: PathBuf,
     log: PathBuf,
 }
 
@@ -312,6 +340,12 @@ impl Outcome {
         })
     }
 
+    /// All of standard error, [`FOR_TESTS`] too.
+    #[must_use]
+    pub fn raw_stderr(&self) -> String {
+        read(&self.err)
+    }
+
     /// Standard output's lines.
     #[must_use]
     pub fn lines(&self) -> Vec<&str> {
@@ -332,6 +366,6 @@ impl std::fmt::Display for Outcome {
 /// Whether the run uses all that a fast start is made of; `DAYFLY_WITHOUT` in
 /// the suite's own environment says what it does without.
 #[must_use]
-pub fn uses_every_technique() -> bool {
+pub fn uses_every_fast_path() -> bool {
     std::env::var_os("DAYFLY_WITHOUT").is_none()
 }

@@ -17,6 +17,12 @@ impl Seed {
         Self(seed)
     }
 
+    /// Another sequence, that of a part of the run.
+    #[must_use]
+    pub fn part(&mut self) -> Self {
+        Self(self.below(u64::MAX))
+    }
+
     /// The next number below `bound` (splitmix64).
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 /// Where every kind of step is given its name, one arm of a match each: what is not named there does not
 /// compile.
-const LABELS: &str = include_str!("../../crates/plan/src/label.rs");
+const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 
 /// A step of a plan.
 #[derive(Debug, Clone)]
@@ -28,8 +28,8 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
     let mut named = true;
     for line in LABELS.lines() {
         match line {
-            "impl HostStep {" => actor = Some("host"),
-            "impl InitStep {" => actor = Some("init"),
+            "impl Labelled for ParentStep {" => actor = Some("parent"),
+            "impl Labelled for InitStep {" => actor = Some("init"),
             "}" => actor = None,
             _ => {}
         }
@@ -59,7 +59,7 @@ pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
             name: step["step"].as_str().unwrap_or_default().to_owned(),
         })
     };
-    steps("host").chain(steps("init")).collect()
+    steps("parent").chain(steps("init")).collect()
 }
 
 /// The step that an error names.
@@ -109,7 +109,7 @@ mod tests {
     fn every_arm_has_a_name() {
         let arms = LABELS.lines().filter(|line| line.starts_with("            Self::")).count();
         assert_eq!(kinds().len(), arms, "{:?}", kinds());
-        assert!(kinds().contains(&("host", "require module".to_owned())));
+        assert!(kinds().contains(&("parent", "require module".to_owned())));
         assert!(kinds().contains(&("init", "hand over listener".to_owned())));
     }
 

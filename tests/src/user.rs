@@ -386,7 +386,9 @@ impl Drop for User {
 
 /// How a script becomes the user.
 fn becoming(uid: u32) -> String {
-    format!("exec setpriv --reuid {uid} --regid {uid} --clear-groups ${{SETPRIV:-}}")
+    format!(
+        "exec setpriv --reuid {uid} --regid {uid} ${{SETPRIV_GROUPS:---clear-groups}} ${{SETPRIV:-}}"
+    )
 }
 
 /// Makes a cgroup, if need be, and gives it to a user.

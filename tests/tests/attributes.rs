@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     case!(deadline_scheduler).on(&[View::V2]),
     case!(scheduler_beyond_the_kernel),
     case!(scheduler_refused),
+    case!(deadlines_that_can_not_be).unlike_runc(),
     case!(scheduler_of_exec),
     case!(io_priority),
     case!(io_priority_refused),
@@ -136,6 +137,18 @@ fn deadline_scheduler(bed: &Bed) {
 }
 
 /// What only the kernel knows to be wrong names the step and the call.
+fn deadlines_that_can_not_be(bed: &Bed) {
+    for (runtime, deadline, period) in [(30, 20, 40), (20, 50, 40), (0, 20, 40), (30, 0, 0)] {
+        let scheduler = json!({
+            "policy": "SCHED_DEADLINE", "runtime": runtime * 1_000_000,
+            "deadline": deadline * 1_000_000, "period": period * 1_000_000,
+        });
+        let c = bed.bundle().set("/process/scheduler", scheduler).make();
+        c.create().fails("SCHED_DEADLINE takes 0 < runtime <= deadline <= period");
+        c.assert_gone("times that can't be");
+    }
+}
+
 fn scheduler_beyond_the_kernel(bed: &Bed) {
     let scheduler = json!({ "policy": "SCHED_FIFO", "priority": 1000 });
     let c = bed.bundle().set("/process/scheduler", scheduler).make();

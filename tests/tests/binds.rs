@@ -20,6 +20,10 @@ pub const CASES: &[Case] = &[
     case!(bind_of_a_relative_source),
     case!(bind_source_missing),
     case!(bind_by_type),
+    case!(bind_of_what_is_mounted_by_then),
+    case!(rbind_of_what_has_mounts_by_then),
+    case!(flags_are_added_to_the_sources).unlike_runc(),
+    case!(more_mounts_than_descriptors),
     case!(bind_propagation),
     case!(propagation_is_of_one_mount_or_of_all),
     case!(shared_is_not_shared_with_the_host),
@@ -184,6 +188,77 @@ fn bind_by_type(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
     let c = bed.bundle().mount("none", text(&dir), "/mnt", &["bind"]).sh("cat /mnt/inside").make();
     assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+/// A source in the root filesystem, below an earlier mount: it is what the container has there.
+fn bind_of_what_is_mounted_by_then(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    fs::create_dir(dir.join("sub")).expect("make");
+    fs::write(dir.join("sub/deep"), "deep\n").expect("write");
+    for namespaces in [Bed::bundle, crate::userns::mapped] {
+        let bundle = namespaces(bed);
+        let root = bundle.rootfs();
+        let c = bundle
+            .mount("bind", text(&dir), "/mnt", &["bind"])
+            .mount("bind", text(&root.join("mnt/sub")), "/directory", &["bind", "ro"])
+            .mount("bind", text(&root.join("mnt/sub/deep")), "/file", &["bind"])
+            .mount("tmpfs", "tmpfs", "/own", &["mode=1777", "size=64k"])
+            .mount("bind", text(&root.join("own")), "/same", &["bind"])
+            .sh("cat /directory/deep /file; touch /directory/x || echo refused; \
+                 echo written >/own/new; cat /same/new")
+            .make();
+        let outcome = c.run().exits(0);
+        assert_eq!(outcome.stdout, "deep\ndeep\nrefused\nwritten\n", "{outcome}");
+    }
+}
+
+fn rbind_of_what_has_mounts_by_then(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let bundle = bed.bundle();
+    let place = bundle.rootfs().join("place");
+    fs::create_dir_all(place.join("below")).expect("make");
+    let c = bundle
+        .mount("bind", text(&dir), "/place/below", &["bind"])
+        .mount("bind", text(&place), "/deep", &["rbind"])
+        .mount("bind", text(&place), "/shallow", &["bind"])
+        .sh("cat /deep/below/inside; ls /shallow/below")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+/// What the host has mounted read-only stays so, unless the words say otherwise.
+fn flags_are_added_to_the_sources(bed: &Bed) {
+    let dir = host_dir(bed, "outer");
+    bed.program("mount", &["-t", "tmpfs", "-o", "ro,noexec", "tmpfs", text(&dir)]).run().ok();
+    let flags = |options: &[&str]| {
+        let script = "grep ' /mnt ' /proc/self/mountinfo";
+        let c = bed.bundle().mount("bind", text(&dir), "/mnt", options).sh(script).make();
+        let line = c.run().ok().stdout;
+        line.split(' ').nth(5).expect("options").to_owned()
+    };
+    let words = [&["bind"][..], &["bind", "nosuid"], &["bind", "rw", "exec", "nosuid"]];
+    let seen = words.map(flags);
+    bed.program("umount", &[text(&dir)]).run().ok();
+    assert_eq!(seen, ["ro,noexec,relatime", "ro,nosuid,noexec,relatime", "rw,nosuid,relatime"]);
+}
+
+/// The limit is the process's; what is open while the container is made does not count.
+fn more_mounts_than_descriptors(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    for (soft, hard) in [(20, 20), (20, 1024)] {
+        for namespaces in [Bed::bundle, crate::userns::mapped] {
+            let limit = json!([{ "type": "RLIMIT_NOFILE", "soft": soft, "hard": hard }]);
+            let mut bundle = namespaces(bed).set("/process/rlimits", limit);
+            for number in 0..30 {
+                bundle = bundle.mount("bind", text(&dir), &format!("/mnt/{number}"), &["bind"]);
+            }
+            let c = bundle
+                .mount("tmpfs", "tmpfs", "/scratch", &["mode=1777"])
+                .sh("ulimit -Sn; ulimit -Hn; cat /mnt/*/inside | wc -l")
+                .make();
+            assert_eq!(c.run().ok().stdout, format!("{soft}\n{hard}\n30\n"));
+        }
+    }
 }
 
 fn bind_propagation(bed: &Bed) {

@@ -10,7 +10,7 @@ use dayfly_tests::view::View;
 use dayfly_tests::{case, leak, wait};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -82,6 +82,8 @@ fn own_oom_score_is_kept(bed: &Bed) {
     for way in ways() {
         let running = without(c.bundle_call("run", &[]), &way).spawn();
         wait::until_true("the program", || running.stdout().contains("up"));
+        // Its command lets go of it when it has seen the program.
+        wait::until_true("the container", || c.id_call("state", &[], &[]).run().code() == 0);
         assert_eq!(score(c.pid()), "500\n", "without {way}");
         let runtime = running.pid().as_raw_nonzero().get();
         let own = score(std::process::id().cast_signed());
@@ -108,7 +110,7 @@ fn waiting_init_is_closed_to_exec(bed: &Bed) {
 fn exec_while_it_is_made_is_refused(bed: &Bed) {
     // The socket that is to get init's pidfd takes no connection: init is there, on record, and its
     // maker stands still.
-    let path = bed.dir.join("pidfd.sock");
+    let (path, pid_file) = (bed.dir.join("pidfd.sock"), bed.dir.join("pid"));
     let address = SocketAddrUnix::new(&path).expect("address");
     let stream = || socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("socket");
     let c = bed.bundle().make();
@@ -118,15 +120,19 @@ fn exec_while_it_is_made_is_refused(bed: &Bed) {
         bind(&listener, &address).and_then(|()| listen(&listener, 0)).expect("listen");
         let filler = stream();
         connect(&filler, &address).expect("connect");
-        let flags = ["--pidfd-socket", path.to_str().expect("path")];
+        let _ = fs::remove_file(&pid_file);
+        let text = |path: &Path| path.to_str().expect("path").to_owned();
+        let flags = ["--pidfd-socket", &text(&path), "--pid-file", &text(&pid_file)];
         let create = without(c.bundle_call("create", &flags), &way).spawn();
-        wait::until_true("init", || {
-            let state = c.id_call("state", &[], &[]).run();
-            let state: Value = serde_json::from_str(&state.stdout).unwrap_or_default();
-            state["status"] == "creating" && state["pid"].as_i64().is_some_and(|pid| pid > 0)
-        });
-        c.exec(&["true"]).fails_as(255, "cannot exec in a container that is being created");
-        c.start().fails("cannot start a container that is being created");
+        // The pid file comes before the pidfd.
+        wait::until_true("init", || pid_file.exists());
+        // As with runc and crun there is none before it is whole, whoever asks.
+        let none = "container does not exist";
+        c.exec(&["true"]).fails_as(255, none);
+        for command in ["start", "state", "pause", "resume", "delete", "ps"] {
+            c.id_call(command, &[], &[]).run().fails(none);
+        }
+        assert_eq!(bed.call(&["list", "--quiet"]).run().ok().stdout, "");
         let _held = [(); 2].map(|()| rustix::net::accept(&listener).expect("accept"));
         create.wait().ok();
         c.exec(&["true"]).ok();

@@ -13,6 +13,7 @@ use std::fs;
 const V1: &[View] = &[View::V1, View::Hybrid];
 
 pub const CASES: &[Case] = &[
+    case!(keys_in_another_case).unlike_runc(),
     case!(path_is_the_configs),
     case!(path_missing_takes_the_id),
     case!(gone_after_delete),
@@ -338,3 +339,35 @@ pub const HUNGRY: &str = "head -c 40000000 /dev/zero | tail -c 40000000 | wc -c"
 
 /// Starts 20 sleepers and counts those that could be.
 pub const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the end";
+
+/// A limit that is not set is told, on standard error and in the log, with the key that would have set it.
+fn keys_in_another_case(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/linux/resources/Pids", json!({ "limit": 5 }))
+        .set("/Hostname", json!("other"))
+        .args(&["/bin/true"])
+        .make();
+    let outcome = c.run().exits(0);
+    for (key, known) in [("linux.resources.Pids", "pids"), ("Hostname", "hostname")] {
+        let text = format!("{key} is ignored: the key is \"{known}\"");
+        assert_eq!(outcome.stderr.matches(&text).count(), 1, "{outcome}");
+        // The log is JSON: quotes in it have a backslash.
+        let text = text.replace('"', "\\\"");
+        assert_eq!(outcome.log().matches(&text).count(), 1, "{}", outcome.log());
+    }
+    let silent = bed.bundle().args(&["/bin/true"]).make().run().exits(0);
+    assert_eq!(silent.stderr, "");
+    let c = bed.bundle().make().detached();
+    let process = bed.dir.join("process.json");
+    let text = json!({ "args": ["/bin/true"], "cwd": "/", "Env": ["A=b"] }).to_string();
+    fs::write(&process, text).expect("write");
+    let flags = ["--process", process.to_str().expect("path")];
+    let outcome = c.exec_with(&flags, &[]).exits(0);
+    assert!(outcome.stderr.contains("Env is ignored: the key is \"env\""), "{outcome}");
+    let resources = bed.dir.join("resources.json");
+    fs::write(&resources, r#"{"cpu": {"Shares": 300}}"#).expect("write");
+    let flags = ["--resources", resources.to_str().expect("path")];
+    let outcome = c.id_call("update", &flags, &[]).run().exits(0);
+    assert!(outcome.stderr.contains("cpu.Shares is ignored: the key is \"shares\""), "{outcome}");
+}

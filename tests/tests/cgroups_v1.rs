@@ -2,9 +2,12 @@
 
 use crate::cgroups::{CROWD, HUNGRY, limited};
 use dayfly_tests::bed::Bed;
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
 use dayfly_tests::{case, cgroups, wait};
+use follow::{Event, call_name, memory};
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -24,8 +27,12 @@ pub const CASES: &[Case] = &[
     case!(invalid_limit).on(V1),
     case!(oom_event).on(V1),
     case!(swappiness_and_oom_control).on(V1),
+    case!(exec_takes_the_last_pid).on(V1),
+    case!(pod_member_takes_the_only_pid).on(V1),
+    case!(exec_at_the_memory_limit).on(V1).unlike_runc(),
+    case!(exec_shares_no_limited_memory).on(V1).when(uses_every_fast_path).unlike_runc(),
     case!(pids_unlimited).on(V1),
-    case!(pids_limit_zero).on(V1).unlike_runc(),
+    case!(pids_limit_zero).on(V1),
     case!(frozen_below).on(V1).unlike_runc(),
 ];
 
@@ -73,15 +80,107 @@ fn pids_limit_is_felt(bed: &Bed) {
     let _ = limited(bed, json!({ "pids": { "limit": 100 } })).sh(CROWD).make().run().ok();
 }
 
+/// The intermediate that makes an exec's process is in the cgroup with it, for a moment.
+fn exec_takes_the_last_pid(bed: &Bed) {
+    let c = limited(bed, json!({ "pids": { "limit": 2 } })).make().detached();
+    let outcome = c.exec(&["cat", "/proc/self/cgroup"]).ok();
+    assert!(outcome.lines().iter().any(|line| line.ends_with(":pids:/")), "{outcome}");
+}
+
+/// As above, of the intermediate of a container that joins a PID namespace; its cgroup namespace begins at its cgroup.
+fn pod_member_takes_the_only_pid(bed: &Bed) {
+    let first = bed.bundle().make().detached();
+    let pid = format!("/proc/{}/ns/pid", first.pid());
+    let c = limited(bed, json!({ "pids": { "limit": 1 } }))
+        .join_namespace("pid", &pid)
+        .args(&["/bin/cat", "/proc/self/cgroup"])
+        .make();
+    let outcome = c.run().ok();
+    assert!(outcome.lines().iter().any(|line| line.ends_with(":pids:/")), "{outcome}");
+    c.assert_gone("run");
+    let c = limited(bed, json!({ "pids": { "limit": 1 } }))
+        .join_namespace("pid", &pid)
+        .make()
+        .detached();
+    let procs = fs::read_to_string(c.cgroup_file("pids", "cgroup.procs")).expect("processes");
+    assert_eq!(procs.trim(), c.pid().to_string());
+}
+
+/// Whoever shares the memory of what the OOM killer has chosen ends with it: no command does. What is in the way
+/// here is a file, whose pages can go nowhere, and which dies with nobody.
+fn exec_at_the_memory_limit(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let limit = c.cgroup_file("memory", "memory.limit_in_bytes");
+    let usage =
+        || -> u64 { c.cgroup_read("memory", "memory.usage_in_bytes").parse().expect("bytes") };
+    // As low as it goes.
+    let mut low = usage();
+    while low > 4096 && fs::write(&limit, low.to_string()).is_ok() {
+        low -= 65_536;
+    }
+    for number in 0..20 {
+        let outcome = c.exec(&["/bin/true"]);
+        assert!(!outcome.died_of_signal(), "{number}: {outcome}");
+        // 137: the program itself was chosen.
+        let is_told = [0, 137].contains(&outcome.code()) || !outcome.stderr.is_empty();
+        assert!(is_told, "{number}: {outcome}");
+        if c.status() != "running" {
+            return;
+        }
+    }
+}
+
+/// An intermediate process works in the command's memory where no limit can be felt: neither the cgroup's own nor that of
+/// one above.
+fn exec_shares_no_limited_memory(bed: &Bed) {
+    let id = bed.id();
+    let pod = cgroups::path_of(&format!("{id}-pod"));
+    let path = json!(format!("{pod}/{id}"));
+    let c = bed.bundle().set("/linux/cgroupsPath", path).make_as(&id).detached();
+    let pod = pod.trim_start_matches('/');
+    let above = cgroups::dir(bed.view, "memory", pod).join("memory.limit_in_bytes");
+    let own = above.with_file_name(&id).join("memory.limit_in_bytes");
+    let mut seen = vec![shares_memory(&c)];
+    for limit in [own, above] {
+        fs::write(&limit, "512M").expect("limit");
+        seen.push(shares_memory(&c));
+        fs::write(&limit, "-1").expect("limit");
+    }
+    c.delete_force().ok();
+    for hierarchy in cgroups::hierarchies(bed.view) {
+        let _ = fs::remove_dir(hierarchy.join(pod));
+    }
+    assert_eq!(seen, [true, false, false]);
+}
+
+/// Whether an exec clones with CLONE_VM.
+fn shares_memory(c: &Container<'_>) -> bool {
+    let mut is_shared = false;
+    let outcome = c.id_call("exec", &[], &["true"]).follow(&mut |pid, event| {
+        if let Event::Entered { number, args } = event
+            && call_name(number) == "clone3"
+        {
+            let mut flags = [0; 8];
+            let _ = memory::read(pid, args[0], &mut flags);
+            is_shared |= u64::from_ne_bytes(flags) & 0x100 != 0;
+        }
+    });
+    let _ = outcome.ok();
+    is_shared
+}
+
 fn pids_unlimited(bed: &Bed) {
     let c = limited(bed, json!({ "pids": { "limit": -1 } })).make().detached();
     assert_eq!(c.cgroup_read("pids", "pids.max"), "max");
 }
 
 fn pids_limit_zero(bed: &Bed) {
-    // Podman's --pids-limit=0 means no limit; runc 1.5 makes it 1.
+    // A limit since runtime-spec 1.3, which runc 1.5 writes as 1.
     let c = limited(bed, json!({ "pids": { "limit": 0 } })).make().detached();
-    assert_eq!(c.cgroup_read("pids", "pids.max"), "max");
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "1");
+    c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
+    c.id_call("update", &["--pids-limit", "0"], &[]).run().ok();
+    assert_eq!(c.cgroup_read("pids", "pids.max"), "1");
 }
 
 fn cpuset_is_felt(bed: &Bed) {

@@ -5,7 +5,7 @@ use crate::cgroups::{CROWD, HUNGRY, counting, limited, stats};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, wait};
+use dayfly_tests::{case, cgroups, wait};
 use serde_json::json;
 use std::fs;
 
@@ -16,6 +16,7 @@ pub const CASES: &[Case] = &[
     case!(freeze_file).on(V2),
     case!(unified_missing_controller).on(V2),
     case!(unified_takes_no_processes).on(V2).unlike_runc(),
+    case!(hands_controllers_down).on(V2).when(hugetlb).unlike_runc(),
     case!(limits_are_written).on(V2).when(all_controllers),
     case!(memory_limit_is_felt).on(V2).when(all_controllers),
     case!(pids_limit_is_felt).on(V2).when(all_controllers),
@@ -61,6 +62,32 @@ fn freeze_file(bed: &Bed) {
     assert!(c.cgroup_read("", "cgroup.events").contains("frozen 1"));
     c.id_call("resume", &[], &[]).run().ok();
     assert_eq!(c.cgroup_read("", "cgroup.freeze"), "0");
+}
+
+fn hugetlb() -> bool {
+    let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    have.split_whitespace().any(|one| one == "hugetlb")
+}
+
+/// Where cgroups below have controllers, there are no processes: the error names the cgroup.
+fn hands_controllers_down(bed: &Bed) {
+    let c = bed.bundle().unset("/linux/resources").make();
+    let directory = cgroups::dir(bed.view, "", &cgroups::path_of(&c.id));
+    let give = || {
+        fs::create_dir_all(&directory).expect("make");
+        let above = directory.parent().expect("parent").join("cgroup.subtree_control");
+        fs::write(above, "+hugetlb").expect("hand down");
+        fs::write(directory.join("cgroup.subtree_control"), "+hugetlb").expect("hand down");
+    };
+    for way in ["", "clone-into-cgroup"] {
+        give();
+        let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", way);
+        let outcome = call.run().fails("device or resource busy");
+        let path = directory.to_str().expect("path");
+        let told = outcome.stderr.contains(path) && outcome.stderr.contains("subtree_control");
+        assert!(told || !way.is_empty(), "{outcome}");
+        let _ = fs::remove_dir(&directory);
+    }
 }
 
 fn unified_missing_controller(bed: &Bed) {

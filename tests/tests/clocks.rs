@@ -5,6 +5,7 @@ use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::user::{User, can_be};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub const CASES: &[Case] = &[
     case!(join_wrong_type).needs(time_namespaces),
     case!(in_a_user_namespace).needs(time_namespaces),
     case!(join_with_a_user_namespace).needs(time_namespaces),
+    case!(without_root).needs(users_and_time_namespaces),
+    case!(trace_without_root).needs(users_and_time_namespaces).unlike_runc(),
     case!(hooks_of_the_host_stay_there).needs(time_namespaces),
     case!(traces_are_of_one_clock).needs(time_namespaces).unlike_runc(),
     case!(offset_beyond_the_kernel).needs(time_namespaces),
@@ -128,6 +131,39 @@ fn in_a_user_namespace(bed: &Bed) {
     assert_eq!(is_a_week_ahead(&c.sh(SHOW).ok().stdout), own);
 }
 
+fn users_and_time_namespaces() -> Result<(), String> {
+    can_be().and_then(|()| time_namespaces())
+}
+
+/// Init makes it itself, as root of its user namespace.
+fn without_root(bed: &Bed) {
+    let user = User::new(bed);
+    for bundle in [user.single(), user.ranges()] {
+        let c = shifted(bundle).make().detached();
+        let of_init = c.sh("readlink /proc/1/ns/time; cut -d. -f1 /proc/uptime").ok().stdout;
+        let own = is_a_week_ahead(&of_init);
+        assert_eq!(is_a_week_ahead(&c.sh(SHOW).ok().stdout), own);
+        assert_ne!(own, namespace("self"));
+        c.kill("KILL").ok();
+        c.wait_status("stopped");
+        c.delete().ok();
+    }
+    let bundle = user.ranges().push("/linux/namespaces", json!({ "type": "time" }));
+    bundle.args(&["/bin/true"]).make().run().ok();
+}
+
+/// Init's clock goes on in its trace as it was before.
+fn trace_without_root(bed: &Bed) {
+    let user = User::new(bed);
+    let c = shifted(user.ranges()).args(&["/bin/true"]).make();
+    let file = user.bed.dir.join("trace.jsonl");
+    c.run_with(&["--trace", file.to_str().expect("path")]).ok();
+    let text = fs::read_to_string(&file).expect("trace");
+    let line = Timeline::from_lines(&text).expect("timeline");
+    assert!(line.end() - line.start() < 20_000_000_000, "{text}");
+    assert!(text.contains("enter time namespace"), "{text}");
+}
+
 fn join_with_a_user_namespace(bed: &Bed) {
     let first = shifted(mapped(bed.bundle())).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
@@ -166,7 +202,7 @@ fn traces_are_of_one_clock(bed: &Bed) {
         let took = line.end() - line.start();
         assert!(took < 20_000_000_000, "{took} ns: {text}");
         let init = line.rows.iter().find(|row| row.name == "init").expect("init");
-        let host = line.rows.iter().find(|row| row.name == "host").expect("host");
+        let host = line.rows.iter().find(|row| row.name == "parent").expect("parent");
         assert!(host.start < init.start && init.start < host.end, "{text}");
     };
     c.run_with(&["--detach", "--trace", path]).ok();

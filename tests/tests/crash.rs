@@ -67,7 +67,7 @@ fn assert_truth(c: &Container<'_>) -> String {
         "created" | "running" | "paused" => {
             assert!(alive, "{status} but process {pid} is not there: {outcome}");
         }
-        "creating" | "stopped" => {}
+        "stopped" => {}
         other => panic!("unknown status {other}: {outcome}"),
     }
     let listed = c.bed.call(&["list", "--quiet"]).run();

@@ -22,6 +22,7 @@ pub const CASES: &[Case] = &[
     case!(bound_dev_is_left_alone),
     case!(rules_deny),
     case!(rules_allow_one),
+    case!(rules_with_other_letters),
     case!(rules_for_exec),
     case!(mknod_allowed_by_default),
 ];
@@ -177,9 +178,19 @@ fn rules_deny(bed: &Bed) {
 }
 
 fn rules_allow_one(bed: &Bed) {
+    reads_alone(bed, "r");
+}
+
+/// As `a`, which stands for all devices in v1's own lists: as with runc it counts for nothing.
+fn rules_with_other_letters(bed: &Bed) {
+    reads_alone(bed, "ra");
+}
+
+/// That a rule with this access lets the container read the kernel log, and not write to it.
+fn reads_alone(bed: &Bed, access: &str) {
     let rules = json!({ "devices": [
         { "allow": false, "access": "rwm" },
-        { "allow": true, "type": "c", "major": 1, "minor": 11, "access": "r" },
+        { "allow": true, "type": "c", "major": 1, "minor": 11, "access": access },
     ] });
     let c = bed
         .bundle()

@@ -1,11 +1,16 @@
 //! `exec`: a second process in a running container.
 
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::console::{FdSocket, read_all};
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Outcome;
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub mod cgroup;
@@ -27,14 +32,17 @@ pub const CASES: &[Case] = &[
     case!(additional_gids),
     case!(capabilities_are_those_of_the_container),
     case!(cap_added),
+    case!(cap_added_where_some_are_inheritable),
     case!(no_new_privs),
     case!(process_file),
     case!(process_file_broken),
     case!(process_file_has_its_own_defaults),
     case!(detach_and_pid_file),
     case!(stdin),
+    case!(streams_without_a_null).unlike_runc(),
     case!(flags_end_at_the_id),
     case!(preserve_fds),
+    case!(more_descriptors_than_its_limit),
     case!(tty_by_console_socket),
     case!(tty_without_socket_when_detached),
     case!(pidfd_socket),
@@ -200,6 +208,35 @@ fn capabilities_are_those_of_the_container(bed: &Bed) {
     assert!(own.starts_with("CapInh:\t0000000000000000\n"), "CVE-2022-29162: {own}");
 }
 
+/// Those that the configuration has as inheritable become ambient, as with runc; no other one becomes either.
+fn cap_added_where_some_are_inheritable(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
+        .set(
+            "/process/capabilities",
+            json!({
+                "bounding": ["CAP_CHOWN", "CAP_NET_RAW"], "inheritable": ["CAP_CHOWN"],
+            }),
+        )
+        .make()
+        .detached();
+    let sets = |cap: &str| {
+        let outcome = c.exec_with(&["--cap", cap], &["sh", "-c", SETS]).ok();
+        let hex = |line: &&str| {
+            line.split('\t').next_back().map(|hex| hex.trim_start_matches('0').to_owned())
+        };
+        (outcome.lines().iter().filter_map(hex).collect::<Vec<_>>(), outcome)
+    };
+    let words = |list: [&str; 5]| list.map(str::to_owned).to_vec();
+    // Inheritable, permitted, effective, bounding, ambient.
+    let (chown, outcome) = sets("CAP_CHOWN");
+    assert_eq!(chown, words(["1", "1", "1", "2001", "1"]), "{outcome}");
+    let (raw, outcome) = sets("CAP_NET_RAW");
+    assert_eq!(raw, words(["1", "", "", "2001", ""]), "{outcome}");
+    assert!(outcome.log().contains("can't raise ambient capability CAP_NET_RAW"), "{outcome}");
+}
+
 fn cap_added(bed: &Bed) {
     let c = bed.bundle().make().detached();
     // One that nobody knows is warned of, and added to nothing.
@@ -363,7 +400,7 @@ fn tty_by_console_socket(bed: &Bed) {
 fn tty_without_socket_when_detached(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.exec_with(&["-t", "-d"], &["true"])
-        .fails_as(255, "cannot allocate tty if runc will detach without setting console socket");
+        .fails_as(255, "cannot allocate tty if dayfly will detach without setting console socket");
     let socket = FdSocket::new(&bed.dir, "tty.sock");
     c.exec_with(&["--console-socket", &socket.arg()], &["true"])
         .fails_as(255, "cannot use console socket if runc will not detach or allocate tty");
@@ -438,4 +475,67 @@ fn home_of_the_user(bed: &Bed) {
     assert_eq!(c.exec(&["sh", "-c", "echo $HOME"]).ok().stdout, "/root\n");
     assert_eq!(c.exec_with(&["-u", "777"], &["sh", "-c", "echo $HOME"]).ok().stdout, "/\n");
     assert!(Path::new("/proc/self").exists());
+}
+
+/// The host's /dev/null is not for the root of a container. Where the container has none, or something else of that
+/// name, streams that are the host's become a device of their own. Root of a user namespace can make none: input ends
+/// at once all the same, and output has nowhere to go.
+fn streams_without_a_null(bed: &Bed) {
+    let dev = bed.dir.join("dev");
+    fs::create_dir(&dev).expect("make");
+    let removed = bed.bundle().make().detached();
+    removed.sh("rm /dev/null").ok();
+    let other = bed.bundle().make().detached();
+    other.sh("rm /dev/null; mkfifo /dev/null").ok();
+    for c in [&removed, &other, &dev_bound(bed.bundle(), &dev)] {
+        let outcome = c.sh("wc -c; stat -Lc '%F %t:%T' /proc/self/fd/0").ok();
+        assert_eq!(outcome.lines(), ["0", "character special file 1:3"], "{outcome}");
+        let script =
+            "echo lost; echo lost >/dev/stdout; exec 3>&1; stat -Lc %d:%i:%F /proc/self/fd/3 >&2";
+        let outcome = with_null_output(c, script).ok();
+        let own = fs::metadata("/dev/null").expect("metadata");
+        assert!(!outcome.stderr.starts_with(&format!("{}:{}", own.dev(), own.ino())), "{outcome}");
+        assert!(outcome.stderr.contains("character special file"), "{outcome}");
+    }
+    let c = dev_bound(mapped(bed), &dev);
+    let outcome = c.sh("wc -c; stat -Lc %F /proc/self/fd/0").ok();
+    assert_eq!(outcome.lines(), ["0", "fifo"], "{outcome}");
+    let refused = with_null_output(&c, "true").exits(255);
+    assert!(refused.stderr.contains("other than /dev/null"), "{refused}");
+}
+
+/// A container that has a directory of the host's for all of /dev.
+fn dev_bound<'a>(bundle: Bundle<'a>, dev: &Path) -> Container<'a> {
+    let bundle = bundle.unset("/linux/maskedPaths");
+    bundle.mount("bind", dev.to_str().expect("path"), "/dev", &["rbind", "rw"]).make().detached()
+}
+
+/// An exec whose standard output is /dev/null.
+pub fn with_null_output(c: &Container<'_>, script: &str) -> Outcome {
+    let (runtime, root) = (c.bed.runtime().to_string_lossy(), c.bed.root());
+    let call = r#""$0" --root "$1" exec "$2" sh -c "$3" >/dev/null"#;
+    let args = ["-c", call, &runtime, &root.to_string_lossy(), &c.id, script];
+    c.bed.program("/bin/sh", &args).run()
+}
+
+/// The limit is the process's; what is open while it is made does not count.
+fn more_descriptors_than_its_limit(bed: &Bed) {
+    let path = bed.dir.join("shared");
+    fs::write(&path, "shared\n").expect("write");
+    for (soft, hard) in [(20, 20), (20, 1024)] {
+        for bundle in [bed.bundle(), mapped(bed)] {
+            let limit = json!([{ "type": "RLIMIT_NOFILE", "soft": soft, "hard": hard }]);
+            let c = bundle.set("/process/rlimits", limit).make().detached();
+            let (runtime, root) = (bed.runtime().to_string_lossy(), bed.root());
+            let open: String =
+                (3..53).map(|fd| format!("exec {fd}<{}; ", path.display())).collect();
+            let script = format!(
+                r#"{open} exec "$0" --root "$1" exec --preserve-fds 50 "$2" \
+                sh -c 'ulimit -Sn; ulimit -Hn; readlink /proc/self/fd/52'"#
+            );
+            let args = ["-c", &script, &runtime, &root.to_string_lossy(), &c.id];
+            let outcome = bed.program("bash", &args).run().ok();
+            assert_eq!(outcome.stdout, format!("{soft}\n{hard}\n{}\n", path.display()));
+        }
+    }
 }

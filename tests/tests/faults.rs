@@ -54,7 +54,9 @@ pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
         Ok(probe) if String::from_utf8_lossy(&probe.stderr).contains("no fault point") => Ok(()),
-        _ => Err("the runtime was built without the feature `faults`".to_owned()),
+        _ => {
+            Err("the runtime was built without `--cfg dayfly_faults` (make test-build)".to_owned())
+        }
     }
 }
 
@@ -81,7 +83,7 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 
 /// Kinds of steps that this host has no use for.
 const NOT_HERE: &[(&str, &str, &str)] = &[
-    ("host", "enter resctrl group", "no resctrl file system, without which it is refused before"),
+    ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
     ("init", "label keys", "wants SELinux: struck by scripts/guest-labels"),
     ("init", "label process", "wants SELinux, as above"),
     ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/guest-labels"),

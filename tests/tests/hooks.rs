@@ -5,7 +5,8 @@ use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 pub const CASES: &[Case] = &[
     case!(order).unlike_runc(),
@@ -15,12 +16,18 @@ pub const CASES: &[Case] = &[
     case!(arguments_and_environment),
     case!(empty_environment),
     case!(environment_where_none_is_given),
+    case!(home_where_no_environment_is_given),
+    case!(start_container_under_the_filter),
+    case!(start_container_under_the_engines_filter).unlike_runc(),
+    case!(start_container_where_the_filter_leaves_exec_alone),
     case!(several_of_a_kind_in_order),
     case!(failing_prestart),
     case!(failing_create_runtime),
     case!(failing_create_container),
-    case!(failing_start_container),
+    case!(failing_start_container).unlike_runc(),
+    case!(failing_start_container_says_why).unlike_runc(),
     case!(failing_poststart_ends_the_container),
+    case!(failing_hooks_of_start_remove_the_container).unlike_runc(),
     case!(failing_poststop_still_deletes),
     case!(missing_program),
     case!(timeout),
@@ -184,6 +191,118 @@ fn environment_where_none_is_given(bed: &Bed) {
     }
 }
 
+/// startContainer hooks have the process's, to which the user's home belongs.
+fn home_where_no_environment_is_given(bed: &Bed) {
+    let passwd = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:ada:/home/ada:/bin/sh";
+    for (uid, env, env_of_hook, expected) in [
+        (0, json!(["PATH=/bin"]), None, "/root"),
+        (1000, json!(["PATH=/bin"]), None, "/home/ada"),
+        (1000, json!(["PATH=/bin", "HOME="]), None, "/home/ada"),
+        (1000, json!(["PATH=/bin", "HOME=/a"]), None, "/a"),
+        (1000, json!(["PATH=/bin"]), Some(json!([])), "/home/ada"),
+        (1000, json!(["PATH=/bin"]), Some(json!(["A=b"])), ""),
+    ] {
+        let (bundle, dir) = journal(bed, bed.bundle());
+        fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("chmod");
+        let script = format!("echo \"$HOME\" >{}/home", dir.display());
+        let mut hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
+        if let Some(env) = env_of_hook {
+            hook["env"] = env;
+        }
+        let bundle = bundle
+            .set("/process/user", json!({ "uid": uid, "gid": uid }))
+            .set("/process/env", env)
+            .push("/hooks/startContainer", hook)
+            .args(&["/bin/true"]);
+        fs::write(bundle.rootfs().join("etc/passwd"), passwd).expect("write passwd");
+        bundle.make().run().ok();
+        assert_eq!(read(&dir, "home").trim(), expected, "uid {uid}");
+        fs::remove_dir_all(&dir).expect("remove journal");
+    }
+}
+
+/// A hook that writes what it may and may not to `out`.
+fn confined_hook(dir: &std::path::Path) -> Value {
+    hook(&format!(
+        "(mkdir /tmp/d && echo made; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' \
+         /proc/self/status) >{}/out 2>&1; exit 0",
+        dir.display()
+    ))
+}
+
+/// As with runc and crun: what the program may not call, they may not; and they have its capabilities, not the
+/// one by which a filter is loaded.
+fn start_container_under_the_filter(bed: &Bed) {
+    for no_new_privileges in [true, false] {
+        for uid in [0, 1000] {
+            let (bundle, dir) = journal(bed, bed.bundle());
+            fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("chmod");
+            let bundle = bundle
+                .set("/process/noNewPrivileges", json!(no_new_privileges))
+                .set("/process/user", json!({ "uid": uid, "gid": uid }))
+                .set(
+                    "/linux/seccomp",
+                    json!({
+                        "defaultAction": "SCMP_ACT_ALLOW",
+                        "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }],
+                    }),
+                )
+                .push("/hooks/startContainer", confined_hook(&dir))
+                .sh("grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status");
+            let c = bundle.make();
+            let program = c.run().ok().stdout;
+            let hook = read(&dir, "out");
+            assert!(program.contains("Seccomp:\t2\n"), "{program}");
+            let refused = "mkdir: can't create directory '/tmp/d': Operation not permitted\n";
+            assert_eq!(hook, format!("{refused}{program}"), "{no_new_privileges} {uid}");
+            c.create().ok();
+            c.start().ok();
+            c.wait_status("stopped");
+            assert_eq!(read(&dir, "out"), hook);
+            fs::remove_dir_all(&dir).expect("remove journal");
+        }
+    }
+}
+
+/// Which knows no clone3(2), and no memory files.
+fn start_container_under_the_engines_filter(bed: &Bed) {
+    let mut filter = dayfly_tests::profile::seccomp(dayfly_tests::bundle::CAPABILITIES);
+    let refused = json!({
+        "names": ["memfd_create", "clone3", "poll", "ppoll", "waitid"],
+        "action": "SCMP_ACT_ERRNO",
+        "errnoRet": 38,
+    });
+    for rule in filter["syscalls"].as_array_mut().expect("rules") {
+        rule["names"]
+            .as_array_mut()
+            .expect("names")
+            .retain(|name| !refused["names"].as_array().expect("names").contains(name));
+    }
+    filter["syscalls"].as_array_mut().expect("rules").push(refused);
+    let (bundle, dir) = journal(bed, bed.bundle());
+    let mut slow = confined_hook(&dir);
+    slow["timeout"] = json!(60);
+    let bundle = bundle.set("/linux/seccomp", filter).push("/hooks/startContainer", slow);
+    bundle.args(&["/bin/true"]).make().run().ok();
+    let out = read(&dir, "out");
+    assert!(out.starts_with("made\n") && out.ends_with("Seccomp:\t2\n"), "{out}");
+}
+
+/// A hook that the filter lets do nothing fails, and says at what.
+fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
+    let filter = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["execve"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13 }],
+    });
+    let c = bed
+        .bundle()
+        .set("/linux/seccomp", filter)
+        .push("/hooks/startContainer", json!({ "path": "/bin/true" }))
+        .make();
+    c.run().fails("error running startContainer hook #0: exit status");
+    assert!(!c.exists());
+}
+
 fn several_of_a_kind_in_order(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for number in 0..5 {
@@ -219,16 +338,47 @@ fn failing_start_container(bed: &Bed) {
         .sh(&format!("echo ran >{}/ran", dir.display()))
         .make();
     c.create().ok();
-    c.start();
-    c.wait_status("stopped");
+    c.start().fails("exit status 3");
     assert!(!dir.join("ran").exists(), "the program never runs");
-    c.delete().ok();
+    assert!(!c.exists());
+}
+
+fn failing_start_container_says_why(bed: &Bed) {
+    let c = bed.bundle().push("/hooks/startContainer", hook("echo because >&2; exit 3")).make();
+    let text = "error running startContainer hook #0: exit status 3, output: because";
+    let lacks_more = |log: String| assert!(!log.contains("canceled"), "{log}");
+    lacks_more(c.run().fails_once(1, text).log());
+    c.create().ok();
+    lacks_more(c.start().fails_once(1, text).log());
 }
 
 fn failing_poststart_ends_the_container(bed: &Bed) {
     let c = bed.bundle().push("/hooks/poststart", hook("exit 3")).make();
     c.run().fails("error running poststart hook #0: exit status 3");
     assert!(!c.exists());
+}
+
+/// What the specification 1.3 says of them (runtime.md, "Lifecycle", 7, 9, 12 and 13): an error, and the end of the
+/// container and of all that was made for it.
+fn failing_hooks_of_start_remove_the_container(bed: &Bed) {
+    for kind in ["startContainer", "poststart"] {
+        let (bundle, dir) = journal(bed, bed.bundle());
+        let path = dir.display();
+        let c = bundle
+            .push(&format!("/hooks/{kind}"), hook("exit 3"))
+            .push("/hooks/poststart", hook(&format!("echo late >>{path}/order")))
+            .push("/hooks/poststop", hook(&format!("echo poststop >>{path}/order; exit 4")))
+            .push("/hooks/poststop", hook(&format!("echo another >>{path}/order")))
+            .make();
+        c.create().ok();
+        let outcome = c.start().fails(&format!("error running {kind} hook #0: exit status 3"));
+        let warned = outcome.log().contains("error running poststop hook #0: exit status 4");
+        assert!(warned, "{outcome}");
+        assert_eq!(read(&dir, "order"), "poststop\nanother\n");
+        c.assert_gone(kind);
+        c.delete_force().ok();
+        fs::remove_dir_all(&dir).expect("remove journal");
+    }
 }
 
 fn failing_poststop_still_deletes(bed: &Bed) {

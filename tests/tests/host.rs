@@ -132,6 +132,13 @@ fn check_as_json(bed: &Bed) {
         }
         assert!(data["rounds"].as_u64().is_some_and(|rounds| rounds > 5), "{id}: {data}");
     }
+    // What a start pays to get into its cgroup on v1, and what it would by the other file.
+    let own = verdicts.iter().find(|it| it["id"] == "measured.thread_move");
+    assert_eq!(own.is_some(), bed.view.has_v1());
+    for figure in ["apart_us", "procs_apart_us"] {
+        let figure = own.map(|own| own["data"][figure].as_f64());
+        assert!(figure.is_none_or(|time| time.is_some_and(|time| time > 0.0)), "{own:?}");
+    }
     assert_eq!(of("cgroup.mode")["data"]["mode"], bed.view.name());
 }
 

@@ -13,19 +13,29 @@
 //! | 2022-29162 (runc), 2022-27650 (crun) | `exec_inherits_capabilities` | `inheritable` |
 //! | 2023-25809 (runc, rootless) | `cgroup_of_the_host_is_writable` | `cgroup-read-only` |
 //! | 2024-21626 (runc, youki) | `cwd_of_the_host` | `cwd-check` and `resolve-in-root`: two layers |
-//! | | `exec_cwd_of_the_host` | `cwd-check` |
+//! | | `exec_cwd_of_the_host` | `cwd-check` and `bare-birth`: two layers |
 //! | | `inherited_directory` | `close-range` |
 //! | 2024-45310 (runc) | `file_target_dangles`, `parent_is_exchanged` | `resolve-in-root` |
+//! | | `directory_target_dangles`, `device_dangles`, `dangling_link_is_exchanged`, `bind_source_leads_outside` | `resolve-in-root` |
 //! | 2025-24965 (crun with krun) | `krun_config_dangles` | `resolve-in-root` |
-//! | 2025-31133 (runc, youki) | `null_is_a_kernel_file` | `verify-device` |
+//! | 2025-31133 (runc, youki) | `null_is_a_kernel_file` | `verify-device` and `own-null`: two layers |
 //! | 2025-52565 (runc) | `terminal_is_a_kernel_file` | `pty-peer` |
 //! | 2025-52881 (runc, crun, youki) | `sysctl_is_redirected` | `verify-proc` |
 //! | 2025-54867, 2025-62161, 2025-62596 (youki) | `linked_sys`, and the three above | `ordinary-proc` |
 //! | 2026-30892 (crun) | `exec_as_a_number_and_more` | `strict-integers` |
 //! | 2026-41579 (runc), 2026-47766 (crun) | `dev_leads_outside` | `resolve-in-root` |
 //! | 2026-88264 (crun) | `console_leads_outside` | `after-pivot` and `resolve-in-root`: two layers |
-//! | 2026-88265 (crun) | `null_leads_outside` | `after-pivot`, `resolve-in-root` and `verify-device`: three |
+//! | 2026-88265 (crun) | `null_leads_outside` | `after-pivot`, `resolve-in-root`, `verify-device` and `own-null`: four |
+//! | (none yet) | `newborn_of_exec`, `newborn_of_a_pod` | `bare-birth` |
 //! | (none yet) | `id_climbs_out` | `id-check` |
+//! | (none yet) | `lent`: `mask_of_a_file` | `lent-read-only` |
+//! | | `standard_streams`, `standard_streams_of_exec`, `standard_streams_without_a_null` | `own-null` |
+//! | | `devices_of_a_user_namespace` | `own-nodes` and `lent-read-only`: two layers |
+//! | | `devices_of_a_user` | `lent-read-only` |
+//! | | `runtime` | `seal` |
+//! | | `cgroup_directory` | `cgroup-read-only` |
+//! | | `template` | `template-owner` |
+//! | (none yet) | `fresh_proc_without_masks`, `fresh_sysfs_without_masks` | `old-tree` |
 //! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
 //!
 //! Where layers are named, the attack fails while one of them is there.
@@ -40,8 +50,12 @@
 pub mod command_line;
 #[path = "hostile/descriptors.rs"]
 pub mod descriptors;
+#[path = "hostile/lent.rs"]
+pub mod lent;
 #[path = "hostile/links.rs"]
 pub mod links;
+#[path = "hostile/mounts.rs"]
+pub mod mounts;
 #[path = "hostile/pause.rs"]
 mod pause;
 #[path = "hostile/procfs.rs"]
@@ -54,7 +68,7 @@ use dayfly_tests::bed::Bed;
 /// What shows that an attack has succeeded.
 type Evidence = Option<String>;
 
-/// Every technique of a fast start, and the way on which init sees the host's mounts at first.
+/// Every fast path, and the way on which init sees the host's mounts at first.
 const WAYS: [&str; 2] = ["", "template-namespace"];
 
 /// The attack fails.
@@ -76,23 +90,25 @@ fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
 
 /// The cases of attacks: each on the runtime under test, then on the build without the defence. An attack
 /// that is `paused` needs that build in both cases, since ordinary ones cannot be stopped halfway; one that
-/// succeeds on runc 1.5.1 is `unlike_runc`.
+/// succeeds on runc 1.5.1 is `unlike_runc`. What both cases need of the host comes last.
 macro_rules! attacks {
-    ($($attack:ident without $names:literal $($property:ident)?,)*) => {
+    ($($attack:ident without $names:literal $($property:ident)* $((needs $need:path))?,)*) => {
         &[$(
             {
                 let case = dayfly_tests::runner::Case::new(
                     stringify!($attack),
                     |bed| crate::hostile::holds(bed, $attack),
                 );
-                $(let case = crate::hostile::$property(case);)?
+                $(let case = crate::hostile::$property(case);)*
+                $(let case = case.needs($need);)?
                 case
             },
             dayfly_tests::runner::Case::new(
                 concat!(stringify!($attack), " without ", $names),
                 |bed| crate::hostile::falls(bed, $names, $attack),
             )
-            .undefended($names),
+            .undefended($names)
+            $(.needs($need))?,
         )*]
     };
 }
@@ -100,6 +116,11 @@ use attacks;
 
 const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
     case.undefended("")
+}
+
+/// Without the template a root filesystem lies on the host's, or on what the kernel booted from.
+const fn with_template(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
+    case.when(dayfly_tests::runtime::uses_every_fast_path)
 }
 
 const fn unlike_runc(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {

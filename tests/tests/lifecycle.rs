@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     case!(delete_force_unknown),
     case!(delete_force_forgets_a_half_made_record),
     case!(kill_created),
+    case!(signals_end_a_created_one),
     case!(kill_stopped),
     case!(kill_unknown_signal),
     case!(kill_signal_names),
@@ -39,6 +40,7 @@ pub const CASES: &[Case] = &[
     case!(wrong_argument_counts),
     case!(options_after_the_id),
     case!(unknown_command),
+    case!(help_of_what_is_not_supported).unlike_runc(),
     case!(root_slash_refused),
     case!(failed_create_leaves_nothing),
     case!(pid_file),
@@ -218,6 +220,29 @@ fn kill_created(bed: &Bed) {
     c.delete().ok();
 }
 
+/// Its init heeds what ends programs, as runc's does; what ends none leaves it as it is.
+fn signals_end_a_created_one(bed: &Bed) {
+    for signal in ["TERM", "INT", "HUP", "QUIT", "ABRT"] {
+        let c = bed.bundle().make();
+        c.create().ok();
+        for other in ["USR1", "WINCH", "CONT"] {
+            c.kill(other).ok();
+        }
+        assert_eq!(c.status(), "created");
+        c.kill(signal).ok();
+        c.wait_status("stopped");
+        c.start().fails("cannot start a container that has stopped");
+        c.delete().ok();
+    }
+    // The program has its own ways again.
+    let c = bed.bundle().args(&["/bin/sleep", "1000"]).make();
+    c.create().ok();
+    c.start().ok();
+    c.kill("TERM").ok();
+    c.id_call("kill", &[], &["0"]).run().ok();
+    assert_eq!(c.status(), "running");
+}
+
 fn kill_stopped(bed: &Bed) {
     let c = bed.bundle().args(&["/bin/true"]).make();
     c.create().ok();
@@ -343,6 +368,16 @@ fn options_after_the_id(bed: &Bed) {
 fn unknown_command(bed: &Bed) {
     assert_ne!(bed.call(&["no-such-command"]).run().code(), 0);
     assert_ne!(bed.call(&["state", "--no-such-option", "x"]).run().code(), 0);
+}
+
+fn help_of_what_is_not_supported(bed: &Bed) {
+    for command in ["checkpoint", "restore"] {
+        for option in ["-h", "--help"] {
+            let outcome = bed.call_bare(&[command, option]).run().ok();
+            assert!(outcome.stdout.contains("not supported yet"), "{outcome}");
+        }
+        bed.call_bare(&[command, "x"]).run().exits(1);
+    }
 }
 
 fn root_slash_refused(bed: &Bed) {

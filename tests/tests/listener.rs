@@ -27,6 +27,7 @@ pub const CASES: &[Case] = &[
     case!(wait_killable),
     case!(wait_killable_without_listener).unlike_runc(),
     case!(hooks_get_no_descriptor),
+    case!(start_container_hooks_ask),
     case!(same_profile_twice),
     case!(in_a_user_namespace),
     case!(killed_while_it_asks),
@@ -281,6 +282,22 @@ fn hooks_get_no_descriptor(bed: &Bed) {
     c.create().ok();
     c.start().ok();
     c.wait_status("stopped");
+}
+
+/// They are under the filter, as the program is.
+fn start_container_hooks_ask(bed: &Bed) {
+    let agent = refusing(bed);
+    for no_new_privileges in [true, false] {
+        let hook = json!({
+            "path": "/bin/sh",
+            "args": ["sh", "-c", "mkdir /tmp/d 2>/tmp/said; cat /tmp/said >&2; exit 3"],
+        });
+        let c = asking(bed, &agent)
+            .set("/process/noNewPrivileges", json!(no_new_privileges))
+            .set("/hooks/startContainer", json!([hook]))
+            .make();
+        c.run().fails("No medium found");
+    }
 }
 
 fn same_profile_twice(bed: &Bed) {

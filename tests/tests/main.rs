@@ -1,8 +1,10 @@
 //! The integration suite: one module a subject, real containers in each.
 
 mod attributes;
+mod bench;
 mod binds;
 mod birth;
+mod builds;
 mod cgroups;
 mod cgroups_v1;
 mod cgroups_v2;
@@ -13,10 +15,12 @@ mod cgtool_plans;
 mod clocks;
 mod confinement;
 mod crash;
+mod dangling;
 mod devices;
 mod errors;
 mod exec;
 mod faults;
+mod filtered;
 mod hooks;
 mod host;
 mod hostile;
@@ -29,10 +33,13 @@ mod listener;
 mod logs;
 mod masks;
 mod mounts;
+mod moves;
 mod namespaces;
 mod net_devices;
+mod nofollow;
 mod notify;
 mod output;
+mod owners;
 mod parallel;
 mod placement;
 mod plan;
@@ -55,7 +62,8 @@ mod weight;
 use dayfly_tests::runner::{self, Subject};
 use std::process::ExitCode;
 
-const SUBJECTS: &[Subject] = &[
+/// Those about what is below runtime/.
+const RUNTIME: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
     ("run", run::CASES),
     ("exec", exec::CASES),
@@ -64,11 +72,15 @@ const SUBJECTS: &[Subject] = &[
     ("binds", binds::CASES),
     ("idmap", idmap::CASES),
     ("mounts", mounts::CASES),
+    ("dangling", dangling::CASES),
+    ("nofollow", nofollow::CASES),
+    ("moves", moves::CASES),
     ("remounts", remounts::CASES),
     ("masks", masks::CASES),
     ("devices", devices::CASES),
     ("namespaces", namespaces::CASES),
     ("userns", userns::CASES),
+    ("owners", owners::CASES),
     ("rootless", rootless::CASES),
     ("net_devices", net_devices::CASES),
     ("intel_rdt", intel_rdt::CASES),
@@ -85,6 +97,7 @@ const SUBJECTS: &[Subject] = &[
     ("seccomp", seccomp::CASES),
     ("listener", listener::CASES),
     ("notify", notify::CASES),
+    ("filtered", filtered::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
@@ -92,11 +105,8 @@ const SUBJECTS: &[Subject] = &[
     ("errors", errors::CASES),
     ("errors", errors::caller::CASES),
     ("errors", errors::state::CASES),
-    ("cgtool", cgtool::CASES),
-    ("cgtool_plans", cgtool_plans::CASES),
-    ("cgtool_cpus", cgtool_cpus::CASES),
-    ("cgtool_parity", cgtool_parity::CASES),
     ("output", output::CASES),
+    ("builds", builds::CASES),
     ("logs", logs::CASES),
     ("placement", placement::CASES),
     ("plan", plan::CASES),
@@ -118,15 +128,33 @@ const SUBJECTS: &[Subject] = &[
     ("hostile", hostile::procfs::CASES),
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
-    ("images", images::CASES),
-    ("images", images::containers::CASES),
-    ("images", images::hostile::CASES),
+    ("hostile", hostile::mounts::CASES),
+    ("hostile::lent", hostile::lent::CASES),
     ("systemd", systemd::CASES),
     ("systemd_user", systemd_user::CASES),
-    ("host", host::CASES),
     ("weight", weight::CASES),
 ];
 
+/// Those about what is below tools/.
+const TOOLS: &[Subject] = &[
+    ("bench", bench::CASES),
+    ("cgtool", cgtool::CASES),
+    ("cgtool_plans", cgtool_plans::CASES),
+    ("cgtool_cpus", cgtool_cpus::CASES),
+    ("cgtool_parity", cgtool_parity::CASES),
+    ("images", images::CASES),
+    ("images", images::bombs::CASES),
+    ("images", images::containers::CASES),
+    ("images", images::crowds::CASES),
+    ("images", images::exports::CASES),
+    ("images", images::filters::CASES),
+    ("images", images::hostile::CASES),
+    ("images", images::names::CASES),
+    ("images", images::registries::CASES),
+    ("images", images::stacks::CASES),
+    ("host", host::CASES),
+];
+
 fn main() -> ExitCode {
-    runner::main(SUBJECTS)
+    runner::main(&[("runtime", RUNTIME), ("tools", TOOLS)])
 }

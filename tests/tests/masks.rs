@@ -10,6 +10,8 @@ pub const CASES: &[Case] = &[
     case!(masked_file_is_null),
     case!(masked_directory_is_empty_and_read_only),
     case!(missing_paths_are_skipped),
+    case!(each_path_once).unlike_runc(),
+    case!(masks_cover_what_is_mounted_below),
     case!(readonly_path),
     case!(readonly_path_is_recursive),
     case!(readonly_root),
@@ -45,6 +47,19 @@ fn masked_directory_is_empty_and_read_only(bed: &Bed) {
     assert_eq!(outcome.stderr.matches("Read-only file system").count(), 2, "{outcome}");
 }
 
+/// A sysfs waits for the network, and masks above it for the sysfs, whose place need not be there before.
+fn masks_cover_what_is_mounted_below(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("sysfs", "sysfs", "/deep/sys", &[])
+        .set("/linux/maskedPaths", json!(["/deep"]))
+        .sh("ls /deep | wc -l")
+        .make();
+    // On a host with busy CPUs init makes its network itself, and nothing waits.
+    let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
+    assert_eq!(call.run().ok().stdout, "0\n");
+}
+
 fn missing_paths_are_skipped(bed: &Bed) {
     let c = bed
         .bundle()
@@ -53,6 +68,22 @@ fn missing_paths_are_skipped(bed: &Bed) {
         .args(&["/bin/true"])
         .make();
     c.run().ok();
+}
+
+/// Engines add lists to lists.
+fn each_path_once(bed: &Bed) {
+    let bundle = bed.bundle();
+    fs::write(bundle.rootfs().join("secret"), "secret\n").expect("write");
+    fs::create_dir(bundle.rootfs().join("fixed")).expect("make");
+    let c = bundle
+        .set(
+            "/linux/maskedPaths",
+            json!(["/secret", "/root", "//secret", "/root/", "/etc/../secret"]),
+        )
+        .set("/linux/readonlyPaths", json!(["/fixed", "/fixed/.", "/fixed"]))
+        .sh("for p in /secret /root /fixed; do grep -c \" $p \" /proc/self/mountinfo; done")
+        .make();
+    assert_eq!(c.run().ok().stdout, "1\n1\n1\n");
 }
 
 fn readonly_path(bed: &Bed) {

@@ -11,10 +11,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 pub const CASES: &[Case] = &[
+    case!(what_lies_over_a_sysfs_comes_after_it),
     case!(private_by_default),
     case!(tmpfs_options),
     case!(tmpfs_copy_up),
     case!(tmpfs_over_existing_mode),
+    case!(tmpfs_where_nothing_was),
+    case!(tmpfs_shows_the_mode_it_takes_over),
     case!(target_through_a_symlink),
     case!(target_through_an_absolute_symlink),
     case!(order_is_the_configs),
@@ -98,6 +101,36 @@ fn tmpfs_over_existing_mode(bed: &Bed) {
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o710)).expect("chmod");
     let c = bundle.mount("tmpfs", "tmpfs", "/data", &[]).sh("stat -c %a /data").make();
     assert_eq!(c.run().ok().stdout, "710\n");
+}
+
+/// Where nothing was, everybody may write, as in /tmp.
+fn tmpfs_where_nothing_was(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "/scratch", &["size=1m"])
+        .mount("tmpfs", "tmpfs", "/made/for/it", &["tmpcopyup"])
+        .mount("tmpfs", "tmpfs", "/as/told", &["mode=0711"])
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
+        .sh("touch /scratch/x; stat -c %a:%u:%g /scratch /as/told /as; grep ' /scratch ' /proc/self/mounts")
+        .make();
+    let outcome = c.run().ok();
+    let lines = outcome.lines();
+    assert_eq!(lines[..3], ["1777:0:0", "711:0:0", "755:0:0"]);
+    assert!(!lines[3].contains("mode="), "{outcome}");
+}
+
+/// The mount table shows what it was given, so that it can be remounted, and be compared.
+fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
+    let bundle = bed.bundle();
+    let data = bundle.rootfs().join("data");
+    fs::create_dir(&data).expect("make");
+    std::os::unix::fs::chown(&data, Some(5), Some(6)).expect("chown");
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o2750)).expect("chmod");
+    let script = "stat -c %a:%u:%g /data; grep ' /data ' /proc/self/mounts";
+    let c = bundle.mount("tmpfs", "tmpfs", "/data", &["nosuid"]).sh(script).make();
+    let outcome = c.run().ok();
+    assert_eq!(outcome.lines()[0], "2750:0:0");
+    assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
 }
 
 fn target_through_a_symlink(bed: &Bed) {
@@ -471,4 +504,25 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     let dir = host_dir(bed, "over");
     let c = bed.bundle().mount("bind", text(&dir), "/.", &["bind"]).make();
     c.run().fails("is on the top of");
+}
+
+/// The network namespace may come late, and a sysfs with it: not where a later mount covers that.
+fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
+    let c = bed
+        .bundle()
+        .mount("sysfs", "sysfs", "/deep/sys", &[])
+        .mount("tmpfs", "tmpfs", "/deep", &[])
+        .sh("ls -A /deep | wc -l")
+        .make();
+    // On a host with busy CPUs init makes its network itself, and nothing waits.
+    let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
+    assert_eq!(call.run().ok().stdout, "0\n");
+    let c = bed
+        .bundle()
+        .mount("sysfs", "sysfs", "/deep/sys", &[])
+        .mount("bind", "rootfs/deep/sys/class", "/class", &["bind"])
+        .sh("ls -A /class | grep -c net")
+        .make();
+    let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
+    assert_eq!(call.run().ok().stdout, "1\n");
 }

@@ -2,6 +2,7 @@
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::kernel;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
@@ -252,17 +253,11 @@ fn without<'a>(bed: &'a Bed, kinds: &[&str]) -> dayfly_tests::container::Contain
     bundle.set("/linux/sysctl", json!({})).make()
 }
 
-fn kernel_attaches_to_detached() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("release");
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
-}
-
 fn without_a_mount_namespace(bed: &Bed) {
     let c = without(bed, &["mount"]);
     let table = || fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let before = table();
-    if !kernel_attaches_to_detached() {
+    if kernel::has_detached().is_err() {
         c.create().fails("a container without a mount namespace needs Linux 6.15");
         return;
     }
@@ -280,7 +275,7 @@ fn without_a_mount_namespace(bed: &Bed) {
 }
 
 fn without_any_namespace(bed: &Bed) {
-    if !kernel_attaches_to_detached() {
+    if kernel::has_detached().is_err() {
         return;
     }
     let kinds = ["pid", "network", "ipc", "uts", "mount", "cgroup"];

@@ -5,6 +5,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::json;
+use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +30,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Whether the kernel has virtual pairs.
-fn pairs() -> Result<(), String> {
+pub fn pairs() -> Result<(), String> {
     let pair = Pair::new();
     drop(pair?);
     Ok(())
@@ -42,6 +43,17 @@ fn ip(words: &str) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// The names of the host's network devices.
+fn links() -> Vec<String> {
+    let entries = fs::read_dir("/sys/class/net").expect("devices").flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn attribute(link: &str, name: &str) -> String {
+    let path = format!("/sys/class/net/{link}/{name}");
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
 /// Two devices that are connected: one for the container, one of the host. Gone when dropped.
@@ -63,6 +75,12 @@ impl Pair {
     pub fn named(device: &str, peer: &str) -> Result<Self, String> {
         let pair = Self { device: device.to_owned(), peer: peer.to_owned() };
         ip(&format!("link add {} type veth peer name {}", pair.device, pair.peer))?;
+        if !links().contains(&pair.peer) {
+            // busybox lets the kernel name it.
+            let index = attribute(&pair.device, "iflink");
+            let peer = links().into_iter().find(|link| attribute(link, "ifindex") == index);
+            ip(&format!("link set {} name {}", peer.ok_or("no peer")?, pair.peer))?;
+        }
         Ok(pair)
     }
 
@@ -70,11 +88,11 @@ impl Pair {
         ip(&format!("link show {}", self.device)).is_ok()
     }
 
-    /// What `ip` says of the device, whatever its name is now, if it is on the host.
+    /// The name and the alias of the device, whatever they are now, if it is on the host.
     pub fn link_of_peer(&self) -> String {
-        let links = ip("-o link show").expect("ip");
-        let mark = format!("@{}:", self.peer);
-        links.lines().find(|line| line.contains(&mark)).unwrap_or_default().to_owned()
+        let index = attribute(&self.peer, "ifindex");
+        let link = links().into_iter().find(|link| attribute(link, "iflink") == index);
+        link.map_or_else(String::new, |link| format!("{link}: {}", attribute(&link, "ifalias")))
     }
 
     fn ip(&self, words: &str) {

@@ -9,6 +9,7 @@ use dayfly_tests::runtime::Call;
 use dayfly_tests::seed::Seed;
 use dayfly_tests::view::View;
 use dayfly_tests::wait;
+use follow::{Event, call_name};
 use rustix::process::Signal;
 use serde_json::json;
 use std::any::Any;
@@ -22,6 +23,7 @@ pub const CASES: &[Case] = &[
     case!(same_id_at_once),
     case!(created_while_somebody_looks).unlike_runc(),
     case!(list_while_others_come_and_go),
+    case!(directory_is_another_ones).unlike_runc(),
     case!(delete_at_once),
     case!(delete_while_it_is_made_again).unlike_runc(),
     case!(delete_at_once_what_changes).on(&[View::V2]).unlike_runc(),
@@ -222,6 +224,29 @@ fn created_while_somebody_looks(bed: &Bed) {
     drop(looks);
     creating.wait().ok();
     assert_eq!(c.status(), "created");
+}
+
+/// A `create` is held up between making its directory and opening it: a `delete` takes that for what a killed one has
+/// left, and another `create` makes the container. The first one must leave that alone.
+fn directory_is_another_ones(bed: &Bed) {
+    let c = bed.bundle().make();
+    let directory = bed.root().join(&c.id);
+    let mut is_held_up = false;
+    let outcome = c.bundle_call("create", &[]).follow(&mut |_, event| {
+        let Event::Left { number, result: Ok(_) } = event else { return };
+        if !is_held_up && call_name(number) == "mkdirat" && directory.exists() {
+            is_held_up = true;
+            let deleted = c.delete();
+            assert!(deleted.stderr.contains("does not exist"), "{deleted}");
+            assert!(!directory.exists(), "{deleted}");
+            c.create().ok();
+        }
+    });
+    assert!(is_held_up, "{outcome}");
+    assert!(outcome.code() == 1 && outcome.stderr.contains("already exists"), "{outcome}");
+    assert_eq!(c.status(), "created");
+    c.delete_force().ok();
+    c.assert_gone("one of two that made it");
 }
 
 fn list_while_others_come_and_go(bed: &Bed) {

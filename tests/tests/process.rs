@@ -69,18 +69,29 @@ fn environment_is_exactly_the_configs(bed: &Bed) {
 }
 
 fn home_is_added(bed: &Bed) {
-    let home = |user: serde_json::Value| {
-        let c = bed
+    let home = |env: &[&str], uid: u32| {
+        let bundle = bed
             .bundle()
-            .set("/process/env", json!(["PATH=/bin"]))
-            .set("/process/user", user)
-            .sh("echo $HOME")
-            .make();
-        c.run().ok().stdout
+            .set("/process/env", json!(env))
+            .set("/process/user", json!({ "uid": uid, "gid": 0 }))
+            .sh("env | grep HOME");
+        let passwd = bundle.rootfs().join("etc/passwd");
+        // The last line does not end.
+        let mut text = fs::read_to_string(&passwd).expect("passwd");
+        text.push_str("last:x:77:77:last:/home/last:/bin/sh");
+        fs::remove_file(&passwd).expect("remove");
+        fs::write(&passwd, text).expect("write");
+        bundle.make().run().ok().stdout
     };
-    assert_eq!(home(json!({ "uid": 0, "gid": 0 })), "/root\n");
-    assert_eq!(home(json!({ "uid": 1000, "gid": 1000 })), "/home\n");
-    assert_eq!(home(json!({ "uid": 4242, "gid": 0 })), "/\n");
+    let path = "PATH=/bin";
+    assert_eq!(home(&[path], 0), "HOME=/root\n");
+    assert_eq!(home(&[path], 1000), "HOME=/home\n");
+    assert_eq!(home(&[path], 4242), "HOME=/\n");
+    assert_eq!(home(&[path], 77), "HOME=/home/last\n");
+    // An empty one counts as none.
+    assert_eq!(home(&["HOME=", path], 1000), "HOME=/home\n");
+    assert_eq!(home(&["HOME=/x", "HOME=", path], 1000), "HOME=/home\n");
+    assert_eq!(home(&["HOME=", "HOME=/x", path], 1000), "HOME=/x\n");
 }
 
 fn path_lookup_uses_the_containers_path(bed: &Bed) {
@@ -96,6 +107,11 @@ fn path_lookup_uses_the_containers_path(bed: &Bed) {
         .make()
         .run()
         .fails("executable file not found in $PATH");
+    // Nor is anything searched where nobody says where.
+    for env in [json!(["A=b"]), json!(["PATH="]), json!([])] {
+        let c = bed.bundle().set("/process/env", env).args(&["pwd"]).make();
+        c.run().fails("exec: \"pwd\": executable file not found in $PATH");
+    }
 }
 
 fn cwd(bed: &Bed) {

@@ -4,6 +4,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
+use dayfly_tests::kernel;
 use dayfly_tests::layers::Layers;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
@@ -28,6 +29,7 @@ pub const CASES: &[Case] = &[
     case!(read_only).unlike_runc(),
     case!(several_filesystems).unlike_runc().needs(tmpfs_can_be_mapped),
     case!(ranges_keep_containers_apart).unlike_runc(),
+    case!(a_range_outlives_its_owners_path).unlike_runc(),
     case!(a_range_that_is_shared).unlike_runc(),
     case!(file_capabilities_are_the_containers).unlike_runc(),
     case!(created_started_deleted).unlike_runc(),
@@ -46,20 +48,12 @@ const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
 /// `--userns auto` takes ranges of ids from here.
 const FIRST_ID: u32 = 0x4000_0000;
 
-/// Major and minor version of the running kernel.
-fn kernel() -> (u32, u32) {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
 /// The ways that this kernel has, for layers on this filesystem; with mapped ids or without.
 pub fn modes(layers: &Layers, mapped: bool) -> Vec<&'static str> {
     let unmappable = mapped && !can_map(&layers.store);
     let has = |mode: &&str| match *mode {
-        "fd" => kernel() >= (6, 15) && !unmappable,
-        "path" => kernel() >= (6, 7) && !unmappable,
+        "fd" => kernel::has_detached().is_ok() && !unmappable,
+        "path" => kernel::version() >= (6, 7) && !unmappable,
         "copy" => true,
         _ => !unmappable,
     };
@@ -73,7 +67,7 @@ fn can_map(path: &Path) -> bool {
 }
 
 fn tmpfs_can_be_mapped() -> Result<(), String> {
-    match kernel() >= (6, 3) {
+    match kernel::version() >= (6, 3) {
         true => Ok(()),
         false => Err("tmpfs has no id-mapped mounts before Linux 6.3".into()),
     }
@@ -322,6 +316,39 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
+/// Neither is a range free because a mount namespace lacks the mount with its owner's directory, nor because that was
+/// removed: the container lives on with these ids.
+fn a_range_outlives_its_owners_path(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    let auto = ["--userns", "auto", "--detach"];
+    let c = bed.bundle().make();
+    call(&c, "run", &layers, &auto).run().ok();
+    let ranges = || -> Vec<_> {
+        let entries = fs::read_dir(&layers.leases).expect("read").flatten();
+        entries.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect()
+    };
+    let taken = ranges();
+    assert_eq!(taken.len(), 1);
+    let root = bed.root();
+    let elsewhere = format!(
+        "mount -t tmpfs none {root} && {runtime} --root {root} delete {id}",
+        root = root.display(),
+        runtime = bed.runtime().display(),
+        id = c.id
+    );
+    let unshared = ["-m", "--propagation", "private", "sh", "-c", &elsewhere];
+    let gone = bed.program("unshare", &unshared);
+    let _ = gone.env("DAYFLY_IDS", &layers.leases.to_string_lossy()).run().exits(1);
+    assert_eq!(ranges(), taken, "seen from another mount namespace");
+    let (place, away) = (root.join(&c.id), bed.dir.join("away"));
+    fs::rename(&place, &away).expect("rename");
+    id_call(&c, "delete", &[], &layers).run().exits(1);
+    assert_eq!(ranges(), taken, "the directory is not there");
+    fs::rename(&away, &place).expect("rename back");
+    id_call(&c, "delete", &["--force"], &layers).run().ok();
+    assert_eq!(layers.left(), Vec::<String>::new());
+}
+
 fn a_range_that_is_shared(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let start = || {
@@ -394,7 +421,8 @@ fn image(bed: &Bed, layers: &Layers, reference: &str) {
     let digest = "0".repeat(64);
     let directory = layers.store.join("images").join(&digest);
     fs::create_dir_all(&directory).expect("mkdir");
-    let bundle = bed.bundle().args(&["/bin/echo", "entry", "command"]);
+    let mut bundle = bed.bundle().args(&["/bin/echo", "entry", "command"]);
+    bundle.config["annotations"]["run.dayfly.seccomp"] = "none".into();
     fs::write(directory.join("config.json"), bundle.config.to_string()).expect("write");
     fs::copy(&layers.list, directory.join("layers")).expect("copy");
     fs::write(directory.join("entrypoint"), "2\n").expect("write");

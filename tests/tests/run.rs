@@ -1,12 +1,15 @@
 //! `run`: exit codes, signals, standard streams, --detach, --keep.
 
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::console::FdSocket;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
 use dayfly_tests::{case, wait};
+use follow::{Event, call_name};
 use rustix::process::Signal;
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -39,6 +42,7 @@ pub const CASES: &[Case] = &[
     case!(no_new_keyring),
     case!(init_reaps_nothing_but_runs_alone),
     case!(closed_stdin),
+    case!(exists_once_its_program_runs).unlike_runc(),
 ];
 
 fn exit_codes(bed: &Bed) {
@@ -314,4 +318,41 @@ fn init_reaps_nothing_but_runs_alone(bed: &Bed) {
 fn closed_stdin(bed: &Bed) {
     let c = bed.bundle().args(&["/bin/cat"]).make();
     assert_eq!(c.run().ok().stdout, "");
+}
+
+/// When the command hears that init has become its program, everybody else finds the container.
+fn exists_once_its_program_runs(bed: &Bed) {
+    let pod = bed.bundle().make().detached();
+    let pid = format!("/proc/{}/ns/pid", pod.pid());
+    let trace = bed.dir.join("trace").to_string_lossy().into_owned();
+    let hook = json!([{ "path": "/bin/true" }]);
+    for (bundle, flags) in [
+        (bed.bundle(), &["--detach"][..]),
+        (bed.bundle(), &["--trace", &trace]),
+        (bed.bundle().set("/hooks/poststart", hook), &[]),
+        (bed.bundle().join_namespace("pid", &pid), &["--detach"]),
+        (mapped(bed), &["--detach"]),
+    ] {
+        let c = bundle.make();
+        let (mut main, mut socket, mut seen) = (None, None, Vec::new());
+        let outcome = c.bundle_call("run", flags).follow(&mut |pid, event| match event {
+            _ if *main.get_or_insert(pid) != pid || !seen.is_empty() => {}
+            Event::Entered { number, args } if call_name(number) == "read" => {
+                let descriptor = format!("/proc/{}/fd/{}", pid.as_raw_pid(), args[0]);
+                let file = fs::read_link(descriptor).unwrap_or_default();
+                socket = file.to_string_lossy().starts_with("socket:").then_some(number);
+            }
+            Event::Left { number, result } if socket == Some(number) && result == Ok(0) => {
+                wait::until_true("the container", || c.exists());
+                seen.extend([c.exec(&["true"]), c.kill("KILL")]);
+            }
+            _ => {}
+        });
+        assert!([0, 137].contains(&outcome.code()), "{flags:?}: {outcome}");
+        assert_eq!(seen.len(), 2, "{flags:?}");
+        for outcome in seen {
+            outcome.ok();
+        }
+        c.delete_force().ok();
+    }
 }

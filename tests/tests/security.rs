@@ -8,6 +8,7 @@ use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::victim::Victim;
 use dayfly_tests::wait;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub const CASES: &[Case] = &[
     case!(dev_is_a_symlink_and_a_tmpfs_goes_there),
+    case!(passwd_is_no_ordinary_file),
     case!(mount_target_climbs_out),
     case!(masked_path_is_a_symlink),
     case!(ptmx_is_a_file),
@@ -56,6 +58,54 @@ fn dev_is_a_symlink_and_a_tmpfs_goes_there(bed: &Bed) {
         let _ = bundle.args(&["/bin/true"]).make().run();
         victim.assert_untouched();
     }
+}
+
+/// Where HOME is not in the environment, it is looked up in a file that the image has made, or the container since.
+fn passwd_is_no_ordinary_file(bed: &Bed) {
+    const LINKS: [&str; 7] = [
+        "/dev/zero",
+        "/dev/tty",
+        "/proc/kmsg",
+        "/proc/self/fd/0",
+        "/proc/self/mem",
+        "/etc/passwd",
+        "/nowhere",
+    ];
+    fn make(passwd: &Path, kind: &str) {
+        let _ = fs::remove_dir(passwd);
+        let _ = fs::remove_file(passwd);
+        let mode = Mode::from_raw_mode(0o666);
+        match kind {
+            "fifo" => mknodat(CWD, passwd, FileType::Fifo, mode, 0).expect("mkfifo"),
+            "zero" => {
+                mknodat(CWD, passwd, FileType::CharacterDevice, mode, makedev(1, 5)).expect("mknod")
+            }
+            "directory" => fs::create_dir(passwd).expect("mkdir"),
+            "sparse" => {
+                let file = fs::File::create(passwd).expect("create");
+                file.set_len(1 << 40).expect("truncate");
+            }
+            link => symlink(link, passwd).expect("link"),
+        }
+    }
+    let kinds = || ["fifo", "zero", "directory", "sparse"].into_iter().chain(LINKS);
+    let bundle = || bed.bundle().set("/process/env", json!(["PATH=/bin"]));
+    let running = bundle().make().detached();
+    for kind in kinds() {
+        let made = bundle();
+        make(&made.rootfs().join("etc/passwd"), kind);
+        let c = made.sh("echo \"HOME=$HOME\"").make();
+        assert_eq!(c.run().ok().stdout, "HOME=/\n", "{kind}");
+        let create = c.create().ok();
+        c.start().ok();
+        create.wait_output("HOME=/\n");
+        c.wait_status("stopped");
+        c.delete().ok();
+        make(&running.bundle.join("rootfs/etc/passwd"), kind);
+        assert_eq!(running.sh("echo \"HOME=$HOME\"").ok().stdout, "HOME=/\n", "exec: {kind}");
+    }
+    running.delete_force().ok();
+    running.assert_gone("an exec without a home");
 }
 
 fn mount_target_climbs_out(bed: &Bed) {

@@ -1,4 +1,4 @@
-//! The fast start and the slow ones: the same container with every technique, without each of them and
+//! The fast start and the slow ones: the same container with every fast path, without each of them and
 //! without any; and what is behind a root that covers the template.
 
 use dayfly_tests::bed::Bed;
@@ -6,28 +6,28 @@ use dayfly_tests::bundle::Bundle;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
-use dayfly_tests::runtime::uses_every_technique;
+use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::{case, cgroups, wait};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::chown;
 
 pub const CASES: &[Case] = &[
-    case!(techniques_are_used_and_left_out).when(uses_every_technique).unlike_runc(),
+    case!(fast_paths_are_used_and_left_out).when(uses_every_fast_path).unlike_runc(),
     case!(masks_have_one_cover_or_each_its_own).unlike_runc(),
-    case!(unknown_technique).unlike_runc(),
+    case!(unknown_fast_path).unlike_runc(),
     case!(same_container_by_run),
     case!(same_container_by_create_and_start),
     case!(same_container_in_a_user_namespace),
     case!(same_container_on_a_root_that_propagates).unlike_runc(),
     case!(hooks_see_the_host),
     case!(root_can_not_be_left),
-    case!(only_an_empty_root_is_behind_it).when(uses_every_technique).unlike_runc(),
-    case!(template_can_not_be_changed).when(uses_every_technique).unlike_runc(),
+    case!(only_an_empty_root_is_behind_it).when(uses_every_fast_path).unlike_runc(),
+    case!(template_can_not_be_changed).when(uses_every_fast_path).unlike_runc(),
     case!(fresh_proc_with_sys_admin),
 ];
 
-/// The techniques, as `DAYFLY_WITHOUT` names them.
+/// The fast paths, as `DAYFLY_WITHOUT` names them.
 const TECHNIQUES: &[&str] = &[
     "clone-into-cgroup",
     "template-namespace",
@@ -38,9 +38,10 @@ const TECHNIQUES: &[&str] = &[
     "device-cache",
     "shared-masks",
     "crowd-check",
+    "thread-move",
 ];
 
-/// Everything on, each technique off, all of them off.
+/// Everything on, each fast path off, all of them off.
 pub(crate) fn ways() -> Vec<String> {
     let one_off = TECHNIQUES.iter().map(|name| (*name).to_owned());
     std::iter::once(String::new()).chain(one_off).chain([TECHNIQUES.join(",")]).collect()
@@ -72,7 +73,7 @@ fn await_all(bed: &Bed) -> String {
     trace
 }
 
-fn techniques_are_used_and_left_out(bed: &Bed) {
+fn fast_paths_are_used_and_left_out(bed: &Bed) {
     let every = await_all(bed);
     let c = bed.bundle().args(&["/bin/true"]).make();
     let call = c.bundle_call("run", &["--trace", "-"]);
@@ -96,7 +97,7 @@ fn masks_have_one_cover_or_each_its_own(bed: &Bed) {
     }
 }
 
-fn unknown_technique(bed: &Bed) {
+fn unknown_fast_path(bed: &Bed) {
     let c = bed.bundle().make();
     for verb in ["create", "run"] {
         let outcome = without(c.bundle_call(verb, &[]), "shared-memory,nonsense").run();

@@ -112,9 +112,9 @@ fn size_set_from_outside(bed: &Bed) {
 
 fn create_without_socket(bed: &Bed) {
     let c = bed.bundle().set("/process/terminal", json!(true)).make();
-    c.create().fails("cannot allocate tty if runc will detach without setting console socket");
+    c.create().fails("cannot allocate tty if dayfly will detach without setting console socket");
     c.run_with(&["-d"])
-        .fails("cannot allocate tty if runc will detach without setting console socket");
+        .fails("cannot allocate tty if dayfly will detach without setting console socket");
     assert!(!c.exists());
 }
 

@@ -9,6 +9,7 @@ use dayfly_tests::runtime::Call;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use trace::{Account, Awaited, Phase, Row, Timeline};
 
 pub const CASES: &[Case] = &[
@@ -26,6 +27,7 @@ pub const CASES: &[Case] = &[
     case!(asked_for_by_the_environment).unlike_runc(),
     case!(asked_for_by_annotation).unlike_runc(),
     case!(an_annotation_names_no_file).unlike_runc(),
+    case!(annotations_fill_nothing).unlike_runc(),
     case!(a_file_that_cannot_be_written).unlike_runc(),
 ];
 
@@ -62,7 +64,7 @@ fn from_the_process_start_to_the_last_step(bed: &Bed) {
     let after = trace::now();
     assert!(before <= line.start() && line.end() <= after, "{before} {after} {line:#?}");
     assert_eq!(line.command, "dayfly run");
-    let host = row(&line, "host");
+    let host = row(&line, "parent");
     assert_eq!((host.spans[0].name.as_str(), host.spans[0].start), ("exec", host.start));
     let last = host.spans.last().expect("spans");
     assert_eq!((last.name.as_str(), last.phase), ("remove state", Phase::Shutdown));
@@ -126,7 +128,7 @@ fn hooks_are_rows(bed: &Bed) {
     assert_eq!(hooks.len(), 3, "{line:#?}");
     for at in hooks {
         let awaited = |span: &&trace::Span| span.wait == Some(Awaited::Row(at));
-        let wait = row(&line, "host").spans.iter().find(awaited).expect("awaited");
+        let wait = row(&line, "parent").spans.iter().find(awaited).expect("awaited");
         assert_eq!((wait.start, wait.end), (line.rows[at].start, line.rows[at].end));
     }
 }
@@ -149,13 +151,13 @@ fn create_start_kill_and_delete(bed: &Bed) {
     assert!(goes_on.contains(&last.as_str()), "{last}");
     assert!(create.rows.iter().all(|row| row.name != "program"));
     let start = of("start");
-    let wait = row(&start, "host").spans.iter().find(|span| span.name == "await exec");
+    let wait = row(&start, "parent").spans.iter().find(|span| span.name == "await exec");
     assert!(wait.is_some_and(|wait| wait.wait.is_some() && wait.errno == 0), "{start:#?}");
     assert!(row(&start, "program").start >= wait.expect("wait").end);
     let kill = of("kill");
-    let span = |name: &str| row(&kill, "host").spans.iter().any(|span| span.name == name);
+    let span = |name: &str| row(&kill, "parent").spans.iter().any(|span| span.name == name);
     assert!(span("read record") && span("signal"), "{kill:#?}");
-    let delete = names(row(&of("delete"), "host"));
+    let delete = names(row(&of("delete"), "parent"));
     for step in ["read record", "remove cgroup", "remove state"] {
         assert!(delete.iter().any(|name| name.starts_with(step)), "{step}: {delete:?}");
     }
@@ -164,7 +166,7 @@ fn create_start_kill_and_delete(bed: &Bed) {
     let c = bed.bundle().sh("sleep 1000").make().detached();
     c.id_call("delete", &["--force", trace[0], trace[1]], &[]).run().ok();
     let forced = read(&bed.dir.join(format!("{}-delete.jsonl", c.id)));
-    let wait = row(&forced, "host").spans.iter().find(|span| span.name == "await exit");
+    let wait = row(&forced, "parent").spans.iter().find(|span| span.name == "await exit");
     assert!(wait.is_some_and(|wait| wait.wait.is_some()), "{forced:#?}");
 }
 
@@ -194,19 +196,19 @@ fn failure(line: &Timeline) -> (&Row, &trace::Span) {
 fn a_failure_in_each_phase(bed: &Bed) {
     type Change = for<'a> fn(Bundle<'a>) -> Bundle<'a>;
     let cases: [(&str, &str, Phase, &str, Change); 9] = [
-        ("cwd", "host", Phase::Configuration, "parse config", |bundle| {
+        ("cwd", "parent", Phase::Configuration, "parse config", |bundle| {
             bundle.set("/process/cwd", json!("relative"))
         }),
-        ("seccomp", "host", Phase::Security, "find seccomp filter", |bundle| {
+        ("seccomp", "parent", Phase::Security, "find seccomp filter", |bundle| {
             bundle.set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_NONE" }))
         }),
-        ("rootfs", "host", Phase::Mounts, "clone tree", |bundle| {
+        ("rootfs", "parent", Phase::Mounts, "clone tree", |bundle| {
             bundle.set("/root/path", json!("/no/such/rootfs"))
         }),
-        ("namespace", "host", Phase::Platform, "open namespace", |bundle| {
+        ("namespace", "parent", Phase::Platform, "open namespace", |bundle| {
             bundle.join_namespace("ipc", "/no/such/namespace")
         }),
-        ("cgroup", "host", Phase::Cgroups, "enter cgroup", |bundle| {
+        ("cgroup", "parent", Phase::Cgroups, "enter cgroup", |bundle| {
             bundle.set("/linux/resources/unified", json!({ "no.such": "1" }))
         }),
         ("mount", "init", Phase::Mounts, "mount", |bundle| {
@@ -302,7 +304,7 @@ fn a_format_by_its_suffix(bed: &Bed) {
         stack.starts_with("dayfly run;") && count.parse::<u64>().is_ok()
     })));
     for table in [write(".txt"), write("")] {
-        for word in ["host", "init", "security", "mounts", "platform", "cgroups", "bootstrap"] {
+        for word in ["parent", "init", "security", "mounts", "platform", "cgroups", "bootstrap"] {
             assert!(table.contains(word), "{word}: {table}");
         }
     }
@@ -342,11 +344,33 @@ fn asked_for_by_annotation(bed: &Bed) {
     for command in ["create", "start", "delete"] {
         let file = PathBuf::from(format!("{SPOOL}/{}-{command}.jsonl", c.id));
         let line = read(&file);
-        let host = row(&line, "host");
+        let host = row(&line, "parent");
         assert!(host.took() < 10_000_000_000 && host.start == line.start(), "{line:#?}");
         assert_eq!((&line.command, &line.id), (&format!("dayfly {command}"), &c.id));
         fs::remove_file(&file).expect("remove trace");
     }
+}
+
+/// Whoever writes annotations may not fill /run: the oldest traces make room.
+fn annotations_fill_nothing(bed: &Bed) {
+    const MOST: usize = 256;
+    fs::create_dir_all(SPOOL).expect("make");
+    let long_ago = SystemTime::now() - Duration::from_secs(86_400);
+    let old = |number: usize| PathBuf::from(format!("{SPOOL}/{}-{number}.jsonl", bed.id()));
+    let olds: Vec<PathBuf> = (0..MOST + 40).map(old).collect();
+    for file in &olds {
+        fs::File::create(file).and_then(|file| file.set_modified(long_ago)).expect("create");
+    }
+    let annotations = json!({ "run.dayfly.trace": "jsonl" });
+    let c = bed.bundle().set("/annotations", annotations).args(&["/bin/true"]).make();
+    c.run().ok();
+    let new = PathBuf::from(format!("{SPOOL}/{}-run.jsonl", c.id));
+    let left = olds.iter().filter(|file| file.exists()).count();
+    let is_there = new.exists();
+    for file in olds.iter().chain([&new]) {
+        let _ = fs::remove_file(file);
+    }
+    assert!(is_there && left < MOST, "{left} old ones are left");
 }
 
 fn an_annotation_names_no_file(bed: &Bed) {

@@ -3,6 +3,7 @@
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
+use dayfly_tests::kernel::has_detached;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
@@ -13,6 +14,10 @@ pub const CASES: &[Case] = &[
     case!(root_inside_is_nobody_outside),
     case!(files_made_inside_belong_to_the_mapped_user),
     case!(devices_are_bound),
+    case!(devices_as_they_are_asked_for).needs(has_detached).unlike_runc(),
+    case!(devices_of_who_may_not_make_them).unlike_runc(),
+    case!(devices_can_be_mapped_to_be_executed),
+    case!(sysfs_of_the_hosts_network).unlike_runc(),
     case!(terminal_files_and_pts),
     case!(namespaces_belong_to_it),
     case!(exec_enters_it),
@@ -87,6 +92,91 @@ fn devices_are_bound(bed: &Bed) {
             "works",
         ]
     );
+}
+
+/// Of the number, mode and owner asked for, whatever the host has of that name; runc binds the host's.
+fn devices_as_they_are_asked_for(bed: &Bed) {
+    let node = |path: &str, mode: u32, uid: u32, gid: u32| {
+        json!({ "path": path, "type": "c", "major": 1, "minor": 3, "fileMode": mode,
+            "uid": uid, "gid": gid })
+    };
+    let devices = json!([
+        node("/dev/foo", 0o640, 7, 8),
+        node("/dev/sub/null", 0o604, 0, 5),
+        node("/dev/null", 0o600, 1000, 0),
+        { "path": "/dev/pipe", "type": "p", "fileMode": 0o622 },
+        { "path": "/dev/disk", "type": "b", "major": 7, "minor": 200 },
+    ]);
+    let script = "stat -c '%n %F %t:%T %a %u:%g' /dev/foo /dev/sub/null /dev/null /dev/pipe /dev/disk /dev/zero
+        echo x >/dev/foo && chmod 600 /dev/foo && stat -c %a /dev/foo";
+    let show = |bundle: Bundle<'_>| {
+        let rules = json!({ "devices": [{ "allow": true, "access": "rwm" }] });
+        let bundle = bundle.set("/linux/resources", rules).set("/linux/devices", devices.clone());
+        assert_eq!(
+            bundle.sh(script).make().run().ok().lines(),
+            [
+                "/dev/foo character special file 1:3 640 7:8",
+                "/dev/sub/null character special file 1:3 604 0:5",
+                "/dev/null character special file 1:3 600 1000:0",
+                "/dev/pipe fifo 0:0 622 0:0",
+                "/dev/disk block special file 7:c8 666 0:0",
+                "/dev/zero character special file 1:5 666 0:0",
+                "600",
+            ]
+        );
+    };
+    show(mapped(bed));
+    let first = mapped(bed).make().detached();
+    let path = format!("/proc/{}/ns/user", first.pid());
+    let joining = mapped(bed).join_namespace("user", &path);
+    show(joining.unset("/linux/uidMappings").unset("/linux/gidMappings"));
+}
+
+/// Root without CAP_MKNOD, as in a container of the host's, has those of the host, whose root is nobody inside. They
+/// are on read-only mounts.
+fn devices_of_who_may_not_make_them(bed: &Bed) {
+    let masked = mapped(bed).set("/linux/maskedPaths", json!(["/proc/keys"]));
+    let script = "stat -c '%t:%T %u' /dev/null /dev/zero
+        chmod 600 /dev/null 2>/dev/null || echo kept; echo x >/dev/null; cat /proc/keys
+        grep -c ' /dev/null ro,' /proc/self/mountinfo";
+    let c = masked.sh(script).make();
+    let dir = c.bundle.to_string_lossy().into_owned();
+    let (runtime, root) = (bed.runtime().to_string_lossy(), bed.root());
+    let without = ["--bounding-set=-mknod", "--inh-caps=-mknod", &runtime, "--root"];
+    let call = [&root.to_string_lossy(), "run", "--bundle", &dir, &c.id];
+    let outcome = bed.program("setpriv", &[&without[..], &call].concat()).run().ok();
+    assert_eq!(outcome.lines(), ["1:3 65534", "1:5 65534", "kept", "1"]);
+}
+
+/// mmap(2) refuses that where a mount is noexec: SGX and some compilers want it of a device.
+fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
+    let script = "import mmap, os, sys; file = os.open(sys.argv[1], os.O_RDWR); \
+        mmap.mmap(file, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)";
+    let c = mapped(bed).make().detached();
+    let path = format!("/proc/{}/root/dev/zero", c.pid());
+    bed.program("python3", &["-c", script, &path]).run().ok();
+}
+
+/// Who does not own the network may mount no sysfs: the host's is bound, with all below it, read-only (crun).
+fn sysfs_of_the_hosts_network(bed: &Bed) {
+    let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
+        grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";
+    let nets = |bundle: Bundle<'_>| {
+        let outcome = bundle.without_namespace("network").sh(script).make().run();
+        let outcome = outcome.exits(1);
+        assert!(outcome.lines().contains(&"lo"), "{outcome}");
+        assert_eq!(outcome.lines().last(), Some(&"1"), "a mount that is not read-only: {outcome}");
+    };
+    nets(mapped(bed));
+    let first = mapped(bed).make().detached();
+    let path = format!("/proc/{}/ns/user", first.pid());
+    let joining = || mapped(bed).join_namespace("user", &path);
+    nets(joining().unset("/linux/uidMappings").unset("/linux/gidMappings"));
+    // One that it owns is mounted afresh.
+    let net = format!("/proc/{}/ns/net", first.pid());
+    let own = joining().unset("/linux/uidMappings").unset("/linux/gidMappings");
+    let own = own.join_namespace("network", &net).sh("ls /sys/class/net").make();
+    assert_eq!(own.run().ok().stdout, "lo\n");
 }
 
 fn terminal_files_and_pts(bed: &Bed) {

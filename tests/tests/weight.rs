@@ -11,7 +11,7 @@ use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::profile;
 use dayfly_tests::runner::Case;
-use dayfly_tests::runtime::uses_every_technique;
+use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
 use follow::{Command, Mode, Report};
 use serde_json::{Value, json};
@@ -24,11 +24,11 @@ use std::time::Duration;
 const V2: &[View] = &[View::V2];
 
 pub const CASES: &[Case] = &[
-    case!(run).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
-    case!(create).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
-    case!(start).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
-    case!(exec).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
-    case!(delete).on(V2).when(uses_every_technique).needs(measured_kernel).unlike_runc(),
+    case!(run).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
+    case!(create).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
+    case!(start).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
+    case!(exec).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
+    case!(delete).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
 ];
 
 /// By how many percent a command may be heavier than what was measured.
@@ -71,7 +71,7 @@ fn delete(bed: &Bed) {
 /// What engines start all day: Podman's defaults with its seccomp profile. The program ends at once where
 /// the command waits for it.
 fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
-    let filter = profile::seccomp(Path::new(profile::PATH), CAPABILITIES).expect("seccomp profile");
+    let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
     bed.bundle().set("/linux/seccomp", filter).args(program).make()
 }

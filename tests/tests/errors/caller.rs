@@ -52,6 +52,13 @@ fn children_are_ignored(bed: &Bed) {
     }
     let c = bed.bundle().make().detached();
     through(&c, &ignoring, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
+    // Nobody waits for it, and its init may have ended before it is known.
+    for _ in 0..20 {
+        let outcome =
+            through(&c, &ignoring, "exec", &["--detach", &c.id, "/no/such/program"]).run();
+        assert_eq!(outcome.code(), 255, "{outcome}");
+        assert!(outcome.stderr.contains("no such file or directory"), "{outcome}");
+    }
     through(&c, &ignoring, "delete", &["--force", &c.id]).run().ok();
 }
 

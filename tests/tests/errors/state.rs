@@ -6,8 +6,12 @@ use dayfly_tests::container::Container;
 use dayfly_tests::leak;
 use dayfly_tests::mounted::Mounted;
 use dayfly_tests::runner::Case;
+use dayfly_tests::seed::Seed;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 pub const CASES: &[Case] = &[
     case!(full_state_root).unlike_runc(),
@@ -17,6 +21,11 @@ pub const CASES: &[Case] = &[
     case!(damaged_record).unlike_runc(),
     case!(damaged_record_of_a_living_container).unlike_runc(),
     case!(record_of_another_user).unlike_runc(),
+    case!(directory_of_another_user).unlike_runc(),
+    case!(bits_of_a_record).unlike_runc(),
+    case!(record_of_another_version).unlike_runc(),
+    case!(record_is_no_ordinary_file).unlike_runc(),
+    case!(start_is_no_socket).unlike_runc(),
 ];
 
 /// The bed's state root, on a tmpfs with these options.
@@ -184,4 +193,125 @@ fn record_of_another_user(bed: &Bed) {
     std::os::unix::fs::chown(record(&c), Some(0), Some(0)).expect("chown");
     c.delete_force().ok();
     c.assert_gone("foreign record");
+}
+
+/// Whoever owns the directory of an id may hold its lock for ever, and that is not waited for.
+fn directory_of_another_user(bed: &Bed) {
+    let id = bed.id();
+    let place = bed.root().join(&id);
+    fs::create_dir_all(&place).expect("make");
+    std::os::unix::fs::chown(&place, Some(4711), Some(4711)).expect("chown");
+    let lock = fs::File::open(&place).expect("open");
+    lock.lock_shared().expect("lock");
+    let c = bed.bundle().make_as(&id);
+    let _ = c.create().fails_once(1, "4711");
+    let _ = c.delete_force().fails_once(1, "4711");
+    fs::remove_dir(place).expect("remove");
+}
+
+/// Any other bit in a record is seen by each command, before it gives an exec other rights.
+fn bits_of_a_record(bed: &Bed) {
+    const HEADER: usize = 40;
+    let c = bed.bundle().set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_ALLOW" })).make();
+    let c = c.detached();
+    let whole = fs::read(record(&c)).expect("record");
+    let rights =
+        || c.exec(&["grep", "-E", "^(Cap|NoNew|Seccomp:|Uid|Groups)", "/proc/self/status"]);
+    let expected = rights().ok().stdout;
+    let mut seed = Seed::new("bits_of_a_record");
+    let bits = 8 * whole.len() as u64;
+    let random = (0..400).map(|_| seed.below(bits) as usize);
+    for bit in (0..8 * HEADER).chain(random).collect::<Vec<_>>() {
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(record(&c), &flipped).expect("write");
+        let _ = rights().fails_once(255, "is damaged");
+        if bit % 16 == 0 {
+            let _ = c.id_call("state", &[], &[]).run().fails_once(1, "is damaged");
+            let _ = c.delete().fails_once(1, "is damaged");
+        }
+    }
+    fs::write(record(&c), &whole).expect("write");
+    // What is changed in it by commands keeps it whole.
+    let _ = c.id_call("update", &["--memory-swap", "100000000", "--memory", "90000000"], &[]).run();
+    assert_eq!(rights().ok().stdout, expected);
+    c.delete_force().ok();
+    c.assert_gone("a record with all its bits");
+}
+
+/// Of a record in another form nothing is read but the process, which `delete --force` ends.
+fn record_of_another_version(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let pid = c.pid();
+    let mut other = fs::read(record(&c)).expect("record");
+    other[7] = 6;
+    fs::write(record(&c), other).expect("write");
+    for verb in ["state", "start", "pause", "delete"] {
+        let _ =
+            c.id_call(verb, &[], &[]).run().fails_once(1, "another version of dayfly, in form 6");
+    }
+    let _ = c.exec(&["true"]).fails_once(255, "another version of dayfly");
+    c.delete_force().ok();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "it lives: {stat}");
+    c.assert_gone("a record of another version");
+}
+
+/// Who may write to a state root can put anything there; root, who lists it, waits for nobody.
+fn record_is_no_ordinary_file(bed: &Bed) {
+    let other = bed.bundle().make().detached();
+    let whole = record(&other);
+    for kind in ["fifo", "link", "zero", "directory", "socket", "sparse"] {
+        let c = bed.bundle().make();
+        let place = record(&c);
+        fs::create_dir_all(place.parent().expect("parent")).expect("make");
+        let long_ago = SystemTime::now() - Duration::from_secs(60);
+        put(&place, kind, &whole);
+        fs::File::open(place.parent().expect("parent"))
+            .and_then(|directory| directory.set_modified(long_ago))
+            .expect("age");
+        for verb in ["state", "start", "pause", "ps", "kill", "delete"] {
+            let _ = c.id_call(verb, &[], &[]).run().fails_once(1, "is damaged");
+        }
+        let _ = c.exec(&["true"]).fails_once(255, "is damaged");
+        let list = bed.call(&["list"]).run().ok();
+        assert!(list.stderr.contains(&format!("load container {}: ", c.id)), "{kind}: {list}");
+        assert!(list.stdout.contains(&other.id), "{kind}: {list}");
+        c.delete_force().ok();
+        assert!(!place.parent().expect("parent").exists(), "{kind}");
+    }
+    other.delete_force().ok();
+    other.assert_gone("special records");
+}
+
+/// Likewise of the socket that `start` connects to, and of what else is there.
+fn start_is_no_socket(bed: &Bed) {
+    for kind in ["fifo", "zero", "directory", "socket", "sparse", "link"] {
+        let c = bed.bundle().make().detached();
+        let place = bed.root().join(&c.id);
+        put(&place.join("start"), kind, &bed.root());
+        put(&place.join("notify"), kind, &bed.root());
+        assert_eq!(c.status(), "running", "{kind}");
+        c.exec(&["true"]).ok();
+        let _ = c.start().fails_once(1, "already running");
+        c.delete_force().ok();
+        c.assert_gone(kind);
+    }
+}
+
+/// Makes something other than what dayfly has at that place.
+fn put(place: &Path, kind: &str, target: &Path) {
+    let mode = Mode::from_raw_mode(0o600);
+    match kind {
+        "fifo" => mknodat(CWD, place, FileType::Fifo, mode, 0).expect("mkfifo"),
+        "zero" => {
+            mknodat(CWD, place, FileType::CharacterDevice, mode, makedev(1, 5)).expect("mknod");
+        }
+        "socket" => mknodat(CWD, place, FileType::Socket, mode, 0).expect("mknod"),
+        "directory" => fs::create_dir_all(place.join("inner")).expect("mkdir"),
+        "sparse" => {
+            fs::File::create(place).and_then(|file| file.set_len(1 << 40)).expect("create");
+        }
+        _ => std::os::unix::fs::symlink(target, place).expect("link"),
+    }
 }

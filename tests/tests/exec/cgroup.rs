@@ -1,8 +1,12 @@
 //! The cgroup and the CPUs of a process that exec adds.
 
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
 use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use serde_json::json;
@@ -16,7 +20,7 @@ pub const CASES: &[Case] = &[
     case!(sub_cgroup_of_all_controllers).on(&[View::V1, View::Hybrid]),
     case!(cpus_of_the_caller_do_not_stay).needs(two_cpus),
     case!(follows_init_to_another_cgroup).on(&[View::V2]),
-    case!(follows_init_below_its_cgroup).on(&[View::V2]).when(huge_pages).needs(births_in_cgroups),
+    case!(follows_init_below_its_cgroup).on(&[View::V2]).when(huge_pages),
 ];
 
 /// The CPUs that this process may use, as the kernel lists them.
@@ -33,7 +37,8 @@ fn two_cpus() -> Result<(), String> {
     }
 }
 
-fn huge_pages() -> bool {
+/// Whether there is a controller that cgroups can hand down.
+pub fn huge_pages() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     have.split_whitespace().any(|name| name == "hugetlb")
 }
@@ -44,21 +49,12 @@ fn unified_path(pid: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()
 }
 
-fn exec_joins(c: &dayfly_tests::container::Container<'_>, path: &str) {
+/// That an exec ends up in this cgroup, with `change` made to its call.
+pub fn exec_joins(c: &Container<'_>, path: &str, change: impl FnOnce(Call) -> Call) {
     let file = c.bed.dir.join(format!("{}.pid", c.id));
-    c.exec_with(&["-d", "--pid-file", file.to_str().expect("path")], &["sleep", "1000"]).ok();
+    let flags = ["-d", "--pid-file", file.to_str().expect("path")];
+    let _ = change(c.id_call("exec", &flags, &["sleep", "1000"])).run().ok();
     assert_eq!(unified_path(&fs::read_to_string(file).expect("pid file")), path);
-}
-
-/// A process that is born elsewhere learns too late that its cgroup takes none.
-fn births_in_cgroups() -> Result<(), String> {
-    let without = std::env::var("DAYFLY_WITHOUT").unwrap_or_default();
-    match without.split(',').any(|name| name == "clone-into-cgroup") {
-        true => {
-            Err("DAYFLY_WITHOUT says clone-into-cgroup, which all kernels from 5.7 on have".into())
-        }
-        false => Ok(()),
-    }
 }
 
 fn joins_the_cgroup(bed: &Bed) {
@@ -144,21 +140,32 @@ fn follows_init_to_another_cgroup(bed: &Bed) {
     fs::write(other.join("cgroup.procs"), c.pid().to_string()).expect("move init");
     fs::remove_dir(&own).expect("remove the cgroup");
     let path = unified_path(&c.pid().to_string());
-    exec_joins(&c, &path);
+    exec_joins(&c, &path, |call| call);
     c.exec_with(&["--cgroup", "sub"], &["true"]).fails_as(255, "no such file or directory");
     c.delete_force().ok();
     wait::until_true("an empty cgroup", || fs::remove_dir(&other).is_ok());
 }
 
-fn follows_init_below_its_cgroup(bed: &Bed) {
+/// A container that hands a controller down to a cgroup of its own, where its init is; and that cgroup's path. From then
+/// on there are processes in cgroups at the end of the tree only.
+pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     let limit = json!([{ "pageSize": "2MB", "limit": 0 }]);
-    let c = bed.bundle().set("/linux/resources/hugepageLimits", limit).make().detached();
+    let c = bundle.set("/linux/resources/hugepageLimits", limit).make().detached();
     let inner = c.cgroup_file("", "inner");
     fs::create_dir(&inner).expect("make a cgroup");
     fs::write(inner.join("cgroup.procs"), c.pid().to_string()).expect("move init");
-    // From now on there are processes in cgroups at the end of the tree only.
     fs::write(c.cgroup_file("", "cgroup.subtree_control"), "+hugetlb").expect("hand down");
     let path = unified_path(&c.pid().to_string());
     assert!(path.ends_with("/inner"), "{path}");
-    exec_joins(&c, &path);
+    (c, path)
+}
+
+/// Those of a PID namespace have an intermediate process that goes ahead.
+fn follows_init_below_its_cgroup(bed: &Bed) {
+    for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
+        let (c, path) = with_init_below(bundle);
+        for way in ["", "clone-into-cgroup"] {
+            exec_joins(&c, &path, |call| call.env("DAYFLY_WITHOUT", way));
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     case!(terminals).needs(fault_points),
     case!(service_managers).needs(fault_points),
     case!(hooks_of_the_end).needs(fault_points),
-    case!(relay).needs(fault_points),
+    case!(intermediate).needs(fault_points),
     case!(network_maker).needs(fault_points),
 ];
 
@@ -97,7 +97,7 @@ fn announcements(bed: &Bed) {
         [&|| c.bundle_call("create", &flags), &|| c.bundle_call("run", &detached), &|| {
             other.id_call("exec", &detached, &["/bin/true"])
         }];
-    for (place, kind) in [("command", "fail"), ("command", "kill"), ("host", "fail")] {
+    for (place, kind) in [("command", "fail"), ("command", "kill"), ("parent", "fail")] {
         for call in calls {
             walk_through(place, kind, |step, fault| {
                 let outcome = faulty(call(), place, step, kind).run();
@@ -131,7 +131,7 @@ fn terminals(bed: &Bed) {
         c.id_call("exec", &["--tty"], &["/bin/sleep", "0.01"]).stdin(own())
     }];
     for (place, kind) in
-        ["command", "host", "init"].iter().flat_map(|at| KINDS.map(|kind| (at, kind)))
+        ["command", "parent", "init"].iter().flat_map(|at| KINDS.map(|kind| (at, kind)))
     {
         for call in calls {
             walk_through(place, kind, |step, fault| {
@@ -198,15 +198,15 @@ fn hooks_of_the_end(bed: &Bed) {
 }
 
 /// Who makes init from inside a user namespace that is joined: init has the channel as well, which so does not
-/// close with the relay.
-fn relay(bed: &Bed) {
+/// close with the intermediate.
+fn intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
     let joined = || mapped(bed).join_namespace("user", &user);
     let c = joined().unset("/linux/uidMappings").unset("/linux/gidMappings").make();
     for kind in KINDS {
-        let steps = walk_through("relay", kind, |step, fault| {
-            let outcome = faulty(c.bundle_call("create", &[]), "relay", step, kind).run();
+        let steps = walk_through("intermediate", kind, |step, fault| {
+            let outcome = faulty(c.bundle_call("create", &[]), "intermediate", step, kind).run();
             if kind == "kill" && outcome.code() != 0 {
                 assert!(outcome.stderr.contains("killed by SIGKILL"), "{fault}: {outcome}");
             }

@@ -85,6 +85,7 @@ fn with_things_of_the_host(bed: &Bed) {
         .set("/linux/timeOffsets", json!({ "boottime": { "secs": 7 } }))
         .mount("overlay", "overlay", "/overlay", &["lowerdir=/etc:/bin"])
         .mount("tmpfs", "tmpfs", "/dev", &["remount", "size=1m"])
+        .mount("bind", "/etc/hostname", "/name", &["bind", "copy-symlink"])
         .set("/linux/netDevices", json!({ &name: { "name": "inside" } }))
         .set("/linux/seccomp", crate::listener::profile(agent.path(), &["mkdir"]))
         .push(
@@ -122,6 +123,8 @@ fn in_joined_namespaces(bed: &Bed) {
         bundle = bundle.join_namespace(kind, &format!("/proc/{}/ns/{file}", first.pid()));
     }
     Walk::new(bundle).take();
+    let network = format!("/proc/{}/ns/net", first.pid());
+    Walk::new(crate::userns::mapped(bed).join_namespace("network", &network)).take();
     let first = crate::userns::mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
     Walk::new(

@@ -48,7 +48,7 @@ impl<'a> Ground<'a> {
     /// The lists of the plan, by `run`.
     pub fn run(&self, flags: &[&str]) {
         let c = (self.bundle)().args(&["/bin/true"]).set("/process/oomScoreAdj", json!(377)).make();
-        for place in ["host", "init"] {
+        for place in ["parent", "init"] {
             let mut named = Vec::new();
             for kind in KINDS {
                 let steps = walk_through(place, kind, |step, fault| {
@@ -91,7 +91,7 @@ impl<'a> Ground<'a> {
         let there = || (leak::processes(std::slice::from_ref(&c.id)).len(), (self.left)());
         let before = there();
         let open = leak::descriptors(c.pid());
-        for place in ["host", "init", "command"] {
+        for place in ["parent", "init", "command"] {
             let mut named = Vec::new();
             for kind in KINDS {
                 let steps = walk_through(place, kind, |step, fault| {

@@ -18,7 +18,7 @@ fn layers(bed: &Bed) {
     for mode in modes(&layers, true).into_iter().filter(others) {
         let c = bed.bundle().args(&["/bin/true"]).make();
         let flags = ["--userns", "auto", "--rootfs-mode", mode];
-        for place in ["command", "host", "init"] {
+        for place in ["command", "parent", "init"] {
             let mut named = Vec::new();
             for kind in KINDS {
                 let steps = walk_through(place, kind, |step, fault| {

@@ -9,6 +9,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use dayfly_tests::user::{User, can_be, can_be_managed};
 use dayfly_tests::view::View;
+use serde_json::json;
 
 pub const CASES: &[Case] = &[
     case!(single_create).needs(users),
@@ -68,12 +69,19 @@ fn single_besides(bed: &Bed) {
     besides(&ground(&User::new(bed), User::single));
 }
 
+/// With a time namespace, which is init's own to make.
+fn timed(user: &User) -> Bundle<'_> {
+    let offsets = json!({ "monotonic": { "secs": 1000 } });
+    let bundle = user.ranges().push("/linux/namespaces", json!({ "type": "time" }));
+    bundle.set("/linux/timeOffsets", offsets)
+}
+
 fn ranges_create(bed: &Bed) {
-    create(&ground(&User::delegated(bed), User::ranges));
+    create(&ground(&User::delegated(bed), timed));
 }
 
 fn ranges_run_and_exec(bed: &Bed) {
-    run_and_exec(&ground(&User::delegated(bed), User::ranges));
+    run_and_exec(&ground(&User::delegated(bed), timed));
 }
 
 fn ranges_besides(bed: &Bed) {
@@ -92,7 +100,7 @@ fn nested_besides(bed: &Bed) {
     besides(&ground(&User::nested(bed), User::plain));
 }
 
-/// Pods: of a user the relay joins the user namespace, in somebody else's only that of processes.
+/// Pods: of a user the intermediate joins the user namespace, in somebody else's only that of processes.
 fn joined(bed: &Bed) {
     for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
         let bundle = || if is_nested { user.plain() } else { user.single() };

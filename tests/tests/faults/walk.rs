@@ -42,7 +42,7 @@ impl<'a> Walk<'a> {
             steps.insert(at, Step { name, ..steps[at].clone() });
             steps[at + 1..]
                 .iter_mut()
-                .filter(|step| step.actor == "host")
+                .filter(|step| step.actor == "parent")
                 .for_each(|step| step.number += 1);
         }
         if self.flags.iter().any(|flag| flag == "--no-pivot") {
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
     pub fn take(&self) {
         let steps = self.steps();
         let of = |actor: &str| steps.iter().filter(|step| step.actor == actor).count();
-        assert!(of("host") > 6 && of("init") > 15, "{steps:?}");
+        assert!(of("parent") > 6 && of("init") > 15, "{steps:?}");
         let after_start = steps.iter().filter(|step| self.strike(step)).count();
         assert!(after_start >= 1, "exec is after start");
         // The id is as good as new.

@@ -1,7 +1,7 @@
 //! Words of command lines and configurations that mean more than they should.
 
 use super::{Evidence, attacks};
-use crate::net_devices::Pair;
+use crate::net_devices::{Pair, pairs};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::cgroups;
 use dayfly_tests::runner::Case;
@@ -12,14 +12,23 @@ pub const CASES: &[Case] = attacks! {
     exec_as_a_number_and_more without "strict-integers" unlike_runc,
     id_climbs_out without "id-check",
     exec_cgroup_climbs_out without "cgroup-path",
-    overlong_netlink_attribute without "lengths",
+    overlong_netlink_attribute without "lengths" (needs pairs),
 };
 
 fn exec_inherits_capabilities(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     let sets =
         c.exec_with(&["--cap", "CAP_NET_RAW"], &["grep", "CapInh", "/proc/self/status"]).ok();
-    (sets.stdout != "CapInh:\t0000000000000000\n").then_some(sets.stdout)
+    if sets.stdout != "CapInh:\t0000000000000000\n" {
+        return Some(sets.stdout);
+    }
+    // Nor where the container has others: bit 13 in neither set.
+    let inheritable = json!(["CAP_CHOWN"]);
+    let c = bed.bundle().set("/process/capabilities/inheritable", inheritable).make().detached();
+    let script = "grep -E 'Cap(Inh|Amb)' /proc/self/status";
+    let sets = c.exec_with(&["--cap", "CAP_NET_RAW"], &["sh", "-c", script]).stdout;
+    let expected = "CapInh:\t0000000000000001\nCapAmb:\t0000000000000000\n";
+    (sets != expected).then_some(sets)
 }
 
 fn exec_as_a_number_and_more(bed: &Bed) -> Evidence {
@@ -60,7 +69,7 @@ fn overlong_netlink_attribute(bed: &Bed) -> Evidence {
     const NAME: &str = "hostile8";
     /// IFLA_IFALIAS, with the flag NLA_F_NET_BYTEORDER so that no byte is NUL: 257 bytes with this header.
     const HEADER: &str = "\u{1}\u{1}\u{14}@";
-    let Ok(pair) = Pair::new() else { return None };
+    let pair = Pair::new().expect("veth");
     let alias = "injected".repeat(32);
     let mut name = format!("{NAME}{HEADER}{alias}");
     // With the NUL that ends it.

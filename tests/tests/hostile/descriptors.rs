@@ -1,8 +1,11 @@
 //! What a process inside could reach of the host by descriptors and by the runtime's own executable.
 
+use super::pause::{paused as stopped, run_paused};
 use super::{Evidence, attacks};
 use crate::security::copy_of_runtime;
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
@@ -11,7 +14,9 @@ use std::os::unix::fs::symlink;
 pub const CASES: &[Case] = attacks! {
     runtime_is_overwritten without "seal",
     cwd_of_the_host without "cwd-check,resolve-in-root",
-    exec_cwd_of_the_host without "cwd-check",
+    exec_cwd_of_the_host without "cwd-check,bare-birth",
+    newborn_of_exec without "bare-birth" paused,
+    newborn_of_a_pod without "bare-birth" paused with_template,
     inherited_directory without "close-range",
 };
 
@@ -102,4 +107,54 @@ fn inherited_directory(bed: &Bed) -> Evidence {
     let args = [&["-c", script, "sh"][..], &call].concat();
     let outcome = bed.program("/bin/sh", &args).run();
     (outcome.code() == 0).then(|| format!("the host's root is open: {}", outcome.stdout))
+}
+
+/// A container whose processes may trace, with no user namespace around them.
+fn tracer(bed: &Bed) -> Bundle<'_> {
+    ["bounding", "effective", "permitted"].iter().fold(bed.bundle(), |bundle, set| {
+        bundle.push(&format!("/process/capabilities/{set}"), json!("CAP_SYS_PTRACE"))
+    })
+}
+
+/// What a process of the container finds of the host in a process of dayfly that is stopped there: by its
+/// descriptors, root and working directory.
+fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
+    let marker = bed.dir.to_string_lossy();
+    let script = format!(
+        r#"
+        seen=
+        for p in /proc/[0-9]*; do
+            set -- $(tr '\0' ' ' <$p/cmdline)
+            [ "$2" = --root ] || continue
+            seen=yes
+            for l in $p/root $p/cwd $p/fd/*; do for up in . .. ../.. ../../../../../../../../..; do
+                [ -e $l/$up{marker} ] && echo "$l/$up leads to the host"
+            done; done
+            for l in $p/fd/*; do case $(readlink $l) in */devices.list|*/cgroup.procs|*/tasks)
+                echo "$l is of the host's cgroups"
+            esac; done
+        done
+        [ "$seen" ]"#
+    );
+    c.sh(&script).ok().stdout
+}
+
+/// The first step that the exec's process takes itself is stopped: what it has then, it was born with.
+fn newborn_of_exec(bed: &Bed) -> Evidence {
+    let c = tracer(bed).make().detached();
+    let mut seen = None;
+    stopped(c.id_call("exec", &[], &["/bin/true"]), "new session", || {
+        seen = Some(host_in_newborn(bed, &c));
+    });
+    Some(seen.expect("it never stopped")).filter(|seen| !seen.is_empty())
+}
+
+/// As above, of a container that joins the PID namespace of another one.
+fn newborn_of_a_pod(bed: &Bed) -> Evidence {
+    let first = tracer(bed).make().detached();
+    let pid = format!("/proc/{}/ns/pid", first.pid());
+    let c = bed.bundle().join_namespace("pid", &pid).args(&["/bin/true"]).make();
+    let mut seen = None;
+    run_paused(&c, "open own proc", || seen = Some(host_in_newborn(bed, &first)));
+    Some(seen.expect("it never stopped")).filter(|seen| !seen.is_empty())
 }

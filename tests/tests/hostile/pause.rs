@@ -1,17 +1,17 @@
 //! Init stopped halfway, so that what others could do at that moment is done for certain.
 
 use dayfly_tests::container::Container;
-use dayfly_tests::runtime::Outcome;
+use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::wait;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// `run` of a container whose init stops before the first step of the name `step` (as `dayfly plan` has it);
-/// `meanwhile` is done then. Without the stop if the start fails before.
+/// A command whose init stops before the first step of the name `step` (as `dayfly plan` has it); `meanwhile` is
+/// done then. Without the stop if the start fails before.
 #[track_caller]
-pub fn run_paused(c: &Container<'_>, step: &str, meanwhile: impl FnOnce()) -> Outcome {
+pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     let (reader, writer) = std::io::pipe().expect("pipe");
-    let call = c.bundle_call("run", &[]).env("DAYFLY_PAUSE", step);
+    let call = call.env("DAYFLY_PAUSE", step);
     let running = call.stdin(File::from(OwnedFd::from(reader))).spawn();
     let is_paused = || running.stdout().contains("paused\n");
     wait::until_true("the pause or the end", || is_paused() || running.has_ended());
@@ -20,4 +20,10 @@ pub fn run_paused(c: &Container<'_>, step: &str, meanwhile: impl FnOnce()) -> Ou
     }
     drop(writer);
     running.wait()
+}
+
+/// `run` of a container, likewise.
+#[track_caller]
+pub fn run_paused(c: &Container<'_>, step: &str, meanwhile: impl FnOnce()) -> Outcome {
+    paused(c.bundle_call("run", &[]), step, meanwhile)
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 pub const CASES: &[Case] = attacks! {
     mount_target_is_exchanged without "resolve-in-root",
     parent_is_exchanged without "resolve-in-root",
+    dangling_link_is_exchanged without "resolve-in-root",
 };
 
 /// How long containers are started, unless one falls for it.
@@ -30,6 +31,20 @@ fn mount_target_is_exchanged(bed: &Bed) -> Evidence {
 fn parent_is_exchanged(bed: &Bed) -> Evidence {
     race(bed, |bundle| {
         bundle.mount("bind", "/etc/hostname", "/volume/place/made/by/whom", &["bind"])
+    })
+}
+
+/// What the place's link leads to is missing, so that it is made, below what the neighbour exchanges.
+fn dangling_link_is_exchanged(bed: &Bed) -> Evidence {
+    race(bed, |bundle| {
+        let place = bundle.rootfs().join("volume/place");
+        symlink("place/made/by/whom", place.parent().expect("volume").join("link")).expect("link");
+        bundle.mount("bind", "/etc/hostname", "/volume/link", &["bind"]).mount(
+            "tmpfs",
+            "tmpfs",
+            "/volume/place/made/too",
+            &[],
+        )
     })
 }
 

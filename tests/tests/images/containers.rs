@@ -6,20 +6,23 @@ use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
 use dayfly_tests::rootfs::busybox;
 use dayfly_tests::runner::Case;
-use dayfly_tests::runtime::{Call, uses_every_technique};
+use dayfly_tests::runtime::{Call, uses_every_fast_path};
 use dayfly_tests::user::{User, can_be};
+use rustix::mount::{MountFlags, mount};
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 pub const CASES: &[Case] = &[
-    case!(imported_run_exported_run).on(V2).when(uses_every_technique).needs(programs),
-    case!(its_digest_names_an_image).on(V2).when(uses_every_technique).needs(programs),
-    case!(a_mounts_image_is_kept).on(V2).when(uses_every_technique).needs(programs),
-    case!(root_of_a_user_namespace).on(V2).when(uses_every_technique).needs(users),
-    case!(a_user_is_told_what_it_takes).on(V2).when(uses_every_technique).needs(users),
-    case!(options_that_exclude_others).on(V2).when(uses_every_technique).needs(programs),
-    case!(variables_of_the_caller).on(V2).when(uses_every_technique).needs(programs),
+    case!(imported_run_exported_run).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(its_digest_names_an_image).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(a_mounts_image_is_kept).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(gc_counts_mounts).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(root_of_a_user_namespace).on(V2).when(uses_every_fast_path).needs(users),
+    case!(a_user_is_told_what_it_takes).on(V2).when(uses_every_fast_path).needs(users),
+    case!(options_that_exclude_others).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(variables_of_the_caller).on(V2).when(uses_every_fast_path).needs(programs),
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
@@ -126,6 +129,46 @@ fn its_digest_names_an_image(bed: &Bed) {
         image::call(bed, &["inspect", name]).run().ok();
     }
     run(bed, &["--image", &digest[..7]], &[]).run().fails("no image");
+}
+
+/// What a container and a mount that were killed have left below their directories is on the host.
+fn gc_counts_mounts(bed: &Bed) {
+    let store = image::store(bed);
+    let directories = [store.join("containers/killed"), store.join("mounts/killed")];
+    let leave = || {
+        for directory in &directories {
+            for place in ["mnt/0", "mnt/1"] {
+                let place = directory.join(place);
+                fs::create_dir_all(&place).expect("mkdir");
+                mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).expect("mount");
+            }
+        }
+        // Two on one place.
+        let twice = directories[0].join("mnt/1");
+        mount("tmpfs", &twice, "tmpfs", MountFlags::empty(), None).expect("mount");
+        symlink(bed.dir.join("nowhere"), directories[0].join("owner")).expect("link");
+    };
+    let mounts = || {
+        let text = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+        text.lines().filter(|line| line.contains(path(&store))).count()
+    };
+    let gc = |words: &[&str]| {
+        let ids = bed.dir.join("ids");
+        let call = bed.call_bare(words).env("DAYFLY_STORE", path(&store));
+        call.env("DAYFLY_IDS", path(&ids)).run().ok().stdout
+    };
+    leave();
+    assert_eq!(mounts(), 5);
+    assert_eq!(gc(&["gc"]), "2 directories, 5 mounts, 0 ranges of ids removed\n");
+    assert_eq!(mounts(), 0);
+    assert!(!directories.iter().any(|directory| directory.exists()));
+    // That of images is for containers, which keep these; mounts have commands of their own.
+    leave();
+    let told = gc(&["image", "gc"]);
+    assert!(told.starts_with("1 directories of containers and 3 mounts removed\n"), "{told}");
+    assert_eq!(mounts(), 2);
+    assert_eq!(gc(&["gc"]), "1 directories, 2 mounts, 0 ranges of ids removed\n");
+    nothing_is_left(bed);
 }
 
 fn a_mounts_image_is_kept(bed: &Bed) {

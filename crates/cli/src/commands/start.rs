@@ -1,8 +1,0 @@
-//! `start`: lets a created container's program run.
-
-use crate::failure::Failure;
-use crate::invocation::Invocation;
-
-pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    Ok(invocation.container()?.start(invocation.args)?)
-}

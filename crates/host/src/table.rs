@@ -1,3 +1,0 @@
-//! Tables for people.
-
-pub use dayfly_bench::report::Table;

@@ -1,0 +1,56 @@
+use std::time::Instant;
+
+use super::*;
+use crate::fake::{self, returns};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+fn over(socket: OwnedFd) -> Result<Bus, Error> {
+    Bus::over(socket, true, SHORT)
+}
+
+fn within_bounds<T>(act: impl FnOnce() -> T) -> T {
+    let since = Instant::now();
+    let result = act();
+    assert!(since.elapsed() < SHORT * 20, "took {:?}", since.elapsed());
+    result
+}
+
+#[test]
+fn a_bus_that_stalls_at_the_door_is_an_error_soon() {
+    let (socket, _thread) = fake::serve("", |_| Vec::new());
+    let error = within_bounds(|| over(socket)).unwrap_err();
+    assert_eq!(error, Error::Stalled { waited: 200 });
+    let (socket, _thread) = fake::serve("OK 1\r\n", |_| Vec::new());
+    let error = within_bounds(|| over(socket)).unwrap_err();
+    assert_eq!(error, Error::Stalled { waited: 200 });
+}
+
+#[test]
+fn who_is_not_let_in_is_told_so() {
+    let (socket, _thread) = fake::serve("DATA\r\nREJECTED EXTERNAL\r\n", |_| Vec::new());
+    let error = over(socket).unwrap_err();
+    assert_eq!(error, Error::Rejected { answer: "REJECTED EXTERNAL".into() });
+    let (socket, _thread) = fake::serve("REJECTED ANONYMOUS\r\n", |_| Vec::new());
+    assert_eq!(over(socket).unwrap_err(), Error::Rejected { answer: "REJECTED ANONYMOUS".into() });
+    let (socket, other) = fake::pair();
+    drop(other);
+    assert_eq!(over(socket).unwrap_err(), Error::Closed);
+}
+
+#[test]
+fn a_service_without_a_bus_is_not_greeted() {
+    let (socket, thread) = fake::serve("OK 1\r\n", |asked| returns(asked, &[]));
+    let mut bus = Bus::over(socket, false, SHORT).unwrap();
+    bus.subscribe("type='signal'").unwrap();
+    let call = Call {
+        destination: "a.b",
+        path: "/",
+        interface: "a.b",
+        member: "C",
+        arguments: Vec::new(),
+    };
+    bus.call(&call).unwrap();
+    drop(bus);
+    assert_eq!(thread.join().unwrap(), ["C"]);
+}

@@ -1,0 +1,89 @@
+//! What can go wrong on a bus.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why a call over D-Bus failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// Nobody listens at the address.
+    Connect {
+        /// The address, or the socket.
+        address: String,
+        /// The kernel's answer.
+        errno: sys::Errno,
+    },
+    /// The address is none that this client understands.
+    Address {
+        /// As given.
+        address: String,
+    },
+    /// The other side does not let this user in.
+    Rejected {
+        /// What it said.
+        answer: String,
+    },
+    /// No answer within the time that was set.
+    Stalled {
+        /// Milliseconds that were waited.
+        waited: u32,
+    },
+    /// The other side closed the connection.
+    Closed,
+    /// The other side does not speak D-Bus as specified.
+    Malformed(&'static str),
+    /// The answer is an error.
+    Answer {
+        /// Its name, such as `org.freedesktop.systemd1.UnitExists`.
+        name: String,
+        /// Its text.
+        text: String,
+    },
+    /// A system call failed.
+    System(sys::Error),
+}
+
+impl Error {
+    /// The name of the error that the answer is.
+    pub fn answer(&self) -> Option<&str> {
+        match self {
+            Self::Answer { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether nobody is at the other side.
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Self::Connect { errno: sys::Errno::NOENT | sys::Errno::CONNREFUSED, .. })
+    }
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { address, errno } => {
+                write!(f, "connect to D-Bus at {address}: {}", sys::errno::describe(*errno))
+            }
+            Self::Address { address } => write!(
+                f,
+                "the address of the bus, {address:?}, names no unix:path= or unix:abstract= socket"
+            ),
+            Self::Rejected { answer } => write!(f, "D-Bus refused authentication: {answer:?}"),
+            Self::Stalled { waited } => {
+                write!(f, "no answer within {}.{} s", waited / 1000, waited % 1000 / 100)
+            }
+            Self::Closed => f.write_str("D-Bus closed the connection"),
+            Self::Malformed(what) => write!(f, "D-Bus sent a malformed message: {what}"),
+            Self::Answer { name, text } => write!(f, "{text} ({name})"),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}

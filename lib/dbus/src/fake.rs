@@ -1,0 +1,128 @@
+//! The other side of a bus, for tests: a thread at the far end of a socket pair.
+
+use std::thread::JoinHandle;
+
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+use crate::wire::Writer;
+use crate::{Message, Value};
+
+/// A call that a fake is to answer.
+#[derive(Debug)]
+pub struct Asked {
+    /// The method.
+    pub member: String,
+    /// The number of the call.
+    pub serial: u32,
+    /// Its first argument, if that is a text.
+    pub text: String,
+}
+
+/// A message from a service or the bus. `fields` are those of the header, by their codes.
+fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -> Vec<u8> {
+    let mut body = Writer::default();
+    let mut signature = String::new();
+    for argument in arguments {
+        argument.write(&mut body);
+        argument.add_signature(&mut signature);
+    }
+    let mut message = Writer::default();
+    message.bytes.extend([b'l', kind, 0, 1]);
+    message.u32(body.bytes.len() as u32);
+    message.u32(1);
+    message.array(8, |to| {
+        to.u8(5);
+        to.signature("u");
+        to.u32(reply_to);
+        for (code, text) in fields {
+            to.align(8);
+            to.u8(*code);
+            to.signature("s");
+            to.string(text);
+        }
+        to.align(8);
+        to.u8(8);
+        to.signature("g");
+        to.signature(&signature);
+    });
+    message.align(8);
+    message.bytes.extend(body.bytes);
+    message.bytes
+}
+
+/// A return.
+pub fn returns(asked: &Asked, arguments: &[Value]) -> Vec<u8> {
+    encode(2, asked.serial, &[], arguments)
+}
+
+/// An error by the name `name`.
+pub fn fails(asked: &Asked, name: &str, text: &str) -> Vec<u8> {
+    encode(3, asked.serial, &[(4, name)], &[Value::text(text)])
+}
+
+/// A signal.
+pub fn signals(interface: &str, member: &str, arguments: &[Value]) -> Vec<u8> {
+    encode(4, 0, &[(2, interface), (3, member)], arguments)
+}
+
+/// A socket whose other end authenticates with `line` and then answers each call with what `answer`
+/// makes of it. The thread returns the calls once the socket is closed.
+pub fn serve(
+    line: &'static str,
+    mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
+) -> (OwnedFd, JoinHandle<Vec<String>>) {
+    let (ours, theirs) = pair();
+    let thread = std::thread::spawn(move || {
+        let mut calls = Vec::new();
+        let mut input = Vec::new();
+        let mut chunk = [0; 4096];
+        let mut begun = false;
+        loop {
+            match recv(&theirs, &mut chunk[..], RecvFlags::empty()) {
+                Ok((0, _)) | Err(_) => return calls,
+                Ok((count, _)) => input.extend_from_slice(&chunk[..count]),
+            }
+            if !begun && input.ends_with(b"\r\n") && !input.ends_with(b"BEGIN\r\n") {
+                assert_eq!(input, b"\0AUTH EXTERNAL\r\nDATA\r\n");
+                input.clear();
+                say(&theirs, line.as_bytes());
+            }
+            if !begun && input.starts_with(b"BEGIN\r\n") {
+                input.drain(..7);
+                begun = true;
+            }
+            while begun
+                && let Some(length) = Message::length(&input).unwrap()
+                && input.len() >= length
+            {
+                let bytes: Vec<u8> = input.drain(..length).collect();
+                let message = Message::parse(&bytes).unwrap();
+                let serial = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+                let text = message.text().unwrap_or_default().to_string();
+                calls.push(message.member.clone());
+                let answers = answer(&Asked { member: message.member, serial, text });
+                say(&theirs, &answers);
+            }
+        }
+    });
+    (ours, thread)
+}
+
+/// Two connected sockets.
+pub fn pair() -> (OwnedFd, OwnedFd) {
+    let kind = SocketType::STREAM;
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+/// Sends all, or as much as somebody is there for.
+fn say(socket: &OwnedFd, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(_) => return,
+        }
+    }
+}

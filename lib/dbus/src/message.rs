@@ -1,0 +1,214 @@
+//! Messages: a header, a body.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::wire::Writer;
+use crate::{Error, Reader, Value};
+
+/// Bytes. The specification allows 128 MiB; what systemd answers here takes hundreds.
+const MAX_BODY: usize = 1 << 20;
+/// Bytes.
+const MAX_FIELDS: usize = 64 << 10;
+/// Bytes of a header before its fields.
+const FIXED: usize = 16;
+
+const METHOD_CALL: u8 = 1;
+
+// Header fields.
+const PATH: u8 = 1;
+const INTERFACE: u8 = 2;
+const MEMBER: u8 = 3;
+const ERROR_NAME: u8 = 4;
+const REPLY_SERIAL: u8 = 5;
+const DESTINATION: u8 = 6;
+const SIGNATURE: u8 = 8;
+
+/// A method call.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The name of the service; passed over where no bus is in between.
+    pub destination: &'a str,
+    /// The object.
+    pub path: &'a str,
+    /// The interface.
+    pub interface: &'a str,
+    /// The method.
+    pub member: &'a str,
+    /// Its arguments.
+    pub arguments: Vec<Value>,
+}
+
+impl Call<'_> {
+    /// The message as bytes.
+    pub(crate) fn encode(&self, serial: u32, with_destination: bool) -> Vec<u8> {
+        let mut body = Writer::default();
+        let mut signature = String::new();
+        for argument in &self.arguments {
+            argument.write(&mut body);
+            argument.add_signature(&mut signature);
+        }
+        let mut message = Writer::default();
+        // No flags: early in a boot, the bus waits until systemd is on it.
+        message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
+        message.u32(body.bytes.len() as u32);
+        message.u32(serial);
+        message.array(8, |fields| {
+            let mut field = |code: u8, kind: &str, text: &str| {
+                fields.align(8);
+                fields.u8(code);
+                fields.signature(kind);
+                match kind {
+                    "g" => fields.signature(text),
+                    _ => fields.string(text),
+                }
+            };
+            field(PATH, "o", self.path);
+            field(INTERFACE, "s", self.interface);
+            field(MEMBER, "s", self.member);
+            if with_destination {
+                field(DESTINATION, "s", self.destination);
+            }
+            if !signature.is_empty() {
+                field(SIGNATURE, "g", &signature);
+            }
+        });
+        message.align(8);
+        message.bytes.extend(body.bytes);
+        message.bytes
+    }
+}
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The answer to a call, by the call's serial.
+    Return(u32),
+    /// An error for an answer.
+    Error(u32),
+    /// A signal.
+    Signal,
+    /// Anything else: not for us.
+    Other,
+}
+
+/// A message that was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) kind: Kind,
+    /// The interface that it is of, of a signal.
+    pub interface: String,
+    /// The name of the signal, or of the method.
+    pub member: String,
+    pub(crate) error_name: String,
+    /// The types of its arguments.
+    pub signature: String,
+    body: Vec<u8>,
+    big_endian: bool,
+}
+
+impl Message {
+    /// How many bytes the message at the start of `bytes` has; `None` where too few are there to tell.
+    ///
+    /// # Errors
+    /// Where it cannot be a message, or is longer than anything that is expected.
+    pub fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
+        let Some(head) = bytes.get(..FIXED) else { return Ok(None) };
+        let big_endian = match head.first() {
+            Some(b'l') => false,
+            Some(b'B') => true,
+            _ => return Err(Error::Malformed("unknown byte order")),
+        };
+        if head.get(3) != Some(&1) {
+            return Err(Error::Malformed("unknown protocol version"));
+        }
+        let mut reader = Reader::new(head, big_endian);
+        let number = |reader: &mut Reader<'_>| Some(reader.u32()? as usize);
+        let lengths = reader.u32().and_then(|_| {
+            let body = number(&mut reader)?;
+            reader.u32()?;
+            Some((body, number(&mut reader)?))
+        });
+        match lengths {
+            Some((body @ ..=MAX_BODY, fields @ ..=MAX_FIELDS)) => {
+                Ok(Some((FIXED + fields).next_multiple_of(8) + body))
+            }
+            _ => Err(Error::Malformed("message too long")),
+        }
+    }
+
+    /// Parses one whole message.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let malformed = Error::Malformed("header");
+        if Self::length(bytes)? != Some(bytes.len()) {
+            return Err(malformed);
+        }
+        Self::parse_header(bytes).ok_or(malformed)
+    }
+
+    fn parse_header(bytes: &[u8]) -> Option<Self> {
+        let big_endian = bytes.first() == Some(&b'B');
+        let kind = *bytes.get(1)?;
+        let mut reader = Reader::new(bytes, big_endian);
+        reader.take(12)?;
+        let end = FIXED.checked_add(reader.u32()? as usize)?;
+        let mut message = Self {
+            kind: Kind::Other,
+            interface: String::new(),
+            member: String::new(),
+            error_name: String::new(),
+            signature: String::new(),
+            body: Vec::new(),
+            big_endian,
+        };
+        let mut reply_to = 0;
+        while reader.at() < end {
+            reader.align(8)?;
+            let code = reader.u8()?;
+            match (code, reader.signature()?) {
+                (INTERFACE, "s") => message.interface = reader.string()?.to_string(),
+                (MEMBER, "s") => message.member = reader.string()?.to_string(),
+                (ERROR_NAME, "s") => message.error_name = reader.string()?.to_string(),
+                (SIGNATURE, "g") => message.signature = reader.signature()?.to_string(),
+                (REPLY_SERIAL, "u") => reply_to = reader.u32()?,
+                // A type that is known for another one, or none that a header has.
+                (INTERFACE | MEMBER | ERROR_NAME | SIGNATURE | REPLY_SERIAL, _) => return None,
+                (_, other) => reader.skip(other)?,
+            }
+        }
+        if reader.at() != end {
+            return None;
+        }
+        message.kind = match kind {
+            2 => Kind::Return(reply_to),
+            3 => Kind::Error(reply_to),
+            4 => Kind::Signal,
+            _ => Kind::Other,
+        };
+        message.body = bytes.get(end.next_multiple_of(8)..)?.to_vec();
+        Some(message)
+    }
+
+    /// Its arguments, to be read in the order of its signature.
+    pub fn body(&self) -> Reader<'_> {
+        Reader::new(&self.body, self.big_endian)
+    }
+
+    /// The first argument, if that is a text.
+    pub fn text(&self) -> Option<&str> {
+        self.signature.starts_with(['s', 'o']).then(|| self.body().string())?
+    }
+
+    /// The first argument, if that is a variant with a string in it.
+    pub fn variant_text(&self) -> Option<&str> {
+        let mut reader = self.body();
+        (self.signature == "v" && reader.signature()? == "s").then(|| reader.string())?
+    }
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,614 @@
+//! The system calls of dayfly's own profile, by what they are for.
+//!
+//! What is in no group fails with EPERM; what is newer than all of them with ENOSYS (dayfly's compiler does so for
+//! every profile). The verdicts are those that engines give by default; the sources are their documentations'
+//! tables of calls and the kernel's own of what a call needs (capabilities(7), the calls' manual pages).
+//!
+//! In no group, whatever a container's capabilities are:
+//!
+//! - another kernel or its memory: `kexec_load`, `kexec_file_load`, `swapon`, `swapoff`;
+//! - keyrings, which are not the container's own: `keyctl`, `add_key`, `request_key`;
+//! - what attacks on the kernel have begun with: `userfaultfd`, `io_uring_*`;
+//! - the process's memory on other nodes: `move_pages`, `migrate_pages`;
+//! - another root: `pivot_root`; calls that Linux has given up or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`,
+//!   `nfsservctl`, `vm86`, `create_module`, `get_kernel_syms`, `query_module`, `bdflush`, `afs_syscall`.
+
+/// When a group counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// In every container.
+    Always,
+    /// On machines that run programs of one of these architectures, by Go's names.
+    On(&'static [&'static str]),
+    /// In containers with one of these capabilities.
+    With(&'static [&'static str]),
+    /// In containers without this one.
+    Without(&'static str),
+}
+
+/// What the call's first argument must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// Anything.
+    Nothing,
+    /// One of these.
+    First(&'static [u64]),
+    /// A small number but this; nothing that has it in its low bits only.
+    NotFirst(u64),
+    /// A word without any of these bits.
+    NoneOf(u64),
+}
+
+/// Calls that are treated alike.
+#[derive(Debug)]
+pub struct Group {
+    /// When it counts.
+    pub when: When,
+    /// The calls; those that an architecture does not have are left out there.
+    pub calls: &'static [&'static str],
+    /// What their first argument must be.
+    pub compare: Compare,
+    /// The errno that they fail with; none where they are allowed.
+    pub errno: Option<u32>,
+}
+
+/// Calls that are allowed.
+const fn allow(when: When, calls: &'static [&'static str]) -> Group {
+    Group { when, calls, compare: Compare::Nothing, errno: None }
+}
+
+/// Calls that are allowed with some first arguments.
+const fn allow_if(when: When, compare: Compare, calls: &'static [&'static str]) -> Group {
+    Group { when, calls, compare, errno: None }
+}
+
+/// ENOSYS.
+const NO_SUCH_CALL: u32 = 38;
+/// AF_VSOCK: sockets to the hypervisor and to other machines on it, which no namespace keeps apart.
+const VSOCK: u64 = 40;
+/// CLONE_NEW*: NS, CGROUP, UTS, IPC, USER, PID, NET. Whoever makes a user namespace has all capabilities in it, and
+/// with them a way to much more of the kernel.
+const NAMESPACES: u64 =
+    0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000;
+/// PER_LINUX and PER_LINUX32, each with and without UNAME26, and the question which it is. Other ones are for
+/// programs of other systems, or turn protections off (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC).
+const PERSONALITIES: &[u64] = &[0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
+
+/// All of it.
+pub const GROUPS: &[Group] = &[
+    // Open files and what is in them.
+    allow(
+        When::Always,
+        &[
+            "open",
+            "openat",
+            "openat2",
+            "creat",
+            "close",
+            "close_range",
+            "read",
+            "readv",
+            "pread64",
+            "preadv",
+            "preadv2",
+            "write",
+            "writev",
+            "pwrite64",
+            "pwritev",
+            "pwritev2",
+            "lseek",
+            "_llseek",
+            "dup",
+            "dup2",
+            "dup3",
+            "fcntl",
+            "fcntl64",
+            "flock",
+            "ioctl",
+            "fsync",
+            "fdatasync",
+            "sync",
+            "syncfs",
+            "sync_file_range",
+            "truncate",
+            "truncate64",
+            "ftruncate",
+            "ftruncate64",
+            "fallocate",
+            "fadvise64",
+            "fadvise64_64",
+            "readahead",
+            "copy_file_range",
+            "sendfile",
+            "sendfile64",
+            "splice",
+            "tee",
+            "vmsplice",
+            "cachestat",
+        ],
+    ),
+    // Names: what they lead to, and directories.
+    allow(
+        When::Always,
+        &[
+            "access",
+            "faccessat",
+            "faccessat2",
+            "stat",
+            "stat64",
+            "lstat",
+            "lstat64",
+            "fstat",
+            "fstat64",
+            "fstatat64",
+            "newfstatat",
+            "statx",
+            "statfs",
+            "statfs64",
+            "fstatfs",
+            "fstatfs64",
+            "readlink",
+            "readlinkat",
+            "getdents",
+            "getdents64",
+            "readdir",
+            "getcwd",
+            "chdir",
+            "fchdir",
+            "mkdir",
+            "mkdirat",
+            "rmdir",
+            "mknod",
+            "mknodat",
+            "link",
+            "linkat",
+            "symlink",
+            "symlinkat",
+            "unlink",
+            "unlinkat",
+            "rename",
+            "renameat",
+            "renameat2",
+            "umask",
+            "name_to_handle_at",
+        ],
+    ),
+    // Attributes of files.
+    allow(
+        When::Always,
+        &[
+            "chmod",
+            "fchmod",
+            "fchmodat",
+            "fchmodat2",
+            "chown",
+            "chown32",
+            "fchown",
+            "fchown32",
+            "fchownat",
+            "lchown",
+            "lchown32",
+            "utime",
+            "utimes",
+            "futimesat",
+            "utimensat",
+            "utimensat_time64",
+            "getxattr",
+            "lgetxattr",
+            "fgetxattr",
+            "getxattrat",
+            "setxattr",
+            "lsetxattr",
+            "fsetxattr",
+            "setxattrat",
+            "listxattr",
+            "llistxattr",
+            "flistxattr",
+            "listxattrat",
+            "removexattr",
+            "lremovexattr",
+            "fremovexattr",
+            "removexattrat",
+        ],
+    ),
+    // Watching files. Marks need a descriptor of fanotify_init, which CAP_SYS_ADMIN allows.
+    allow(
+        When::Always,
+        &[
+            "inotify_init",
+            "inotify_init1",
+            "inotify_add_watch",
+            "inotify_rm_watch",
+            "fanotify_mark",
+        ],
+    ),
+    // Waiting for several things.
+    allow(
+        When::Always,
+        &[
+            "poll",
+            "ppoll",
+            "ppoll_time64",
+            "select",
+            "_newselect",
+            "pselect6",
+            "pselect6_time64",
+            "epoll_create",
+            "epoll_create1",
+            "epoll_ctl",
+            "epoll_ctl_old",
+            "epoll_wait",
+            "epoll_wait_old",
+            "epoll_pwait",
+            "epoll_pwait2",
+            "eventfd",
+            "eventfd2",
+            "signalfd",
+            "signalfd4",
+            "timerfd_create",
+            "timerfd_settime",
+            "timerfd_settime64",
+            "timerfd_gettime",
+            "timerfd_gettime64",
+            "pipe",
+            "pipe2",
+        ],
+    ),
+    // Asynchronous reads and writes of the older kind.
+    allow(
+        When::Always,
+        &[
+            "io_setup",
+            "io_destroy",
+            "io_submit",
+            "io_cancel",
+            "io_getevents",
+            "io_pgetevents",
+            "io_pgetevents_time64",
+            "ioprio_get",
+            "ioprio_set",
+        ],
+    ),
+    // Memory of the process itself.
+    allow(
+        When::Always,
+        &[
+            "brk",
+            "mmap",
+            "mmap2",
+            "munmap",
+            "mremap",
+            "mprotect",
+            "madvise",
+            "mincore",
+            "msync",
+            "mlock",
+            "mlock2",
+            "mlockall",
+            "munlock",
+            "munlockall",
+            "remap_file_pages",
+            "mseal",
+            "map_shadow_stack",
+            "pkey_alloc",
+            "pkey_free",
+            "pkey_mprotect",
+            "memfd_create",
+            "memfd_secret",
+            "membarrier",
+            "process_mrelease",
+        ],
+    ),
+    // Threads and what they wait for.
+    allow(
+        When::Always,
+        &[
+            "futex",
+            "futex_time64",
+            "futex_waitv",
+            "futex_wait",
+            "futex_wake",
+            "futex_requeue",
+            "get_robust_list",
+            "set_robust_list",
+            "set_tid_address",
+            "get_thread_area",
+            "set_thread_area",
+            "rseq",
+            "gettid",
+        ],
+    ),
+    // The life of a process.
+    allow(
+        When::Always,
+        &[
+            "fork",
+            "vfork",
+            "execve",
+            "execveat",
+            "exit",
+            "exit_group",
+            "wait4",
+            "waitid",
+            "waitpid",
+            "getpid",
+            "getppid",
+            "getpgid",
+            "setpgid",
+            "getpgrp",
+            "getsid",
+            "setsid",
+            "prctl",
+            "pidfd_open",
+            "pidfd_send_signal",
+            "restart_syscall",
+            "uretprobe",
+        ],
+    ),
+    // Signals.
+    allow(
+        When::Always,
+        &[
+            "kill",
+            "tkill",
+            "tgkill",
+            "pause",
+            "signal",
+            "sigaction",
+            "sigaltstack",
+            "sigpending",
+            "sigprocmask",
+            "sigreturn",
+            "sigsuspend",
+            "rt_sigaction",
+            "rt_sigpending",
+            "rt_sigprocmask",
+            "rt_sigqueueinfo",
+            "rt_tgsigqueueinfo",
+            "rt_sigreturn",
+            "rt_sigsuspend",
+            "rt_sigtimedwait",
+            "rt_sigtimedwait_time64",
+        ],
+    ),
+    // Users, groups, capabilities; who has none of these gets none by them.
+    allow(
+        When::Always,
+        &[
+            "getuid",
+            "getuid32",
+            "geteuid",
+            "geteuid32",
+            "getgid",
+            "getgid32",
+            "getegid",
+            "getegid32",
+            "getresuid",
+            "getresuid32",
+            "getresgid",
+            "getresgid32",
+            "getgroups",
+            "getgroups32",
+            "setuid",
+            "setuid32",
+            "setgid",
+            "setgid32",
+            "setreuid",
+            "setreuid32",
+            "setregid",
+            "setregid32",
+            "setresuid",
+            "setresuid32",
+            "setresgid",
+            "setresgid32",
+            "setfsuid",
+            "setfsuid32",
+            "setfsgid",
+            "setfsgid32",
+            "setgroups",
+            "setgroups32",
+            "capget",
+            "capset",
+        ],
+    ),
+    // Confining oneself further.
+    allow(
+        When::Always,
+        &["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"],
+    ),
+    // Looking at processes of the same user, which the kernel itself checks (since Linux 4.8 a traced process
+    // does not get past its filter).
+    allow(When::Always, &["ptrace", "process_vm_readv", "process_vm_writev"]),
+    // Scheduling and limits.
+    allow(
+        When::Always,
+        &[
+            "sched_yield",
+            "sched_getaffinity",
+            "sched_setaffinity",
+            "sched_getattr",
+            "sched_setattr",
+            "sched_getparam",
+            "sched_setparam",
+            "sched_getscheduler",
+            "sched_setscheduler",
+            "sched_get_priority_max",
+            "sched_get_priority_min",
+            "sched_rr_get_interval",
+            "sched_rr_get_interval_time64",
+            "getpriority",
+            "setpriority",
+            "getrlimit",
+            "ugetrlimit",
+            "setrlimit",
+            "prlimit64",
+            "getrusage",
+            "getcpu",
+        ],
+    ),
+    // Time. To set the clock takes CAP_SYS_TIME, adjusting it as well, reading what it is adjusted by does not.
+    allow(
+        When::Always,
+        &[
+            "time",
+            "times",
+            "gettimeofday",
+            "clock_gettime",
+            "clock_gettime64",
+            "clock_getres",
+            "clock_getres_time64",
+            "clock_nanosleep",
+            "clock_nanosleep_time64",
+            "clock_adjtime",
+            "clock_adjtime64",
+            "adjtimex",
+            "nanosleep",
+            "alarm",
+            "getitimer",
+            "setitimer",
+            "timer_create",
+            "timer_delete",
+            "timer_getoverrun",
+            "timer_gettime",
+            "timer_gettime64",
+            "timer_settime",
+            "timer_settime64",
+        ],
+    ),
+    // Sockets that are there. Those of 32-bit programs all come through one call, whose arguments lie in memory.
+    allow(
+        When::Always,
+        &[
+            "socketpair",
+            "socketcall",
+            "bind",
+            "listen",
+            "accept",
+            "accept4",
+            "connect",
+            "shutdown",
+            "getsockname",
+            "getpeername",
+            "getsockopt",
+            "setsockopt",
+            "send",
+            "sendto",
+            "sendmsg",
+            "sendmmsg",
+            "recv",
+            "recvfrom",
+            "recvmsg",
+            "recvmmsg",
+            "recvmmsg_time64",
+        ],
+    ),
+    // New ones.
+    allow_if(When::Always, Compare::NotFirst(VSOCK), &["socket"]),
+    // System V's and POSIX's ways between processes; namespaces keep them apart.
+    allow(
+        When::Always,
+        &[
+            "ipc",
+            "msgctl",
+            "msgget",
+            "msgrcv",
+            "msgsnd",
+            "semctl",
+            "semget",
+            "semop",
+            "semtimedop",
+            "semtimedop_time64",
+            "shmat",
+            "shmctl",
+            "shmdt",
+            "shmget",
+            "mq_open",
+            "mq_unlink",
+            "mq_notify",
+            "mq_getsetattr",
+            "mq_timedsend",
+            "mq_timedsend_time64",
+            "mq_timedreceive",
+            "mq_timedreceive_time64",
+        ],
+    ),
+    // The system: what it is, and numbers at random.
+    allow(When::Always, &["uname", "sysinfo", "getrandom"]),
+    allow_if(When::Always, Compare::First(PERSONALITIES), &["personality"]),
+    // New processes. Those in namespaces of their own take CAP_SYS_ADMIN. A filter cannot look at what clone3 is
+    // given, since that lies in memory; as if it were not there, C libraries take clone.
+    allow_if(When::Without("CAP_SYS_ADMIN"), Compare::NoneOf(NAMESPACES), &["clone"]),
+    Group {
+        when: When::Without("CAP_SYS_ADMIN"),
+        calls: &["clone3"],
+        compare: Compare::Nothing,
+        errno: Some(NO_SUCH_CALL),
+    },
+    // Mounts, namespaces and the rest of what CAP_SYS_ADMIN stands for.
+    allow(
+        When::With(&["CAP_SYS_ADMIN"]),
+        &[
+            "clone",
+            "clone3",
+            "unshare",
+            "setns",
+            "mount",
+            "umount",
+            "umount2",
+            "mount_setattr",
+            "move_mount",
+            "open_tree",
+            "open_tree_attr",
+            "fsopen",
+            "fsconfig",
+            "fsmount",
+            "fspick",
+            "statmount",
+            "listmount",
+            "sethostname",
+            "setdomainname",
+            "quotactl",
+            "quotactl_fd",
+            "fanotify_init",
+            "lookup_dcookie",
+        ],
+    ),
+    // Programs in the kernel and its counters: parts of CAP_SYS_ADMIN until Linux 5.8.
+    allow(When::With(&["CAP_SYS_ADMIN", "CAP_BPF"]), &["bpf"]),
+    allow(When::With(&["CAP_SYS_ADMIN", "CAP_PERFMON"]), &["perf_event_open"]),
+    // The kernel's messages.
+    allow(When::With(&["CAP_SYS_ADMIN", "CAP_SYSLOG"]), &["syslog"]),
+    // A file by its number goes past all directories above it.
+    allow(When::With(&["CAP_DAC_READ_SEARCH"]), &["open_by_handle_at"]),
+    allow(When::With(&["CAP_SYS_BOOT"]), &["reboot"]),
+    allow(When::With(&["CAP_SYS_CHROOT"]), &["chroot"]),
+    allow(When::With(&["CAP_SYS_MODULE"]), &["init_module", "finit_module", "delete_module"]),
+    allow(When::With(&["CAP_SYS_PACCT"]), &["acct"]),
+    // What is of processes of other users.
+    allow(When::With(&["CAP_SYS_PTRACE"]), &["kcmp", "pidfd_getfd", "process_madvise"]),
+    allow(When::With(&["CAP_SYS_RAWIO"]), &["iopl", "ioperm"]),
+    allow(
+        When::With(&["CAP_SYS_TIME"]),
+        &["settimeofday", "stime", "clock_settime", "clock_settime64"],
+    ),
+    allow(When::With(&["CAP_SYS_TTY_CONFIG"]), &["vhangup"]),
+    // Which memory node.
+    allow(
+        When::With(&["CAP_SYS_NICE"]),
+        &["get_mempolicy", "set_mempolicy", "set_mempolicy_home_node", "mbind"],
+    ),
+    // Registers for threads' own data, and segments.
+    allow(When::On(&["amd64", "x32"]), &["arch_prctl"]),
+    allow(When::On(&["amd64", "x32", "x86"]), &["modify_ldt"]),
+    allow(
+        When::On(&["arm", "arm64"]),
+        &[
+            "arm_fadvise64_64",
+            "arm_sync_file_range",
+            "sync_file_range2",
+            "breakpoint",
+            "cacheflush",
+            "set_tls",
+        ],
+    ),
+];

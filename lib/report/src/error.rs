@@ -1,0 +1,135 @@
+//! What can go wrong, and what helps.
+
+use crate::interrupt::Interrupted;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Why something was not done: the operation, its object, the cause, and what the user can do.
+#[derive(Debug)]
+pub struct Error {
+    /// Elsewhere, as results are handed about and errors are rare.
+    what: Box<What>,
+    advice: Option<String>,
+    source: Option<String>,
+}
+
+#[derive(Debug)]
+enum What {
+    /// An operation failed.
+    System { op: &'static str, object: String, cause: io::Error },
+    /// A line of a file is wrong.
+    At { file: String, line: usize, reason: String },
+    /// Anything else, in a sentence.
+    Refused(String),
+    /// A system call failed.
+    Kernel(sys::Error),
+}
+
+impl Error {
+    /// `op` on `object` failed.
+    pub fn system(
+        op: &'static str,
+        object: impl fmt::Display,
+        cause: impl Into<io::Error>,
+    ) -> Self {
+        What::System { op, object: object.to_string(), cause: cause.into() }.into()
+    }
+
+    /// Why `op` on `path` failed, for `map_err`.
+    pub fn of<E: Into<io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        move |cause| Self::system(op, path.display(), cause)
+    }
+
+    /// What is wrong with a line (from 1) of a file.
+    pub fn at(file: impl Into<String>, line: usize, reason: impl Into<String>) -> Self {
+        What::At { file: file.into(), line, reason: reason.into() }.into()
+    }
+
+    /// Something that can't be or won't be done, in a sentence.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        What::Refused(reason.into()).into()
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn advise(self, advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
+    }
+
+    /// Adds whose wish it was: `FILE:LINE`.
+    #[must_use]
+    pub fn sourced(self, source: impl Into<String>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// The kernel's answer, where that was the cause.
+    pub fn errno(&self) -> Option<rustix::io::Errno> {
+        match &*self.what {
+            What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),
+            What::Kernel(error) => Some(error.errno),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
+        match &*self.what {
+            What::System { op, object, cause } => match rustix::io::Errno::from_io_error(cause) {
+                Some(errno) => write!(f, "{op} {object}: {}", sys::errno::describe(errno))?,
+                None => write!(f, "{op} {object}: {cause}")?,
+            },
+            What::At { file, line, reason } => write!(f, "{file}:{line}: {reason}")?,
+            What::Refused(reason) => f.write_str(reason)?,
+            What::Kernel(error) => write!(f, "{error}")?,
+        }
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<What> for Error {
+    fn from(what: What) -> Self {
+        Self { what: Box::new(what), advice: None, source: None }
+    }
+}
+
+#[cfg(feature = "cgroup")]
+impl From<cgroup::Error> for Error {
+    fn from(error: cgroup::Error) -> Self {
+        match error {
+            cgroup::Error::System(error) => error.into(),
+            other => Self::refused(other.to_string()),
+        }
+    }
+}
+
+#[cfg(feature = "topology")]
+impl From<topology::Error> for Error {
+    fn from(error: topology::Error) -> Self {
+        match error {
+            topology::Error::System(error) => error.into(),
+            other => Self::refused(other.to_string()),
+        }
+    }
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        What::Kernel(error).into()
+    }
+}
+
+impl From<Interrupted> for Error {
+    fn from(interrupted: Interrupted) -> Self {
+        Self::refused(interrupted.to_string())
+    }
+}

@@ -1,0 +1,72 @@
+//! SIGINT, SIGTERM and SIGHUP: a program ends at its next step and clears up behind itself.
+
+use crate::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// What a second one of these signals does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Second {
+    /// No more than the first.
+    Waits,
+    /// It ends the program at once.
+    Ends,
+}
+
+/// That one of these signals has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Takes note of these signals from now on, instead of dying of them; not of a hang-up that was ignored when the
+/// program began (nohup(1)).
+///
+/// # Errors
+/// Those of sigaction(2).
+pub fn catch(second: Second) -> Result<(), Error> {
+    let came = CAME.get_or_init(Arc::default);
+    let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
+    for signal in
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
+    {
+        let failed = |error| Error::system("catch signal", signal, error);
+        if second == Second::Ends {
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(came))
+                .map_err(failed)?;
+        }
+        signal_hook::flag::register(signal, Arc::clone(came)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Whether a signal is ignored, as /proc says (proc_pid_status(5)).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Whether one has come.
+#[must_use]
+pub fn came() -> bool {
+    CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))
+}
+
+/// Turns a signal that has come into an error.
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn check() -> Result<(), Interrupted> {
+    if came() { Err(Interrupted) } else { Ok(()) }
+}

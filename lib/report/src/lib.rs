@@ -1,0 +1,21 @@
+//! What the ordinary programs report with.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`table`], [`csv`] | results for people, fields for programs |
+//! | [`statistics`], [`bootstrap`] | what samples say, and what they don't |
+//! | [`progress`] | how far a long run is |
+//! | [`interrupt`] | signals that end a program at its next step |
+//! | [`mod@say`], [`error`] | standard output, and what went wrong |
+
+pub mod bootstrap;
+pub mod csv;
+pub mod error;
+pub mod interrupt;
+pub mod progress;
+pub mod say;
+pub mod statistics;
+pub mod table;
+
+pub use error::Error;
+pub use table::Table;

@@ -1,0 +1,279 @@
+//! The lower rungs: layers have places on the host while overlayfs is mounted, by mount(2).
+//!
+//! Places are short names in `mnt` of the recipe's directory, which is the working directory meanwhile:
+//! the option string of mount(2) has room for 500 of them.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdirat, openat, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount,
+};
+use rustix::process::fchdir;
+use sys::Context;
+
+use crate::layers::Layer;
+use crate::options::{Recipe, Upper};
+use crate::remove::{names, open_directory};
+use crate::upper::Root;
+
+/// What the places are in.
+pub(crate) const PLACES: &CStr = c"mnt";
+/// The place of the overlay.
+const OVERLAY: &str = "root";
+/// That of the memory for changes.
+const TMPFS: &str = "t";
+
+/// Operations on the host's mount table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Mounts that were added.
+    pub attached: u32,
+    /// Mounts that were taken away.
+    pub detached: u32,
+}
+
+/// What is attached on the host.
+#[derive(Debug, Default)]
+pub(crate) struct Attached {
+    /// `mnt`.
+    places: Option<OwnedFd>,
+    /// Names of places with a mount on them.
+    mounts: Vec<String>,
+    layers: usize,
+    parents: usize,
+    pub counts: Counts,
+}
+
+impl Attached {
+    /// Makes `mnt` in a directory.
+    pub fn open(&mut self, directory: &CStr) -> Result<(), sys::Error> {
+        let object = || directory.to_string_lossy();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let at = openat(CWD, directory, flags, Permissions::empty()).context("open", object())?;
+        make_directory(at.as_fd(), PLACES).context("mkdir mnt in", object())?;
+        let places = openat(&at, PLACES, flags, Permissions::empty());
+        self.places = Some(places.context("open mnt in", object())?);
+        Ok(())
+    }
+
+    fn places(&self) -> Result<BorrowedFd<'_>, sys::Error> {
+        self.places.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).context("open", "mnt")
+    }
+
+    /// Gives a layer's copy the next place.
+    pub fn attach_layer(&mut self, tree: OwnedFd) -> Result<(), sys::Error> {
+        let name = format!("{}", self.layers);
+        self.layers += 1;
+        self.attach(tree.as_fd(), name)
+    }
+
+    /// Gives a parent's copy the next place.
+    pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
+        let name = parent_name(self.parents);
+        self.parents += 1;
+        self.attach(tree, name)
+    }
+
+    /// Gives the memory for changes its place.
+    pub fn attach_tmpfs(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
+        self.attach(tree, String::from(TMPFS))
+    }
+
+    /// Makes the next place a link to a layer below its parent's.
+    pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
+        let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
+        let name = format!("{}", self.layers);
+        self.layers += 1;
+        match symlinkat(target.as_str(), self.places()?, name.as_str()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(sys::Error::new("symlink", name, errno)),
+        }
+    }
+
+    fn attach(&mut self, tree: BorrowedFd<'_>, name: String) -> Result<(), sys::Error> {
+        let places = self.places()?;
+        let c_name = CString::new(name.as_str()).unwrap_or_default();
+        make_directory(places, &c_name).context("mkdir", &name)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(tree, c"", places, &c_name, flags).context("move_mount", &name)?;
+        self.mounts.push(name);
+        self.counts.attached += 1;
+        Ok(())
+    }
+
+    /// Owner and permissions of the first layer's root.
+    pub fn top(&self) -> Result<Root, sys::Error> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = openat(self.places()?, c"0", flags, Permissions::empty());
+        Root::of(top.context("open", "top layer")?.as_fd())
+    }
+
+    /// Mounts the overlay, takes a copy of its tree, and lets go of its place.
+    pub fn mount_overlay(
+        &mut self,
+        recipe: &Recipe,
+        filler: bool,
+    ) -> Result<OwnedFd, crate::Error> {
+        let data = data(recipe, self.layers, filler)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let here = openat(CWD, c".", flags, Permissions::empty()).context("open", ".")?;
+        make_directory(self.places()?, c"root").context("mkdir", OVERLAY)?;
+        fchdir(self.places()?).context("fchdir", "mnt")?;
+        let mounted = mount(c"dayfly", OVERLAY, c"overlay", MountFlags::empty(), data.as_c_str());
+        let tree = mounted.and_then(|()| {
+            self.mounts.push(String::from(OVERLAY));
+            self.counts.attached += 1;
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+            open_tree(CWD, OVERLAY, flags)
+        });
+        let back = fchdir(here);
+        let tree = tree.context("mount", "overlay")?;
+        back.context("fchdir", "back")?;
+        Ok(tree)
+    }
+
+    /// Unmounts everything, the last first.
+    pub fn detach(&mut self) -> Result<(), sys::Error> {
+        let Some(places) = &self.places else { return Ok(()) };
+        while let Some(name) = self.mounts.last() {
+            unmount_at(places.as_fd(), name).context("umount", name)?;
+            self.counts.detached += 1;
+            self.mounts.pop();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = self.detach();
+    }
+}
+
+fn parent_name(number: usize) -> String {
+    format!("p{number}")
+}
+
+fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    match mkdirat(at, name, Permissions::RWXU) {
+        Err(Errno::EXIST) => Ok(()),
+        result => result,
+    }
+}
+
+/// Takes away the mounts that an assembly may have left in its directory, and says how many. None is no error.
+///
+/// # Errors
+/// Those of umount2(2).
+pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
+    let mut count = 0;
+    let Ok(at) = open_directory(CWD.as_fd(), directory) else { return Ok(count) };
+    let Ok(places) = open_directory(at.as_fd(), PLACES) else { return Ok(count) };
+    for name in names(places.as_fd()).context("read", directory.to_string_lossy())? {
+        let Ok(name) = name.to_str() else { continue };
+        loop {
+            match unmount_at(places.as_fd(), name) {
+                // More than one may lie there.
+                Ok(()) => count += 1,
+                Err(Errno::INVAL | Errno::NOENT) => break,
+                Err(errno) => {
+                    let object = format!("{}/mnt/{name}", directory.to_string_lossy());
+                    return Err(sys::Error::new("umount", object, errno));
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// umount2(2) knows paths only; through our procfs it is one by descriptor.
+pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    use rustix::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
+    unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+}
+
+/// The option string of mount(2), as seen from `mnt`.
+fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::Error> {
+    /// What mount(2) copies of it.
+    const ROOM: usize = 4095;
+    let mut data = String::from("lowerdir=");
+    for number in 0..layers {
+        let _ = write!(data, "{}{number}", if number > 0 { ":" } else { "" });
+    }
+    if filler {
+        data.push_str(":../empty");
+    }
+    match recipe.upper {
+        Upper::None => {}
+        Upper::Directory => data.push_str(",upperdir=../upper,workdir=../work"),
+        Upper::Tmpfs { .. } => data.push_str(",upperdir=t/upper,workdir=t/work"),
+    }
+    if recipe.user_xattr {
+        data.push_str(",userxattr");
+    } else {
+        for (key, value) in recipe.settings() {
+            let _ = write!(data, ",{}={}", key.to_string_lossy(), value.to_string_lossy());
+        }
+    }
+    if recipe.layers.parents.len() > 1 {
+        data.push_str(",xino=auto");
+    }
+    if recipe.volatile && recipe.upper == Upper::Directory {
+        data.push_str(",volatile");
+    }
+    if let Some(label) = &recipe.label {
+        let _ = write!(data, ",context=\"{}\"", label.to_string_lossy());
+    }
+    if data.len() > ROOM {
+        return Err(sys::Error::new("mount", "overlay (options too long)", Errno::TOOBIG).into());
+    }
+    crate::layers::c_string(&data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Layers, Mode};
+
+    fn recipe(layers: usize, upper: Upper) -> Recipe {
+        let lines: String = (0..layers).map(|n| format!("/l/{n}\n")).collect();
+        Recipe {
+            mode: Mode::Parent,
+            layers: Layers::of_store(&lines).unwrap(),
+            upper,
+            directory: c"/d".into(),
+            root: None,
+            volatile: true,
+            label: None,
+            user_xattr: false,
+        }
+    }
+
+    #[test]
+    fn five_hundred_layers_fit() {
+        let recipe = recipe(500, Upper::Directory);
+        let data = data(&recipe, 500, false).unwrap();
+        assert!(data.as_bytes().len() < 2100);
+    }
+
+    #[test]
+    fn options_as_the_kernel_reads_them() {
+        let mut recipe = recipe(2, Upper::Tmpfs { size: None });
+        let text =
+            "lowerdir=0:1,upperdir=t/upper,workdir=t/work,index=off,metacopy=on,redirect_dir=on";
+        assert_eq!(data(&recipe, 2, false).unwrap().to_str(), Ok(text));
+        recipe.upper = Upper::None;
+        recipe.label = Some(c"system_u:object_r:x_t:s0:c1,c2".into());
+        let text = "lowerdir=0:../empty,index=off,context=\"system_u:object_r:x_t:s0:c1,c2\"";
+        assert_eq!(data(&recipe, 1, true).unwrap().to_str(), Ok(text));
+    }
+}

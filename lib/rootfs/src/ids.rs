@@ -1,0 +1,484 @@
+//! Ranges of user and group ids, one a container, so that no two containers on a host have an id in
+//! common.
+//!
+//! A range that is taken is a symbolic link: its name is the first id, its text says since when, in which
+//! mount namespace and for which directory. Making a link is atomic and fails where there is one already; so there is
+//! no moment at which a range is taken by two, or by somebody without a name. What a killed owner left
+//! is found by its directory, and freed by whoever needs it; never while a process has these ids (`census.rs`).
+
+mod census;
+mod grants;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, FlockOperation, Mode as Permissions, OFlags, accessat, fchmod,
+    flock, fstat, mkdirat, openat, readlinkat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sys::Context;
+
+use census::{Census, own_mount_namespace};
+pub use grants::{Config, Grants};
+
+use crate::Error;
+use crate::remove::{names, open_directory};
+
+/// How many ids a container has.
+pub const RANGE: u32 = 65536;
+/// How long a process that a killed command has left is waited for, in milliseconds. It ends as soon as it notices.
+const PATIENCE: i64 = 1000;
+/// A file in the directory of an owner that lives on without a process at work: a container's record.
+const RECORD: &str = "record";
+
+/// Whom a range belongs to: a directory, locked (flock(2)) by who makes it, and with a file `record` from
+/// when that is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Nanoseconds since 1970; tells an owner from those who had the same directory before.
+    pub since: u64,
+    /// Absolute.
+    pub directory: String,
+}
+
+impl Owner {
+    fn text(&self, mount_namespace: u64) -> String {
+        format!("{} {mount_namespace} {}", self.since, self.directory)
+    }
+
+    /// Whether its directory is there: not if it was left before anything was made.
+    fn is_there(&self) -> Presence {
+        match open_directory(
+            CWD.as_fd(),
+            &alloc::ffi::CString::new(&*self.directory).unwrap_or_default(),
+        ) {
+            Err(Errno::NOENT | Errno::NOTDIR) => Presence::NotSeen,
+            Err(_) => Presence::There,
+            Ok(directory) => {
+                let recorded =
+                    || accessat(&directory, RECORD, Access::EXISTS, AtFlags::empty()).is_ok();
+                let lock = FlockOperation::NonBlockingLockShared;
+                let left = !recorded()
+                    && flock(&directory, lock).is_ok()
+                    // It may have been written just before the lock was let go of.
+                    && !recorded();
+                if left { Presence::Left } else { Presence::There }
+            }
+        }
+    }
+}
+
+/// What is seen of an owner's directory.
+enum Presence {
+    /// It is there, with a record or a process at work on it.
+    There,
+    /// It is there, and nobody will ever give the range back.
+    Left,
+    /// Its path leads nowhere, here.
+    NotSeen,
+}
+
+/// What is known of a range that may be left over.
+enum State {
+    /// Its owner gives it back, or may.
+    Taken,
+    /// Nobody will give it back, and this process has ids of it.
+    Inhabited(Pid),
+    /// Nobody will give it back, and nobody has ids of it.
+    Gone,
+}
+
+/// What [`Leases::free`] has done.
+#[derive(Default)]
+struct Freed {
+    /// How many ranges it freed.
+    ranges: usize,
+    /// A process that lives in one that would have been freed without it.
+    inhabitant: Option<Pid>,
+}
+
+/// Who looks at ranges that may be left over.
+#[derive(Default)]
+struct Judge {
+    /// Taken when it is needed first, once for all ranges.
+    census: Option<Census>,
+}
+
+impl Judge {
+    /// Whether somebody will give a range back, or lives in it.
+    fn state(&mut self, lease: &Lease) -> Result<State, Error> {
+        let is_seen = match lease.owner.is_there() {
+            Presence::There => return Ok(State::Taken),
+            Presence::Left => true,
+            Presence::NotSeen => false,
+        };
+        let census = self.census()?;
+        if let Some(pid) = census.inhabitant(lease.first) {
+            return Ok(State::Inhabited(pid));
+        }
+        match is_seen || census.is_out_of_sight(lease.mount_namespace, own_mount_namespace()?) {
+            true => Ok(State::Gone),
+            false => Ok(State::Taken),
+        }
+    }
+
+    fn census(&mut self) -> Result<&Census, Error> {
+        let census = match self.census.take() {
+            Some(census) => census,
+            None => Census::take()?,
+        };
+        Ok(self.census.insert(census))
+    }
+}
+
+/// A range that is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Its first id.
+    pub first: u32,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The mount namespace in which the owner's directory has its path: the inode; 0 if nobody has said.
+    pub mount_namespace: u64,
+}
+
+impl Lease {
+    fn parse(first: u32, text: &str) -> Option<Self> {
+        let (since, rest) = text.split_once(' ')?;
+        // Links of versions before have no namespace.
+        let (mount_namespace, directory) = match rest.split_once(' ') {
+            Some((number, directory)) if !rest.starts_with('/') => {
+                (number.parse().ok()?, directory)
+            }
+            _ => (0, rest),
+        };
+        let owner = Owner { since: since.parse().ok()?, directory: directory.to_string() };
+        Some(Self { first, owner, mount_namespace })
+    }
+}
+
+/// The ranges of a host that are taken.
+#[derive(Debug)]
+pub struct Leases {
+    directory: OwnedFd,
+    path: String,
+}
+
+impl Leases {
+    /// Opens the directory they are kept in, made if it is missing. On a tmpfs, as ranges do not outlive
+    /// a boot.
+    ///
+    /// # Errors
+    /// If it cannot be made; if others than this user can write to it.
+    pub fn open(path: &str) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || openat(CWD, path, flags, Permissions::empty());
+        let directory = match open() {
+            Err(Errno::NOENT) => {
+                match mkdirat(CWD, path, Permissions::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(sys::Error::new("mkdir", path, errno).into()),
+                }
+                let directory = open().context("open", path)?;
+                fchmod(&directory, Permissions::RWXU).context("chmod", path)?;
+                directory
+            }
+            result => result.context("open", path)?,
+        };
+        let stat = fstat(&directory).context("stat", path)?;
+        let own = stat.st_uid == rustix::process::geteuid().as_raw();
+        let writable = Permissions::WGRP | Permissions::WOTH;
+        if !own
+            || FileType::from_raw_mode(stat.st_mode) != FileType::Directory
+            || Permissions::from_raw_mode(stat.st_mode).intersects(writable)
+        {
+            return Err(Error::Ids(format!("{path} must belong to this user alone")));
+        }
+        Ok(Self { directory, path: path.to_string() })
+    }
+
+    /// Takes a range that nobody has. The owner's directory is there, and locked by this process.
+    ///
+    /// # Errors
+    /// [`Error::NoRange`].
+    pub fn take(&self, grants: &Grants, owner: &Owner) -> Result<u32, Error> {
+        if let Some(first) = self.try_take(grants, owner)? {
+            return Ok(first);
+        }
+        self.sweep()?;
+        let ranges = grants.count();
+        self.try_take(grants, owner)?.ok_or(Error::NoRange { ranges })
+    }
+
+    fn try_take(&self, grants: &Grants, owner: &Owner) -> Result<Option<u32>, Error> {
+        let text = owner.text(own_mount_namespace()?);
+        let count = grants.count();
+        // Each directory begins at a place of its own, so that many at once seldom meet.
+        let start = hash(owner.directory.as_bytes());
+        for step in 0..count {
+            let number = (u64::from(start) + u64::from(step)) % u64::from(count);
+            let Some(first) = grants.nth(number as u32) else { continue };
+            let name = first.to_string();
+            match symlinkat(text.as_str(), &self.directory, name.as_str()) {
+                Ok(()) => return Ok(Some(first)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => {
+                    return Err(sys::Error::new("symlink", self.object(&name), errno).into());
+                }
+            }
+            // A killed command's for the same directory, which is ours now.
+            if self.is_former(first, owner)? && self.exchange(first, owner, &text)? {
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a range was taken for the directory that is another owner's now, and nobody lives in it: a
+    /// container may have outlived its directory.
+    fn is_former(&self, first: u32, owner: &Owner) -> Result<bool, Error> {
+        let Some(lease) = self.lease_of(first) else { return Ok(false) };
+        Ok(lease.owner.directory == owner.directory
+            && lease.mount_namespace == own_mount_namespace()?
+            && Judge::default().census()?.inhabitant(first).is_none())
+    }
+
+    /// Puts another owner of the same directory into a link; false if it is somebody else's by now.
+    fn exchange(&self, first: u32, owner: &Owner, text: &str) -> Result<bool, Error> {
+        let _lock = self.lock()?;
+        if self.lease_of(first).is_none_or(|lease| lease.owner.directory != owner.directory) {
+            return Ok(false);
+        }
+        let name = first.to_string();
+        self.unlink(&name)?;
+        match symlinkat(text, &self.directory, name.as_str()) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(sys::Error::new("symlink", self.object(&name), errno).into()),
+        }
+    }
+
+    /// Gives a range back. That it is gone, or somebody else's by now, is no error.
+    ///
+    /// # Errors
+    /// Those of unlink(2).
+    pub fn give_back(&self, first: u32, owner: &Owner) -> Result<(), Error> {
+        let _lock = self.lock()?;
+        match self.lease_of(first) {
+            Some(lease) if lease.owner == *owner => self.unlink(&first.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives back all that a directory had, whoever took it, unless somebody lives there still. What a killed command
+    /// was making ends by itself, and is waited for.
+    ///
+    /// # Errors
+    /// As [`Leases::sweep`].
+    pub fn give_back_all(&self, directory: &str) -> Result<(), Error> {
+        loop {
+            let freed = self.free(|lease| lease.owner.directory == directory)?;
+            let Some(pid) = freed.inhabitant else { return Ok(()) };
+            match pidfd_open(pid, PidfdFlags::empty()) {
+                Ok(pidfd) if !sys::pidfd::wait_for_exit(&pidfd, PATIENCE) => return Ok(()),
+                Ok(_) | Err(Errno::SRCH) => {}
+                Err(errno) => {
+                    return Err(sys::Error::new("pidfd_open", pid.to_string(), errno).into());
+                }
+            }
+        }
+    }
+
+    /// Frees what killed commands have left; returns how many ranges that were.
+    ///
+    /// # Errors
+    /// If the directory can't be read or written, or /proc can't be read.
+    pub fn sweep(&self) -> Result<usize, Error> {
+        self.free(|_| true).map(|freed| freed.ranges)
+    }
+
+    fn free(&self, is_meant: impl Fn(&Lease) -> bool) -> Result<Freed, Error> {
+        // Nobody else frees meanwhile, so that what was looked at is what is unlinked.
+        let _lock = self.lock()?;
+        let mut judge = Judge::default();
+        let mut freed = Freed::default();
+        for lease in self.list()?.iter().filter(|lease| is_meant(lease)) {
+            match judge.state(lease)? {
+                State::Taken => {}
+                State::Inhabited(pid) => freed.inhabitant = Some(pid),
+                State::Gone => {
+                    self.unlink(&lease.first.to_string())?;
+                    freed.ranges += 1;
+                }
+            }
+        }
+        Ok(freed)
+    }
+
+    /// All that are taken, by their first id.
+    ///
+    /// # Errors
+    /// If the directory can't be read.
+    pub fn list(&self) -> Result<Vec<Lease>, Error> {
+        // A descriptor of its own: others may read at the same time.
+        let directory = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
+        let mut leases = Vec::new();
+        for name in names(directory.as_fd()).context("read", &self.path)? {
+            let Ok(name) = name.to_str() else { continue };
+            leases.extend(name.parse().ok().and_then(|first| self.lease_of(first)));
+        }
+        leases.sort_unstable_by_key(|lease| lease.first);
+        Ok(leases)
+    }
+
+    fn lease_of(&self, first: u32) -> Option<Lease> {
+        let text = readlinkat(&self.directory, first.to_string().as_str(), Vec::new()).ok()?;
+        Lease::parse(first, text.to_str().ok()?)
+    }
+
+    fn unlink(&self, name: &str) -> Result<(), Error> {
+        match unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(sys::Error::new("unlink", self.object(name), errno).into()),
+        }
+    }
+
+    /// Keeps others from taking links away, as long as it lives.
+    fn lock(&self) -> Result<OwnedFd, sys::Error> {
+        let lock = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
+        loop {
+            match flock(lock.as_fd() as BorrowedFd<'_>, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(lock),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(sys::Error::new("flock", &self.path, errno)),
+            }
+        }
+    }
+
+    fn object(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+}
+
+/// FNV-1a.
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// Where no container of this host is.
+    const FIRST: u32 = 3_000_000_000;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("dayfly-ids-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn owner(dir: &std::path::Path, name: &str) -> Owner {
+        let directory = dir.join(name);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(RECORD), "").unwrap();
+        Owner { since: 1, directory: directory.to_str().unwrap().into() }
+    }
+
+    fn grants(count: u32) -> Grants {
+        Grants::of(&[(FIRST, RANGE * (count + 1))])
+    }
+
+    #[test]
+    fn each_owner_has_a_range_of_its_own() {
+        let dir = scratch("own");
+        let leases = Leases::open(dir.join("ids").to_str().unwrap()).unwrap();
+        let grants = grants(8);
+        let owners: Vec<Owner> = (0..8).map(|n| owner(&dir, &format!("c{n}"))).collect();
+        let taken: BTreeSet<u32> =
+            owners.iter().map(|owner| leases.take(&grants, owner).unwrap()).collect();
+        assert_eq!(taken.len(), 8);
+        assert!(!taken.contains(&grants.shared().unwrap()), "the shared range is nobody's own");
+        assert!(taken.iter().all(|first| (first - FIRST).is_multiple_of(RANGE)));
+        let ninth = owner(&dir, "ninth");
+        assert_eq!(leases.take(&grants, &ninth), Err(Error::NoRange { ranges: 8 }));
+        let list = leases.list().unwrap();
+        assert_eq!(list.len(), 8);
+        leases.give_back(list[0].first, &list[0].owner).unwrap();
+        assert_eq!(leases.take(&grants, &ninth), Ok(list[0].first));
+        // Who has given it back already does not take it from the next one.
+        leases.give_back(list[0].first, &list[0].owner).unwrap();
+        assert!(leases.list().unwrap().iter().any(|lease| lease.owner == ninth));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_the_dead_have_is_found() {
+        let dir = scratch("dead");
+        let leases = Leases::open(dir.join("ids").to_str().unwrap()).unwrap();
+        let grants = grants(3);
+        let (lives, gone, begun) = (owner(&dir, "a"), owner(&dir, "b"), owner(&dir, "c"));
+        for owner in [&lives, &gone, &begun] {
+            leases.take(&grants, owner).unwrap();
+        }
+        fs::remove_dir_all(&gone.directory).unwrap();
+        fs::remove_file(format!("{}/{RECORD}", begun.directory)).unwrap();
+        // At work on it still.
+        let path = std::ffi::CString::new(&*begun.directory).unwrap();
+        let lock = open_directory(CWD.as_fd(), &path).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(leases.sweep(), Ok(1));
+        drop(lock);
+        assert_eq!(leases.sweep(), Ok(1));
+        assert_eq!(leases.list().unwrap().len(), 1);
+        leases.give_back_all(&lives.directory).unwrap();
+        assert_eq!(leases.list().unwrap().len(), 1, "it has a record");
+        fs::remove_dir_all(&lives.directory).unwrap();
+        leases.give_back_all(&lives.directory).unwrap();
+        assert!(leases.list().unwrap().is_empty());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn links_of_versions_before_are_read() {
+        let lease = |text| Lease::parse(7, text).unwrap();
+        let owner = Owner { since: 5, directory: "/run/a b".into() };
+        assert_eq!(
+            lease("5 /run/a b"),
+            Lease { first: 7, owner: owner.clone(), mount_namespace: 0 }
+        );
+        assert_eq!(lease(&owner.text(9)), Lease { first: 7, owner, mount_namespace: 9 });
+        assert!(Lease::parse(7, "5").is_none() && Lease::parse(7, "x 1 /run").is_none());
+    }
+
+    #[test]
+    fn the_next_start_of_a_directory_takes_over() {
+        let dir = scratch("again");
+        let leases = Leases::open(dir.join("ids").to_str().unwrap()).unwrap();
+        let grants = grants(100);
+        let first = owner(&dir, "a");
+        let range = leases.take(&grants, &first).unwrap();
+        let again = Owner { since: 2, ..first.clone() };
+        assert_eq!(leases.take(&grants, &again), Ok(range));
+        leases.give_back(range, &first).unwrap();
+        assert_eq!(leases.list().unwrap().len(), 1);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_others_is_refused() {
+        let dir = scratch("foreign");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&dir, mode).unwrap();
+        assert!(matches!(Leases::open(dir.to_str().unwrap()), Err(Error::Ids(_))));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong with systemd.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why something could not be had of systemd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// systemd does not run this host.
+    Absent,
+    /// No bus of a user's systemd was found.
+    NoUserBus {
+        /// Where it was looked for; `None` without XDG_RUNTIME_DIR.
+        path: Option<String>,
+    },
+    /// `linux.cgroupsPath` names no unit.
+    BadPath {
+        /// The path as given.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A call failed.
+    Call {
+        /// The call.
+        call: &'static str,
+        /// The unit, or the instance of systemd, it was about.
+        unit: String,
+        /// What failed.
+        cause: dbus::Error,
+    },
+    /// A unit did not come up.
+    Job {
+        /// The unit.
+        unit: String,
+        /// What became of it: `failed`, `timeout`, `dependency`, …
+        result: String,
+    },
+    /// An annotation `org.systemd.property.*` is not acceptable.
+    Annotation {
+        /// Key and value.
+        annotation: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Whether nobody was there to be called.
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Self::Call { cause, .. } if cause.is_nobody())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str(
+                "systemd not running on this host, cannot use systemd cgroups manager: there is no \
+                 /run/systemd/system",
+            ),
+            Self::NoUserBus { path } => {
+                f.write_str(
+                    "could not detect DBUS_SESSION_BUS_ADDRESS from the environment, and ",
+                )?;
+                match path {
+                    Some(path) => write!(f, "there is no {path}")?,
+                    None => f.write_str("XDG_RUNTIME_DIR is not set, either")?,
+                }
+                f.write_str(
+                    ": install the package dbus-user-session and log in again (not by su or sudo), or \
+                     use --cgroup-manager cgroupfs in a delegated cgroup",
+                )
+            }
+            Self::BadPath { path, reason } => write!(f, "invalid cgroup path {path:?}: {reason}"),
+            Self::Call { call, unit, cause } => {
+                write!(f, "systemd: {call} {unit}: {cause}")?;
+                match cause {
+                    dbus::Error::Stalled { .. } => f.write_str(
+                        ": D-Bus or systemd is stuck; `systemctl list-jobs` and \
+                         `journalctl -b -u dbus` tell more (with --user of a user's)",
+                    ),
+                    _ => Ok(()),
+                }
+            }
+            Self::Job { unit, result } => write!(
+                f,
+                "error creating systemd unit `{unit}`: got `{result}`; `journalctl -u {unit}` tells more"
+            ),
+            Self::Annotation { annotation, reason } => {
+                write!(f, "annotation {annotation}: {reason}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,110 @@
+//! Whose systemd it is.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use dbus::address_of;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// An instance of systemd. Records of containers have it: what is there keeps its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Instance {
+    /// The host's, at the usual place.
+    System,
+    /// The host's, where DBUS_SYSTEM_BUS_ADDRESS says.
+    SystemAt(String),
+    /// A user's own (`systemd --user`).
+    User {
+        /// The address of its bus.
+        bus: String,
+        /// Its cgroup, below which its slices are; empty for the root.
+        cgroup: String,
+    },
+}
+
+impl Instance {
+    /// The host's, with DBUS_SYSTEM_BUS_ADDRESS.
+    pub fn system(bus: Option<&str>) -> Self {
+        match bus.filter(|bus| !bus.is_empty()) {
+            None => Self::System,
+            Some(bus) => Self::SystemAt(bus.to_string()),
+        }
+    }
+
+    /// That of the user whose DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR these are. Its cgroup is left open:
+    /// [`Manager::cgroup`](crate::Manager::cgroup) asks for it.
+    ///
+    /// # Errors
+    /// [`Error::NoUserBus`] if neither leads to a bus.
+    pub fn user(bus: Option<&str>, runtime_dir: Option<&str>) -> Result<Self, Error> {
+        let bus = match bus.filter(|bus| !bus.is_empty()) {
+            Some(bus) => bus.to_string(),
+            None => bus_in(runtime_dir.filter(|directory| !directory.is_empty()))?,
+        };
+        Ok(Self::User { bus, cgroup: String::new() })
+    }
+
+    /// Whether it is a user's own.
+    pub fn is_user(&self) -> bool {
+        matches!(self, Self::User { .. })
+    }
+
+    /// The slice of containers whose configuration names none.
+    pub(crate) fn default_slice(&self) -> &'static str {
+        if self.is_user() { "user.slice" } else { "system.slice" }
+    }
+}
+
+/// The uid of who runs this host by systemd (sd_booted(3)), as the caller's user namespace has it: 0, unless
+/// root is outside.
+///
+/// # Errors
+/// [`Error::Absent`] if systemd does not run it.
+pub fn host_owner() -> Result<u32, Error> {
+    match rustix::fs::lstat("/run/systemd/system") {
+        Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(stat.st_uid),
+        _ => Err(Error::Absent),
+    }
+}
+
+/// The address of the bus in a user's XDG_RUNTIME_DIR.
+fn bus_in(directory: Option<&str>) -> Result<String, Error> {
+    let path = directory.map(|directory| format!("{directory}/bus"));
+    match path {
+        Some(path) if rustix::fs::stat(path.as_str()).is_ok() => Ok(address_of(&path)),
+        path => Err(Error::NoUserBus { path }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Manager;
+
+    #[test]
+    fn a_user_without_a_bus_is_told() {
+        for (directory, text) in [(None, "XDG_RUNTIME_DIR"), (Some("/no/such"), "/no/such/bus")] {
+            let error = Instance::user(None, directory).unwrap_err().to_string();
+            assert!(error.contains("DBUS_SESSION_BUS_ADDRESS") && error.contains(text), "{error}");
+        }
+        let instance = Instance::user(Some("unix:path=/no/such/bus"), None).unwrap();
+        let error = Manager::of(&instance).unwrap_err();
+        assert!(
+            error.is_nobody() && error.to_string().contains("connect to D-Bus at /no/such/bus"),
+            "{error}"
+        );
+    }
+
+    /// Records of before there were users' instances have an address or none.
+    #[test]
+    fn former_records_are_read() {
+        for (former, instance) in [
+            (None, Instance::System),
+            (Some("unix:path=/b"), Instance::SystemAt("unix:path=/b".into())),
+        ] {
+            let bytes = postcard::to_allocvec(&former).unwrap();
+            assert_eq!(postcard::from_bytes::<Instance>(&bytes).unwrap(), instance);
+        }
+    }
+}

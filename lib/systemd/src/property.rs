@@ -1,0 +1,63 @@
+//! Properties of units.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::{Unit, Value};
+
+/// A property of a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Property {
+    /// As D-Bus has it, such as `CPUQuotaPerSecUSec`.
+    pub name: String,
+    /// Its value, not yet in a variant.
+    pub value: Value,
+}
+
+impl Property {
+    /// One of any type.
+    pub fn new(name: &str, value: Value) -> Self {
+        Self { name: name.to_string(), value }
+    }
+
+    /// One that is a `t`.
+    pub fn number(name: &str, value: u64) -> Self {
+        Self::new(name, Value::Uint64(value))
+    }
+}
+
+/// What makes a unit a container's scope around the process `pid`; `unified` is whether cgroup v2 has all
+/// controllers.
+pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
+    let io = if unified { "IOAccounting" } else { "BlockIOAccounting" };
+    let mut properties = vec![
+        Property::new("Description", Value::String(format!("container {}", unit.name))),
+        Property::new("Slice", Value::text(&unit.slice)),
+        Property::new("PIDs", Value::Array("u".to_string(), vec![Value::Uint32(pid)])),
+        Property::new("Delegate", Value::Bool(true)),
+        Property::new("DefaultDependencies", Value::Bool(false)),
+    ];
+    let accounting = ["MemoryAccounting", "CPUAccounting", io, "TasksAccounting"];
+    properties.extend(accounting.map(|name| Property::new(name, Value::Bool(true))));
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instance;
+
+    #[test]
+    fn a_scope_has_what_engines_look_for() {
+        let unit = Unit::parse(Some("a-b.slice:p:x"), "x", Instance::System).unwrap();
+        let names: Vec<_> = of_scope(&unit, 7, true);
+        let find = |name: &str| &names.iter().find(|property| property.name == name).unwrap().value;
+        assert_eq!(*find("Slice"), Value::text("a-b.slice"));
+        assert_eq!(*find("PIDs"), Value::Array("u".into(), vec![Value::Uint32(7)]));
+        assert_eq!(*find("Delegate"), Value::Bool(true));
+        assert_eq!(*find("DefaultDependencies"), Value::Bool(false));
+        assert_eq!(*find("IOAccounting"), Value::Bool(true));
+    }
+}

@@ -1,0 +1,186 @@
+//! Which unit a container is, and where its cgroup lies.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Instance};
+
+/// The first part of the unit's name for those.
+const DEFAULT_PREFIX: &str = "dayfly";
+/// Characters of a unit's name (systemd.unit(5)).
+const MAX_NAME: usize = 255;
+
+/// A transient scope of systemd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    /// `PREFIX-NAME.scope`.
+    pub name: String,
+    /// The slice it is in.
+    pub slice: String,
+    /// Whose unit it is.
+    pub instance: Instance,
+}
+
+impl Unit {
+    /// Reads `linux.cgroupsPath` as `SLICE:PREFIX:NAME`; without one, the unit is named after the
+    /// container in system.slice, or user.slice of a user. An empty slice is that, too.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for any other form, and for names that systemd does not take.
+    pub fn parse(cgroups_path: Option<&str>, id: &str, instance: Instance) -> Result<Self, Error> {
+        let path = cgroups_path.unwrap_or_default();
+        let bad = |reason| Error::BadPath { path: path.to_string(), reason };
+        let (slice, prefix, name) = if path.is_empty() {
+            ("", DEFAULT_PREFIX, id)
+        } else {
+            let mut parts = path.split(':');
+            match (parts.next(), parts.next(), parts.next(), parts.next()) {
+                (Some(slice), Some(prefix), Some(name), None) => (slice, prefix, name),
+                _ => {
+                    return Err(bad(
+                        "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd \
+                         cgroups",
+                    ));
+                }
+            }
+        };
+        if name.ends_with(".slice") {
+            return Err(bad("a container is a scope and cannot be a slice"));
+        }
+        let unit = format!("{prefix}-{name}.scope");
+        if name.is_empty() || unit.len() > MAX_NAME || !unit.chars().all(is_unit_character) {
+            return Err(bad("its unit would have a name that systemd does not take"));
+        }
+        let slice = if slice.is_empty() { instance.default_slice() } else { slice };
+        expand(slice).ok_or_else(|| bad("invalid slice name"))?;
+        Ok(Self { name: unit, slice: slice.to_string(), instance })
+    }
+
+    /// The cgroup's path in each hierarchy.
+    pub fn path(&self) -> String {
+        let above = match &self.instance {
+            Instance::User { cgroup, .. } => cgroup,
+            _ => "",
+        };
+        format!("{above}{}/{}", expand(&self.slice).unwrap_or_default(), self.name)
+    }
+}
+
+/// What systemd allows in names of units: no quote and no slash among it.
+fn is_unit_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || ":-_.\\@".contains(c)
+}
+
+/// The path of a slice: dashes in its name are levels, so that `a-b.slice` is `/a.slice/a-b.slice`. The
+/// root slice, `-.slice`, is nothing.
+fn expand(slice: &str) -> Option<String> {
+    let name = slice.strip_suffix(".slice").filter(|_| slice.len() <= MAX_NAME)?;
+    if !name.chars().all(is_unit_character) {
+        return None;
+    }
+    let mut path = String::new();
+    if name == "-" {
+        return Some(path);
+    }
+    let mut end = 0;
+    for part in name.split('-') {
+        if part.is_empty() {
+            return None;
+        }
+        end += part.len();
+        path.push('/');
+        path.push_str(name.get(..end)?);
+        path.push_str(".slice");
+        end += 1;
+    }
+    Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(cgroups_path: &str) -> Result<String, Error> {
+        Unit::parse(Some(cgroups_path), "id", Instance::System).map(|unit| unit.path())
+    }
+
+    #[test]
+    fn slices_nest_by_their_dashes() {
+        for (slice, wanted) in [
+            ("system.slice", Some("/system.slice")),
+            ("a-b.slice", Some("/a.slice/a-b.slice")),
+            ("a-b-c.slice", Some("/a.slice/a-b.slice/a-b-c.slice")),
+            ("-.slice", Some("")),
+            ("-a.slice", None),
+            ("a--b.slice", None),
+            ("a-.slice", None),
+            (".slice", None),
+            ("a", None),
+            ("a/b.slice", None),
+            ("a'b.slice", None),
+        ] {
+            assert_eq!(expand(slice).as_deref(), wanted, "{slice}");
+        }
+    }
+
+    #[test]
+    fn paths_of_engines() {
+        let podman = "machine.slice:libpod:0af3";
+        assert_eq!(path(podman).unwrap(), "/machine.slice/libpod-0af3.scope");
+        let kubelet = "kubepods-burstable-pod7.slice:cri-containerd:9";
+        assert_eq!(
+            path(kubelet).unwrap(),
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7.slice/cri-containerd-9.scope"
+        );
+        assert_eq!(path(":docker:x").unwrap(), "/system.slice/docker-x.scope");
+        assert_eq!(path("-.slice:p:x").unwrap(), "/p-x.scope");
+        assert_eq!(path("").unwrap(), "/system.slice/dayfly-id.scope");
+        assert_eq!(Unit::parse(None, "id", Instance::System).unwrap().name, "dayfly-id.scope");
+    }
+
+    #[test]
+    fn scopes_of_a_user_are_below_the_user_s_systemd() {
+        let cgroup = "/user.slice/user-1000.slice/user@1000.service".to_string();
+        let instance = Instance::User { bus: "unix:path=/run/user/1000/bus".into(), cgroup };
+        let path = |text| Unit::parse(Some(text), "id", instance.clone()).unwrap().path();
+        let above = "/user.slice/user-1000.slice/user@1000.service/user.slice";
+        assert_eq!(path("user.slice:libpod:0af3"), format!("{above}/libpod-0af3.scope"));
+        assert_eq!(path(":libpod:0af3"), format!("{above}/libpod-0af3.scope"));
+        assert_eq!(path(""), format!("{above}/dayfly-id.scope"));
+        let pod = "user-libpod_pod_7.slice:libpod:9";
+        assert_eq!(path(pod), format!("{above}/user-libpod_pod_7.slice/libpod-9.scope"));
+    }
+
+    #[test]
+    fn other_paths_are_refused() {
+        let long = format!("a.slice:p:{}", "x".repeat(250));
+        for bad in [
+            "/a/b",
+            "a",
+            "a:b",
+            "a.slice:b:c:d",
+            "a:b:c",
+            "a.slice:b:",
+            "a.slice:b:c.slice",
+            "a.slice:b/../..:c",
+            "../a.slice:b:c",
+            "a.slice:b:c'd",
+            "a.slice:b:c d",
+            &long,
+        ] {
+            assert!(matches!(path(bad), Err(Error::BadPath { .. })), "{bad}: {:?}", path(bad));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_never_leaves_the_hierarchy(text in "[-a.:/']{0,30}") {
+            if let Ok(path) = path(&text) {
+                prop_assert!(path.starts_with('/') && !path.contains("//"), "{}", path);
+                prop_assert!(path.split('/').all(|part| part != "." && part != ".."), "{}", path);
+            }
+        }
+    }
+}

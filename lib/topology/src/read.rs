@@ -1,0 +1,112 @@
+//! Reading the topology from sysfs (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use sys::{Context, Errno};
+
+use crate::{Cpu, Error, List, Node, Topology};
+
+impl Topology {
+    /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`, which is empty for
+    /// this host.
+    ///
+    /// # Errors
+    /// Failing system calls; [`Error::Unreadable`].
+    pub fn read(root: &str) -> Result<Self, Error> {
+        let root = root.trim_end_matches('/');
+        let cpus = format!("{root}/sys/devices/system/cpu");
+        let online = required_list(&format!("{cpus}/online"))?;
+        let nodes = nodes(&format!("{root}/sys/devices/system/node"), &online)?;
+        let cpu = |id| cpu(&format!("{cpus}/cpu{id}"), id, &online, &nodes);
+        let cpus_of_host = online.iter().map(cpu).collect::<Result<Vec<_>, _>>()?;
+        let smt_control = optional(&format!("{cpus}/smt/control"))?.unwrap_or_default();
+        Ok(Self { cpus: cpus_of_host, nodes, smt_control: smt_control.trim().to_owned() })
+    }
+}
+
+fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, Error> {
+    let alone = || List::from_iter([id]);
+    // Until Linux 5.2 the one was called by the other's name.
+    let mut siblings = None;
+    for name in ["core_cpus_list", "thread_siblings_list"] {
+        if siblings.is_none() {
+            siblings = list(&format!("{directory}/topology/{name}"))?;
+        }
+    }
+    let siblings = siblings.map_or_else(alone, |list| list.intersection(online));
+    let package = optional(&format!("{directory}/topology/physical_package_id"))?;
+    // -1 where firmware does not tell.
+    let package = package.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let (l3, l3_bytes) = l3(directory, online)?;
+    let node = nodes.iter().find(|node| node.cpus.contains(id)).map_or(0, |node| node.id);
+    Ok(Cpu { id, siblings, l3, l3_bytes, package, node })
+}
+
+/// Caches are numbered as firmware lists them: the one of level 3 is mostly index3.
+fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
+    for index in [3, 2, 1, 4, 0] {
+        let cache = format!("{directory}/cache/index{index}");
+        let level = optional(&format!("{cache}/level"))?;
+        if level.as_deref().map(str::trim) != Some("3") {
+            continue;
+        }
+        let Some(shared) = list(&format!("{cache}/shared_cpu_list"))? else { continue };
+        let size = optional(&format!("{cache}/size"))?.unwrap_or_default();
+        let kib = size.trim().trim_end_matches('K').parse::<u64>().unwrap_or(0);
+        return Ok((shared.intersection(online), kib.saturating_mul(1024)));
+    }
+    Ok((List::default(), 0))
+}
+
+/// Without NUMA in the kernel there is no such directory, and all is one node.
+fn nodes(directory: &str, online: &List) -> Result<Vec<Node>, Error> {
+    let Some(numbers) = list(&format!("{directory}/online"))? else {
+        let all = online.clone();
+        return Ok(Vec::from([Node {
+            id: 0,
+            cpus: all,
+            memory: 0,
+            free: 0,
+            distances: [10].into(),
+        }]));
+    };
+    numbers.iter().map(|id| node(&format!("{directory}/node{id}"), id, online)).collect()
+}
+
+fn node(directory: &str, id: u32, online: &List) -> Result<Node, Error> {
+    let cpus = list(&format!("{directory}/cpulist"))?.unwrap_or_default().intersection(online);
+    let distances = optional(&format!("{directory}/distance"))?.unwrap_or_default();
+    let distances = distances.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let meminfo = optional(&format!("{directory}/meminfo"))?.unwrap_or_default();
+    // `Node 0 MemTotal:       12282068 kB`
+    let bytes = |key: &str| {
+        let line = meminfo.lines().find_map(|line| line.split_once(key));
+        let number = line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<u64>().ok());
+        number.unwrap_or(0).saturating_mul(1024)
+    };
+    Ok(Node { id, cpus, memory: bytes("MemTotal:"), free: bytes("MemFree:"), distances })
+}
+
+fn optional(path: &str) -> Result<Option<String>, Error> {
+    match sys::fs::read_text(path) {
+        // EIO and ENODATA are how a virtual machine's caches and nodes say that they do not know.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::IO | Errno::NODATA) => Ok(None),
+        result => Ok(Some(result.context("read", path)?)),
+    }
+}
+
+fn list(path: &str) -> Result<Option<List>, Error> {
+    let Some(text) = optional(path)? else { return Ok(None) };
+    match List::parse(&text) {
+        Some(list) => Ok(Some(list)),
+        None => Err(Error::Unreadable { file: path.to_string(), content: text }),
+    }
+}
+
+fn required_list(path: &str) -> Result<List, Error> {
+    let text = sys::fs::read_text(path).context("read", path)?;
+    let unreadable = || Error::Unreadable { file: path.to_string(), content: text.clone() };
+    List::parse(&text).ok_or_else(unreadable)
+}

@@ -1,0 +1,145 @@
+//! The CPUs and memory of a host: which share a core, a cache, a socket, a memory node.
+//!
+//! Plain data, read once from sysfs. CPUs that are offline are left out.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::List;
+
+/// The CPUs and memory nodes of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The CPUs that are online, by number.
+    pub cpus: Vec<Cpu>,
+    /// The memory nodes that are online, by number; one where the kernel knows nothing of NUMA.
+    pub nodes: Vec<Node>,
+    /// `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty where
+    /// there is no such file.
+    pub smt_control: String,
+}
+
+/// A CPU as the kernel counts them: a hardware thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its number.
+    pub id: u32,
+    /// The CPUs of its core, itself among them.
+    pub siblings: List,
+    /// The CPUs that share its last cache of level 3, itself among them; empty where it has none.
+    pub l3: List,
+    /// The size of that cache, in bytes.
+    pub l3_bytes: u64,
+    /// Its socket.
+    pub package: u32,
+    /// Its memory node.
+    pub node: u32,
+}
+
+/// A memory node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs; none where it is memory alone.
+    pub cpus: List,
+    /// Its memory, in bytes; 0 where it has none, or that is not known.
+    pub memory: u64,
+    /// How much of it is free, in bytes.
+    pub free: u64,
+    /// How far it is to each node of [`Topology::nodes`], in their order; 10 is itself (ACPI SLIT).
+    pub distances: Vec<u32>,
+}
+
+/// CPUs under one level 3 cache: all of a socket, or on chiplets a part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ccx {
+    /// Its CPUs.
+    pub cpus: List,
+    /// The size of the cache, in bytes.
+    pub bytes: u64,
+}
+
+impl Topology {
+    /// All CPUs.
+    pub fn online(&self) -> List {
+        self.cpus.iter().map(|cpu| cpu.id).collect()
+    }
+
+    /// All memory nodes that have memory.
+    pub fn memory_nodes(&self) -> List {
+        let known = self.nodes.iter().any(|node| node.memory > 0);
+        let has = |node: &&Node| node.memory > 0 || !known;
+        self.nodes.iter().filter(has).map(|node| node.id).collect()
+    }
+
+    /// The CPU of this number.
+    pub fn cpu(&self, id: u32) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// The node of this number.
+    pub fn node(&self, id: u32) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// The CPUs of each core, in the order of their first.
+    pub fn cores(&self) -> Vec<List> {
+        groups(self.cpus.iter().map(|cpu| cpu.siblings.clone()))
+    }
+
+    /// The CPUs under each level 3 cache, in the order of their first. A socket without one counts as
+    /// if it had.
+    pub fn ccxs(&self) -> Vec<Ccx> {
+        let mut sizes = BTreeMap::new();
+        for cpu in &self.cpus {
+            let cpus =
+                if cpu.l3.is_empty() { self.package_of(cpu.package) } else { cpu.l3.clone() };
+            sizes.insert(cpus, cpu.l3_bytes);
+        }
+        let mut all: Vec<Ccx> =
+            sizes.into_iter().map(|(cpus, bytes)| Ccx { cpus, bytes }).collect();
+        all.sort_by_key(|ccx| ccx.cpus.first());
+        all
+    }
+
+    /// The CPUs of each socket, in the order of their first.
+    pub fn packages(&self) -> Vec<List> {
+        groups(self.cpus.iter().map(|cpu| self.package_of(cpu.package)))
+    }
+
+    /// Whether any core has more than one CPU online.
+    pub fn has_smt(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
+    }
+
+    /// The nodes with memory nearest to `cpus`: those they are on, or, where these have no memory, the
+    /// next ones by distance.
+    pub fn memory_of(&self, cpus: &List) -> List {
+        let with_memory = self.memory_nodes();
+        let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());
+        own.filter_map(|node| self.nearest(node, &with_memory)).collect()
+    }
+
+    fn nearest(&self, node: &Node, among: &List) -> Option<u32> {
+        if among.contains(node.id) {
+            return Some(node.id);
+        }
+        let others = self.nodes.iter().zip(&node.distances);
+        let candidates = others.filter(|(other, _)| among.contains(other.id));
+        candidates.min_by_key(|(_, distance)| **distance).map(|(other, _)| other.id)
+    }
+
+    fn package_of(&self, package: u32) -> List {
+        self.cpus.iter().filter(|cpu| cpu.package == package).map(|cpu| cpu.id).collect()
+    }
+}
+
+/// The different ones of `lists`, in the order of their first members.
+fn groups(lists: impl Iterator<Item = List>) -> Vec<List> {
+    let mut all: Vec<List> = lists.collect();
+    all.sort_by(|one, other| one.iter().cmp(other.iter()));
+    all.dedup();
+    all
+}

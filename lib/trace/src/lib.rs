@@ -1,0 +1,31 @@
+//! Where the time of a container's commands goes.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`Tracer`] | what the command itself does, span by span; costs nothing when off |
+//! | [`Recorder`] | what a process between clone and exec does, into memory that both share |
+//! | [`Timeline`] | all of it on one time line: a [`Row`] a process, its [`Span`]s |
+//! | [`Account`] | the self times: work, waits and what lies between add up to the wall time |
+//! | [`critical_path`] | what the end had to wait for |
+//! | [`Format`] | the time line as a table, picture or file |
+//!
+//! Always compiled in: a span costs two clock readings when traced, and a branch when not.
+//! The phases are the categories of seed 004 (Table I), with shutdown beside them.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod account;
+mod critical;
+mod format;
+mod phase;
+mod timeline;
+mod tracer;
+
+pub use account::Account;
+pub use critical::{PathSum, Stretch, critical_path, path_sums};
+pub use format::{Format, LinesError, PhaseSum};
+pub use phase::Phase;
+pub use sys::recorder::{Begun, Record, Recorder, now};
+pub use timeline::{Awaited, Handover, Row, Span, Timeline};
+pub use tracer::{Failed, Label, PARENT, PROGRAM, Steps, Tracer};

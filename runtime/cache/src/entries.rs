@@ -1,0 +1,82 @@
+//! A directory that holds a bounded number of entries: the oldest make room.
+
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, RawDir, statat, unlinkat};
+use rustix::io::Errno;
+
+/// How much a directory may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// Entries.
+    pub entries: usize,
+    /// The sum of their sizes in bytes.
+    pub bytes: u64,
+}
+
+/// One entry. Ordered by age, the oldest first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    /// The time of the last modification: seconds and nanoseconds.
+    modified: (i64, u64),
+    name: CString,
+    size: u64,
+}
+
+/// Removes the oldest entries of `directory` until `bound` holds. Whoever has one open keeps it.
+///
+/// # Errors
+/// Those of getdents64(2), fstatat(2) and unlinkat(2).
+pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
+    let mut entries = list(directory)?;
+    entries.sort_unstable();
+    let mut bytes: u64 = entries.iter().map(|entry| entry.size).sum();
+    let mut left = entries.len();
+    for entry in entries {
+        if left <= bound.entries && bytes <= bound.bytes {
+            break;
+        }
+        match unlinkat(directory, &entry.name, AtFlags::empty()) {
+            // Another process makes room as well.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        left -= 1;
+        bytes -= entry.size;
+    }
+    Ok(())
+}
+
+/// The entries of `directory`, in no order.
+fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
+    let mut entries = Vec::new();
+    for name in names(directory)? {
+        match statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => entries.push(Entry {
+                modified: (stat.st_mtime, stat.st_mtime_nsec),
+                name,
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+            }),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(entries)
+}
+
+/// The names in `directory`, without `.` and `..`. Reads on from the descriptor's position.
+pub(crate) fn names(directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = RawDir::new(directory, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = reader.next() {
+        let entry = entry?;
+        if ![c".", c".."].contains(&entry.file_name()) {
+            names.push(entry.file_name().into());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,161 @@
+//! The template: a mount namespace that holds one empty read-only tmpfs and nothing else.
+//!
+//! A container's mount namespace is a copy of that of the process which makes it. Made from within the
+//! template it costs one mount, however many the host has, and there is no old root to leave: nothing
+//! of the host can be reached from it. From Linux 7.0 on UNSHARE_EMPTY_MNTNS gives as much by itself.
+
+use alloc::format;
+use core::{iter, str};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, read};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
+use rustix::process::{chdir, pivot_root};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sys::Context;
+use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
+
+use crate::directory::proc_path;
+use crate::mounts::{DIRECTORY, Lock};
+use crate::{Cache, Error};
+
+const NAME: &str = "template";
+/// How many CPUs are tried: see [`make`].
+const CPUS: usize = 16;
+
+impl Cache {
+    /// The template mount namespace, for setns(2): from the cache (three system calls), else made,
+    /// which takes about a millisecond once for every mount namespace that starts are made in.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process is making it just now; [`Error::System`] if it cannot be
+    /// made, such as where the root directory is the initramfs. The classic way is open then: copy
+    /// the host's mounts and let go of them.
+    pub fn template(&self) -> Result<OwnedFd, Error> {
+        if let Ok(template) = open(self.fd()) {
+            return Ok(template);
+        }
+        let lock = self.try_lock()?;
+        match open(self.fd()) {
+            Ok(template) => Ok(template),
+            Err(_) => Ok(make(&lock)?),
+        }
+    }
+}
+
+/// Opens the template, if there is one. It got its name last, so it is complete.
+fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(cache, format!("{DIRECTORY}/{NAME}"), flags, Mode::empty())?;
+    match sys::nsfs::kind(file.as_fd())? {
+        CloneFlags::NEWNS => Ok(file),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Makes the template and gives it its name.
+///
+/// The kernel only lets a mount namespace be bound in an older one, so that none can hold itself. From
+/// Linux 6.18 on it tells their ages by numbers that each CPU draws from a stock of its own: one made on
+/// another CPU than the caller's may look older (EINVAL). On the CPU where the caller's was made,
+/// whichever that was, it cannot.
+fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
+    let mounts = lock.mounts()?;
+    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(&mounts, NAME, flags, Mode::RUSR).context("open", NAME)?;
+    let name = format!("{}/{NAME}", proc_path(mounts.as_fd()));
+    for cpu in iter::once(None).chain((0..CPUS).map(Some)) {
+        let template = sys::errand::fetch(|| make_here(cpu)).context("make", NAME)?;
+        match mount_bind(proc_path(template.as_fd()).as_str(), name.as_str()) {
+            Err(Errno::INVAL) => {}
+            bound => return bound.map(|()| template).context("bind", NAME),
+        }
+    }
+    Err(sys::Error::new("bind", NAME, Errno::INVAL))
+}
+
+/// Leaves for a new mount namespace, on the nth CPU if a number is given, empties it, and returns it.
+/// For a process that ends then.
+///
+/// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so
+/// that the kernel locks what it starts with (mount_namespaces(7)): a container with CAP_SYS_ADMIN that
+/// gets out of its root can neither make the file system writable nor take it away from what is below.
+fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
+    if let Some(nth) = cpu {
+        move_to_cpu(nth)?;
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let this_process = openat(CWD, c"/proc/self", flags, Mode::empty())?;
+    if is_off(Defence::TemplateOwner) {
+        sys::ns::unshare(CloneFlags::NEWNS)?;
+    } else {
+        sys::ns::unshare(CloneFlags::NEWUSER | CloneFlags::NEWNS)?;
+        map_own_ids(&this_process)?;
+    }
+    mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    // Any directory does; this one is there.
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount(c"dayfly", c"/proc", c"tmpfs", flags, c"mode=0555,size=4k,nr_inodes=2")?;
+    chdir(c"/proc")?;
+    // The new root comes to lie over the old one, which is what "." is then.
+    pivot_root(c".", c".")?;
+    unmount(c".", UnmountFlags::DETACH)?;
+    chdir(c"/")?;
+    let mut mounts = [0; 1024];
+    let mountinfo = openat(&this_process, c"mountinfo", OFlags::RDONLY, Mode::empty())?;
+    let length = read(mountinfo, &mut mounts)?;
+    if !mounts.get(..length).is_some_and(is_one_read_only_root) {
+        return Err(Errno::NOTEMPTY);
+    }
+    openat(&this_process, c"ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Maps root to itself, as a process without rights outside of its user namespace may.
+fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
+    for (file, line) in [("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")] {
+        sys::fs::write_at(this_process, file, line.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Moves to the nth of the CPUs that the cpuset leaves us, be they among those that the caller was
+/// confined to or not.
+fn move_to_cpu(nth: usize) -> Result<(), Errno> {
+    sys::sched::run_on_every_cpu()?;
+    let allowed = sched_getaffinity(None)?;
+    let mut numbers = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let mut cpus = CpuSet::new();
+    cpus.set(numbers.nth(nth).ok_or(Errno::INVAL)?);
+    sched_setaffinity(None, &cpus)
+}
+
+/// Whether a mountinfo (proc_pid_mountinfo(5)) has one line, of a read-only root.
+fn is_one_read_only_root(mountinfo: &[u8]) -> bool {
+    let Ok(line) = str::from_utf8(mountinfo) else { return false };
+    let mut fields = line.split(' ').skip(3);
+    line.lines().count() == 1
+        && fields.next() == Some("/")
+        && fields.next() == Some("/")
+        && fields.next().is_some_and(|options| options.split(',').any(|option| option == "ro"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_read_only_root_will_do() {
+        let root = "43 42 0:33 / / ro,nosuid,nodev,noexec - tmpfs dayfly ro,size=4k\n";
+        assert!(is_one_read_only_root(root.as_bytes()));
+        let two = format!("{root}44 43 0:5 / /proc rw - proc proc rw\n");
+        for other in
+            [&two, "", "43", &root.replace(" ro,nosuid", " rw"), &root.replace("/ /", "/ /x")]
+        {
+            assert!(!is_one_read_only_root(other.as_bytes()), "{other}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What can go wrong with a cgroup.
+
+use alloc::string::String;
+use core::fmt;
+
+/// An error of this crate. Paths are absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A system call failed.
+    System(sys::Error),
+    /// There is no cgroup file system under this directory.
+    NotMounted {
+        /// Where it was looked for.
+        root: String,
+    },
+    /// The container has no cgroup (any more).
+    Gone {
+        /// Its directory, or one of them.
+        directory: String,
+    },
+    /// `linux.cgroupsPath` or a sub-cgroup is not acceptable.
+    BadPath {
+        /// The path as given.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// `linux.cgroupsPath` has the form `slice:prefix:name`, and the driver is cgroupfs.
+    SystemdPath {
+        /// The path as given.
+        path: String,
+    },
+    /// A user's systemd on cgroup v1, of which nobody is given a part.
+    UserOnV1,
+    /// systemd, or what it was to be asked for.
+    Systemd(systemd::Error),
+    /// A limit was asked for whose controller is not there.
+    NoController {
+        /// The controller.
+        controller: String,
+        /// The file that holds the limit.
+        file: String,
+        /// The cgroup, or the mount root where the hierarchy is missing.
+        directory: String,
+        /// Whether this is about cgroup v2.
+        unified: bool,
+    },
+    /// `linux.resources.unified` on cgroup v1.
+    UnifiedOnV1,
+    /// A value of `linux.resources` makes no sense.
+    Invalid {
+        /// The member of `linux.resources`.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cgroup of a new container already has processes.
+    NotEmpty {
+        /// The cgroup.
+        directory: String,
+        /// How many.
+        processes: usize,
+    },
+    /// The cgroup of a new container is frozen.
+    Frozen {
+        /// The cgroup.
+        directory: String,
+    },
+    /// A limit of a domain controller was asked for in a threaded cgroup.
+    Threaded {
+        /// The cgroup.
+        directory: String,
+        /// The content of its cgroup.type.
+        mode: String,
+    },
+    /// A device rule takes away part of what a wildcard rule grants (or the other way round), which
+    /// cgroup v1 cannot express.
+    DeviceHole {
+        /// The rule.
+        rule: String,
+        /// The wildcard rule.
+        wildcard: String,
+    },
+    /// A cgroup did not freeze in time.
+    NotFreezing {
+        /// The cgroup.
+        directory: String,
+    },
+    /// A cgroup could not be removed in time.
+    Busy {
+        /// The cgroup.
+        directory: String,
+        /// How many processes are left in it.
+        processes: usize,
+    },
+    /// The name of a tier is no size.
+    BadTier {
+        /// The name.
+        tier: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// There is no pool of this tier.
+    NoTier {
+        /// Its name.
+        tier: String,
+    },
+    /// A file of the kernel does not read as documented.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What was found there.
+        content: String,
+    },
+}
+
+impl Error {
+    /// Whether the cgroup is simply not there, which for most commands is no failure.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Gone { .. } => true,
+            Self::System(error) => {
+                matches!(error.errno, sys::Errno::NOENT | sys::Errno::NODEV)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the caller lacks the permission, in the wide sense that counts for rootless use.
+    pub fn is_permission(&self) -> bool {
+        matches!(
+            self,
+            Self::System(sys::Error {
+                errno: sys::Errno::PERM | sys::Errno::ACCESS | sys::Errno::ROFS,
+                ..
+            })
+        )
+    }
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<systemd::Error> for Error {
+    fn from(error: systemd::Error) -> Self {
+        Self::Systemd(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(f),
+            Self::NotMounted { root } => {
+                write!(f, "no cgroup hierarchy is mounted under {root}: mount cgroup2 there")
+            }
+            Self::Gone { directory } => write!(f, "container's cgroup {directory} does not exist"),
+            Self::BadPath { path, reason } => write!(f, "invalid cgroup path {path:?}: {reason}"),
+            Self::SystemdPath { path } => write!(
+                f,
+                "cgroup path {path:?} is for the systemd cgroup driver: use --systemd-cgroup, or a \
+                 path such as /parent/name"
+            ),
+            Self::UserOnV1 => f.write_str(
+                "cannot use rootless systemd cgroups manager on cgroup v1: boot with \
+                 systemd.unified_cgroup_hierarchy=1, or use --cgroup-manager disabled",
+            ),
+            Self::Systemd(error) => error.fmt(f),
+            Self::NoController { controller, file, directory, unified: true } => write!(
+                f,
+                "cannot set {file}: cgroup controller {controller:?} is not available in \
+                 {directory}; enable it in cgroup.subtree_control of the parent cgroups (with \
+                 systemd: Delegate=yes, for users in user@.service) or drop the limit"
+            ),
+            Self::NoController { controller, file, directory, unified: false } => write!(
+                f,
+                "cannot set {file}: cgroup v1 controller {controller:?} is not mounted under \
+                 {directory}; mount it or drop the limit"
+            ),
+            Self::UnifiedOnV1 => f.write_str(
+                "invalid configuration: cannot use unified on cgroup v1; \
+                 use the members of linux.resources, or a host with cgroup v2 alone",
+            ),
+            Self::Invalid { setting, reason } => write!(f, "linux.resources.{setting}: {reason}"),
+            Self::NotEmpty { directory, processes } => write!(
+                f,
+                "container's cgroup is not empty: {processes} process(es) found in {directory}"
+            ),
+            Self::Frozen { directory } => {
+                write!(f, "container's cgroup unexpectedly frozen: {directory}")
+            }
+            Self::Threaded { directory, mode } => write!(
+                f,
+                "cannot enter cgroup {directory} with domain controllers: it is {mode}; \
+                 use a parent cgroup without processes of its own"
+            ),
+            Self::DeviceHole { rule, wildcard } => write!(
+                f,
+                "device rule {rule:?} is not supported by cgroup v1: \
+                 it cannot make an exception to wildcard rule {wildcard:?}"
+            ),
+            Self::NotFreezing { directory } => {
+                write!(f, "unable to freeze {directory}: timed out, thawed again")
+            }
+            Self::Busy { directory, processes } => write!(
+                f,
+                "unable to remove {directory}: {processes} process(es) would not go; \
+                 they may be in uninterruptible sleep"
+            ),
+            Self::BadTier { tier, reason } => write!(f, "tier {tier:?}: {reason}"),
+            Self::NoTier { tier } => write!(
+                f,
+                "there is no pool of the tier {tier}: \"dayfly cgroup tier create {tier}\" makes one"
+            ),
+            Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,42 @@
+//! cgroup v2, v1 and hybrid through cgroupfs.
+//!
+//! [`Hierarchies`] says which hierarchies there are, [`Location`] which directories a container's cgroup
+//! has in them, and [`Cgroup`] makes, opens, changes and removes it. Nothing here knows of containers.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod cgroup;
+mod controller;
+pub mod devices;
+mod directory;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod freezer;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+mod hierarchies;
+mod location;
+mod oom;
+mod parse;
+mod processes;
+mod remove;
+mod scope;
+pub mod stats;
+pub mod tier;
+mod tree;
+mod v1;
+mod v2;
+mod wait;
+
+pub use cgroup::Cgroup;
+pub use controller::{Controller, Controllers};
+pub use error::Error;
+pub use freezer::FreezerState;
+pub use hierarchies::{Hierarchies, Hierarchy, MOUNT_ROOT};
+pub use location::{LegacyPlace, Location, Place};
+pub use oom::{OomEvent, OomWatch};
+pub use scope::user_instance;
+pub use v2::limits::ignored as ignored_on_v2;
+pub use v2::weight;

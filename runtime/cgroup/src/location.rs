@@ -1,0 +1,486 @@
+//! Where a container's cgroup is: `linux.cgroupsPath` made into directories.
+//!
+//! The rules are those of runc's cgroupfs manager. An absolute path counts from the mount point of
+//! each hierarchy. A relative one, or the container id where there is none, counts from the caller's
+//! own cgroup in each v1 hierarchy and from that cgroup's parent on v2, because the caller's own v2
+//! cgroup has processes and so cannot hand controllers down.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+use sys::defence::{Defence, is_off};
+use sys::{Context, Errno};
+use systemd::Unit;
+
+use crate::hierarchies::Hierarchy;
+use crate::{Controller, Controllers, Error, Hierarchies};
+
+/// The directories of one container's cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// On cgroup v2, which on a hybrid host has no controllers but tracks the processes.
+    pub unified: Option<Place>,
+    /// On cgroup v1, one a hierarchy.
+    pub legacy: Vec<LegacyPlace>,
+    /// The unit that it is, where systemd manages it.
+    pub unit: Option<Unit>,
+}
+
+/// A cgroup directory that need not exist yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The directory's absolute path.
+    directory: String,
+    /// How many bytes of it are the mount point.
+    mount: u32,
+}
+
+/// A [`Place`] in a cgroup v1 hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegacyPlace {
+    /// What the hierarchy controls.
+    pub controllers: Controllers,
+    /// Where in it.
+    pub place: Place,
+}
+
+impl Place {
+    /// `path` below `mount`; it begins with a slash and has none at its end.
+    fn new(mount: &str, path: &str) -> Self {
+        Self { directory: format!("{mount}{path}"), mount: mount.len() as u32 }
+    }
+
+    /// The directory's absolute path, such as `/sys/fs/cgroup/pids/parent/name`.
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// The mount point of the hierarchy.
+    pub fn mount(&self) -> &str {
+        self.directory.get(..self.mount as usize).unwrap_or_default()
+    }
+
+    /// The path inside the hierarchy, as /proc/self/cgroup has it: `/parent/name`.
+    pub fn path(&self) -> &str {
+        self.directory.get(self.mount as usize..).unwrap_or_default()
+    }
+
+    /// Whether the caller may make the directory, or the first that is missing above it.
+    fn is_permitted(&self) -> bool {
+        let above: Vec<&str> = self.ancestors().collect();
+        let flags = AtFlags::EACCESS;
+        let mut answers =
+            above.iter().rev().map(|path| accessat(CWD, *path, Access::WRITE_OK, flags));
+        answers.find(|answer| *answer != Err(Errno::NOENT)).is_some_and(|answer| answer.is_ok())
+    }
+
+    /// The directories above this one, from the mount point down to the parent.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
+        let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
+        slashes.filter_map(|end| self.directory.get(..end))
+    }
+}
+
+/// Whether a directory's file `name` has a limit of memory, or cannot be read.
+fn is_limited(directory: &str, name: &str) -> bool {
+    let path = format!("{directory}/{name}");
+    let file = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => file,
+        // No controller of memory in there.
+        Err(errno) => return errno != Errno::NOENT,
+    };
+    let mut text = [0; 32];
+    let length = rustix::io::read(file, &mut text).unwrap_or(0);
+    text.get(..length).is_none_or(|text| !is_unlimited(text))
+}
+
+/// Whether a limit of memory is none: `max`, or on cgroup v1 as many bytes as can be counted in whole pages.
+fn is_unlimited(text: &[u8]) -> bool {
+    let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
+    text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)
+}
+
+impl Location {
+    /// Turns `linux.cgroupsPath` into directories; `id` names the cgroup if there is none. Nothing is
+    /// created. /proc/self/cgroup is read only where the path is relative.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for `..` and the like, [`Error::SystemdPath`] for `slice:prefix:name`.
+    pub fn resolve(
+        hierarchies: &Hierarchies,
+        cgroups_path: Option<&str>,
+        id: &str,
+    ) -> Result<Self, Error> {
+        let wanted = cgroups_path.filter(|path| !path.is_empty()).unwrap_or(id);
+        if !wanted.starts_with('/') && wanted.split(':').count() == 3 {
+            return Err(Error::SystemdPath { path: wanted.to_string() });
+        }
+        let path = clean(wanted)?;
+        match wanted.starts_with('/') {
+            true => Ok(Self::at(hierarchies, &path)),
+            false => Self::relative(hierarchies, &path),
+        }
+    }
+
+    /// The caller's own cgroup in each v1 hierarchy; on v2 the one above it. It is shown to a container that
+    /// stays in there.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn own(hierarchies: &Hierarchies) -> Result<Self, Error> {
+        Self::relative(hierarchies, "")
+    }
+
+    /// Places `path` below where relative paths count from.
+    fn relative(hierarchies: &Hierarchies, path: &str) -> Result<Self, Error> {
+        let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
+        let own = OwnCgroups::new(&own);
+        // The mount table is wanted only where the caller sits below the root of a v1 hierarchy: in a
+        // container without a cgroup namespace, what is mounted may itself be a part of it.
+        let mounts = if own.has_legacy() && !hierarchies.is_unified() {
+            sys::fs::read_text("/proc/self/mountinfo").context("read", "/proc/self/mountinfo")?
+        } else {
+            String::new()
+        };
+        Ok(Self::place(hierarchies, |hierarchy| own.base(hierarchies, hierarchy, &mounts), path))
+    }
+
+    /// The cgroups that a process is in.
+    ///
+    /// # Errors
+    /// If it has gone.
+    pub fn of_process(hierarchies: &Hierarchies, pid: Pid) -> Result<Self, Error> {
+        let file = format!("/proc/{}/cgroup", pid.as_raw_nonzero());
+        let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
+        let own = OwnCgroups::new(&text);
+        Ok(Self::place(hierarchies, |hierarchy| own.whole(hierarchy), ""))
+    }
+
+    /// Places `path` below the mount point of each hierarchy.
+    pub(crate) fn at(hierarchies: &Hierarchies, path: &str) -> Self {
+        Self::place(hierarchies, |_| String::new(), path)
+    }
+
+    /// Places `path` below `base`, which is given for each v1 hierarchy, or for v2 by `None`.
+    fn place(
+        hierarchies: &Hierarchies,
+        base: impl Fn(Option<&Hierarchy>) -> String,
+        path: &str,
+    ) -> Self {
+        let place = |mount: &str, base: String| Place::new(mount, &format!("{base}{path}"));
+        Self {
+            unified: hierarchies.unified.as_deref().map(|mount| place(mount, base(None))),
+            legacy: hierarchies
+                .legacy
+                .iter()
+                .map(|hierarchy| LegacyPlace {
+                    controllers: hierarchy.controllers,
+                    place: place(&hierarchy.mount, base(Some(hierarchy))),
+                })
+                .collect(),
+            unit: None,
+        }
+    }
+
+    /// Where it is: the first of its directories.
+    pub fn directory(&self) -> &str {
+        let legacy = self.legacy.first().map(|legacy| &legacy.place);
+        self.unified.as_ref().or(legacy).map_or("", Place::directory)
+    }
+
+    /// Whether the caller may make the cgroup, in some v1 hierarchy at least.
+    pub fn is_permitted(&self) -> bool {
+        match &self.unified {
+            Some(place) if self.is_unified() => place.is_permitted(),
+            _ => self.legacy.iter().any(|legacy| legacy.place.is_permitted()),
+        }
+    }
+
+    /// Whether this is cgroup v2 alone.
+    pub fn is_unified(&self) -> bool {
+        self.legacy.is_empty()
+    }
+
+    /// The place in the v1 hierarchy of `controller`.
+    pub fn of(&self, controller: Controller) -> Option<&Place> {
+        let is_it = |legacy: &&LegacyPlace| legacy.controllers.contains(controller);
+        self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
+    }
+
+    /// Whether there is a memory limit on it or on a cgroup above, whoever has set it; also where that cannot be told.
+    pub fn limits_memory(&self) -> bool {
+        let unified = self.unified.as_ref().filter(|_| self.is_unified());
+        let (place, name) = match self.of(Controller::Memory) {
+            Some(place) => (place, "memory.limit_in_bytes"),
+            None => match unified {
+                Some(place) => (place, "memory.max"),
+                None => return false,
+            },
+        };
+        // The root of a hierarchy has none: it is the host.
+        let mut above = place.ancestors().skip(1);
+        is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
+    }
+
+    /// Where the process `pid` has moved to, which on cgroup v2 may be elsewhere than where it was put: with a
+    /// cgroup tree of its own to write to it can move itself, and give the cgroup it was in to none but
+    /// its children. `None` on cgroup v1, and if there is no such process.
+    pub fn moved_to_by(&self, pid: i32) -> Option<Self> {
+        let place = self.unified.as_ref().filter(|_| self.is_unified())?;
+        let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;
+        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let path = clean(path).ok()?;
+        let unified = Some(Place::new(place.mount(), &path));
+        Some(Self { unified, legacy: Vec::new(), unit: None })
+    }
+
+    /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers`
+    /// (`exec --cgroup CONTROLLER[,CONTROLLER]:PATH`) it moves in those v1 hierarchies only.
+    ///
+    /// # Errors
+    /// [`Error::BadPath`] for `..`, and for controllers that are not mounted or on v2, where a
+    /// process has one cgroup for all.
+    pub fn sub(&self, controllers: Option<&str>, path: &str) -> Result<Self, Error> {
+        let bad = |reason| Error::BadPath { path: path.to_string(), reason };
+        let stays = path.split('/').all(|part| part.is_empty() || part == ".");
+        let suffix = if stays { String::new() } else { clean(path)? };
+        let unit = self.unit.clone().filter(|_| stays);
+        let mut location = Self { unit, ..self.clone() };
+        let Some(list) = controllers else {
+            let legacy = location.legacy.iter_mut().map(|legacy| &mut legacy.place);
+            for place in location.unified.iter_mut().chain(legacy) {
+                place.directory.push_str(&suffix);
+            }
+            return Ok(location);
+        };
+        for name in list.split(',') {
+            let controller =
+                Controller::from_name(name).ok_or_else(|| bad("unknown controller"))?;
+            let is_it = |legacy: &&mut LegacyPlace| legacy.controllers.contains(controller);
+            let legacy = location.legacy.iter_mut().find(is_it);
+            let legacy = legacy.ok_or_else(|| bad("no cgroup v1 hierarchy has this controller"))?;
+            legacy.place.directory.push_str(&suffix);
+        }
+        Ok(location)
+    }
+}
+
+/// Drops empty and `.` components; the result begins with a slash.
+pub(crate) fn clean(path: &str) -> Result<String, Error> {
+    let bad = |reason| Error::BadPath { path: path.to_string(), reason };
+    let mut cleaned = String::with_capacity(path.len() + 1);
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            // runc cleans it away; no caller needs it, and a path that says one thing and means
+            // another has been a way out of a delegated subtree before.
+            ".." if !is_off(Defence::CgroupPath) => return Err(bad("\"..\" is not allowed")),
+            _ if part.contains(['\0', '\n']) => {
+                return Err(bad("control characters are not allowed"));
+            }
+            _ => {
+                cleaned.push('/');
+                cleaned.push_str(part);
+            }
+        }
+    }
+    if cleaned.is_empty() {
+        return Err(bad("a container cannot have the root cgroup"));
+    }
+    Ok(cleaned)
+}
+
+/// The caller's own cgroups: /proc/self/cgroup.
+struct OwnCgroups<'a> {
+    lines: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> OwnCgroups<'a> {
+    /// Reads lines of the form `ID:CONTROLLERS:PATH` (cgroups(7)).
+    fn new(text: &'a str) -> Self {
+        let line = |line: &'a str| line.split_once(':')?.1.split_once(':');
+        Self { lines: text.lines().filter_map(line).collect() }
+    }
+
+    /// Whether a v1 hierarchy has the caller elsewhere than at its root.
+    fn has_legacy(&self) -> bool {
+        self.lines.iter().any(|(controllers, path)| !controllers.is_empty() && *path != "/")
+    }
+
+    fn path(&self, is_it: impl Fn(Controllers, &str) -> bool) -> &'a str {
+        let line = self.lines.iter().find(|(list, _)| is_it(Controllers::from_list(list), list));
+        line.map_or("/", |(_, path)| path)
+    }
+
+    /// Where the process is in a hierarchy, or on v2, which is mounted as a whole.
+    fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
+        let path = self.path(|set, list| match hierarchy {
+            None => list.is_empty(),
+            Some(hierarchy) => hierarchy.controllers.iter().any(|one| set.contains(one)),
+        });
+        match path.split('/').any(|part| part == "..") {
+            true => String::new(),
+            false => path.trim_end_matches('/').to_string(),
+        }
+    }
+
+    /// The directory that relative paths count from, relative to the mount point, without a slash at
+    /// its end. The v2 half of a hybrid host counts from its root, as with runc.
+    fn base(
+        &self,
+        hierarchies: &Hierarchies,
+        hierarchy: Option<&Hierarchy>,
+        mounts: &str,
+    ) -> String {
+        let path = match hierarchy {
+            None if !hierarchies.is_unified() => "/",
+            None => {
+                let own = self.path(|_, list| list.is_empty());
+                own.rsplit_once('/').map_or("/", |(parent, _)| parent)
+            }
+            Some(hierarchy) => {
+                let shared = |set: Controllers, _: &str| {
+                    hierarchy.controllers.iter().any(|controller| set.contains(controller))
+                };
+                let own = self.path(shared);
+                let root = mount_root(mounts, &hierarchy.mount).unwrap_or("/");
+                match own.strip_prefix(root.trim_end_matches('/')) {
+                    Some(inside) if inside.is_empty() || inside.starts_with('/') => inside,
+                    _ => "/",
+                }
+            }
+        };
+        // `..` is what a cgroup namespace shows of processes outside of it.
+        if path.split('/').any(|part| part == "..") {
+            return String::new();
+        }
+        path.trim_end_matches('/').to_string()
+    }
+}
+
+/// The root of the mount at `mount_point` in /proc/self/mountinfo (proc_pid_mountinfo(5)).
+fn mount_root<'a>(mounts: &'a str, mount_point: &str) -> Option<&'a str> {
+    // The last line of a mount point is the one on top.
+    mounts.lines().rev().find_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let root = fields.next()?;
+        (fields.next()? == mount_point).then_some(root)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unified() -> Hierarchies {
+        Hierarchies { root: "/cg".into(), unified: Some("/cg".into()), legacy: vec![] }
+    }
+
+    fn hybrid() -> Hierarchies {
+        let hierarchy = |name: &str| Hierarchy {
+            controllers: Controllers::from_list(name),
+            mount: format!("/cg/{name}"),
+        };
+        Hierarchies {
+            root: "/cg".into(),
+            unified: Some("/cg/unified".into()),
+            legacy: vec![hierarchy("devices"), hierarchy("memory"), hierarchy("cpu,cpuacct")],
+        }
+    }
+
+    fn absolute(hierarchies: &Hierarchies, path: &str) -> Result<Location, Error> {
+        assert!(path.starts_with('/'));
+        Location::resolve(hierarchies, Some(path), "id")
+    }
+
+    fn relative(hierarchies: &Hierarchies, path: &str, own: &str, mounts: &str) -> Location {
+        let own = OwnCgroups::new(own);
+        Location::place(hierarchies, |h| own.base(hierarchies, h, mounts), &clean(path).unwrap())
+    }
+
+    #[test]
+    fn absolute_paths_count_from_the_mount() {
+        let location = absolute(&unified(), "/a//b/./c/").unwrap();
+        let place = location.unified.as_ref().unwrap();
+        assert_eq!(place.directory(), "/cg/a/b/c");
+        assert_eq!((place.mount(), place.path()), ("/cg", "/a/b/c"));
+        assert_eq!(place.ancestors().collect::<Vec<_>>(), ["/cg", "/cg/a", "/cg/a/b"]);
+        assert!(location.is_unified());
+
+        let location = absolute(&hybrid(), "/a").unwrap();
+        assert_eq!(location.unified.as_ref().unwrap().directory(), "/cg/unified/a");
+        assert_eq!(location.of(Controller::Cpuacct).unwrap().directory(), "/cg/cpu,cpuacct/a");
+        assert!(location.of(Controller::Pids).is_none());
+    }
+
+    #[test]
+    fn relative_paths_count_from_the_own_cgroup() {
+        let own = "0::/user.slice/session.scope\n";
+        let location = relative(&unified(), "x", own, "");
+        assert_eq!(location.unified.unwrap().directory(), "/cg/user.slice/x");
+        assert_eq!(relative(&unified(), "x", "0::/\n", "").unified.unwrap().directory(), "/cg/x");
+
+        let own = "4:memory:/m/n\n3:cpu,cpuacct:/c\n2:devices:/\n0::/z/y\n";
+        let location = relative(&hybrid(), "x/w", own, "");
+        assert_eq!(location.unified.as_ref().unwrap().directory(), "/cg/unified/x/w");
+        assert_eq!(location.of(Controller::Memory).unwrap().directory(), "/cg/memory/m/n/x/w");
+        assert_eq!(location.of(Controller::Cpu).unwrap().directory(), "/cg/cpu,cpuacct/c/x/w");
+        assert_eq!(location.of(Controller::Devices).unwrap().directory(), "/cg/devices/x/w");
+    }
+
+    #[test]
+    fn a_mount_may_show_part_of_a_hierarchy() {
+        let own = "4:memory:/docker/abc/inner\n2:devices:/docker/abcd\n";
+        let mounts = "33 24 0:28 /docker/abc /cg/memory rw - cgroup cgroup rw,memory\n\
+                      34 24 0:29 /docker/abc /cg/devices rw - cgroup cgroup rw,devices\n";
+        let location = relative(&hybrid(), "x", own, mounts);
+        assert_eq!(location.of(Controller::Memory).unwrap().directory(), "/cg/memory/inner/x");
+        assert_eq!(location.of(Controller::Devices).unwrap().directory(), "/cg/devices/x");
+    }
+
+    #[test]
+    fn outside_of_the_cgroup_namespace_counts_from_the_root() {
+        let location = relative(&unified(), "x", "0::/../../other/y\n", "");
+        assert_eq!(location.unified.unwrap().directory(), "/cg/x");
+    }
+
+    #[test]
+    fn bad_paths_are_refused() {
+        for path in ["/..", "/a/../b", "/a/..", "/", "//./", "/a\n", "/a\0b"] {
+            let error = absolute(&unified(), path).unwrap_err();
+            assert!(matches!(error, Error::BadPath { .. }), "{path:?}: {error}");
+        }
+        let error = Location::resolve(&unified(), Some("system.slice:runc:id"), "id").unwrap_err();
+        assert!(error.to_string().contains("--systemd-cgroup"));
+        assert!(absolute(&unified(), "/odd:but:fine").is_ok());
+    }
+
+    #[test]
+    fn sub_cgroups() {
+        let location = absolute(&hybrid(), "/a").unwrap();
+        let sub = location.sub(None, "s/t").unwrap();
+        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a/s/t");
+        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s/t");
+        let sub = location.sub(Some("memory,cpu"), "s").unwrap();
+        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a");
+        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s");
+        assert_eq!(sub.of(Controller::Cpuacct).unwrap().path(), "/a/s");
+        assert_eq!(sub.of(Controller::Devices).unwrap().path(), "/a");
+        assert_eq!(location.sub(None, "/").unwrap(), location);
+        assert!(location.sub(None, "../b").is_err());
+        assert!(location.sub(Some("pids"), "s").is_err());
+        assert!(location.sub(Some("bogus"), "s").is_err());
+        assert_eq!(location.sub(Some("cpu"), "/").unwrap(), location);
+        assert!(location.sub(Some("bogus"), "/").is_err());
+    }
+
+    #[test]
+    fn survives_the_container_record() {
+        let location = absolute(&hybrid(), "/a/b").unwrap();
+        let bytes = postcard::to_allocvec(&location).unwrap();
+        assert_eq!(postcard::from_bytes::<Location>(&bytes).unwrap(), location);
+    }
+}

@@ -1,0 +1,155 @@
+//! Removing a cgroup, whatever is left in it.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{AtFlags, rmdir, unlinkat};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use crate::directory::Directory;
+use crate::wait::{self, Deadline};
+use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
+
+/// Processes die at once unless they sleep uninterruptibly, on a dead NFS server for example.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the last steps of processes that were killed may take.
+const GRACE: Duration = Duration::from_millis(100);
+
+const SIGKILL: i32 = 9;
+
+impl Cgroup {
+    /// Removes the cgroup at `location`, with all cgroups below it and, if there still are some, the
+    /// processes in them. What is not there is fine. After a clean exit this is one rmdir a
+    /// hierarchy.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot
+    /// be stopped; failing system calls.
+    pub fn delete(location: &Location) -> Result<(), Error> {
+        // What is left of a scope once systemd has removed it is what it does not know of.
+        let stopped = location.unit.as_ref().map_or(Ok(()), |unit| scope::stop(location, unit));
+        Self::delete_directories(location).and(stopped)
+    }
+
+    /// Removes the cgroup where no process and no other cgroup is in it, once what was killed there has
+    /// gone. Of what is above, nothing.
+    ///
+    /// # Errors
+    /// Failing system calls, not that something is in it.
+    pub fn remove_empty(location: &Location) -> Result<(), Error> {
+        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+        let places = location.unified.iter().chain(legacy);
+        let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();
+        let deadline = Deadline::after(GRACE);
+        loop {
+            let busy = busy_of(&all.iter().map(|place| place.directory()).collect::<Vec<_>>())?;
+            if busy.is_empty() || deadline.left().is_none() {
+                return Ok(());
+            }
+            wait::moment(Duration::from_millis(1));
+        }
+    }
+
+    /// The directory at `path` as it was opened.
+    fn opened(&self, path: &str) -> Option<&Directory> {
+        let unified = self.unified.iter().map(|unified| &unified.directory);
+        let mut all = unified.chain(self.legacy.iter().map(|legacy| &legacy.directory));
+        all.find(|directory| directory.path() == path)
+    }
+
+    fn delete_directories(location: &Location) -> Result<(), Error> {
+        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+        let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
+        let busy = busy_of(&all)?;
+        if busy.is_empty() {
+            return Ok(());
+        }
+        force(&Self::open_rest(location)?, &busy)
+    }
+}
+
+/// Removes the directories of `cgroup` among `paths`.
+///
+/// # Errors
+/// As [`Cgroup::delete`].
+pub(crate) fn remove(cgroup: &Cgroup, paths: &[String]) -> Result<(), Error> {
+    let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+    let busy = busy_of(&paths)?;
+    if busy.is_empty() { Ok(()) } else { force(cgroup, &busy) }
+}
+
+/// Removes what is empty, and returns what is not.
+fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
+    let mut busy = Vec::new();
+    for path in paths {
+        match rmdir(*path) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::BUSY | Errno::NOTEMPTY) => busy.push(*path),
+            // A read-only mount says so even of what is not there.
+            Err(_) if Directory::open(path).is_err_and(|error| error.errno == Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("rmdir", *path, errno).into()),
+        }
+    }
+    Ok(busy)
+}
+
+/// Kills, waits and removes, until all of `paths` are gone or the time is over.
+fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
+    let deadline = Deadline::after(TIMEOUT);
+    let mut paths = paths.to_vec();
+    loop {
+        match cgroup.kill_all(SIGKILL) {
+            Err(error) if !error.is_gone() => return Err(error),
+            _ => {}
+        }
+        let mut left = Vec::new();
+        for path in paths {
+            let emptied = match cgroup.opened(path) {
+                Some(own) => empty(own, deadline),
+                None => {
+                    Directory::open(path).map_err(Error::from).and_then(|d| empty(&d, deadline))
+                }
+            };
+            match emptied {
+                // Somebody has removed it. What has its name now is somebody else's.
+                Err(error) if error.is_gone() => {}
+                result => left.push(result.map(|()| path)?),
+            }
+        }
+        paths = busy_of(&left)?;
+        let Some(path) = paths.first() else { return Ok(()) };
+        if deadline.left().is_none() {
+            let left = Directory::open(path).map_err(Error::from).and_then(|d| processes::all(&d));
+            let processes = left.map_or(0, |pids| pids.len());
+            return Err(Error::Busy { directory: path.to_string(), processes });
+        }
+        // A process was on its way in, or is on the last steps of its way out.
+        wait::moment(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the processes of a cgroup that were just killed are gone, and removes the cgroups
+/// below it.
+fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
+    if directory.has("cgroup.events") {
+        wait::event(directory, "populated", 0, deadline)?;
+    } else {
+        for pid in processes::all(directory)? {
+            // v1 announces nothing, but each process does. A zombie counts as gone here as there.
+            if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+                wait::ready(&mut [PollFd::new(&process, PollFlags::IN)], deadline)?;
+            }
+        }
+    }
+    let removed = tree::each_below(directory.fd(), |parent, name| {
+        match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            // The round will come again.
+            Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(()),
+            result => result,
+        }
+    });
+    removed.map_err(|errno| sys::Error::new("rmdir below", directory.path(), errno).into())
+}

@@ -1,0 +1,302 @@
+//! What a container has used, in the shape that `runc events` prints and engines read.
+//!
+//! Names, nesting and which members are left out when they are zero are those of runc 1.5
+//! (`types.Stats`). Times are nanoseconds and sizes bytes since the cgroup was made, unless a member
+//! says otherwise.
+
+mod legacy;
+mod unified;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+use serde::Serialize;
+
+use crate::{Cgroup, Error};
+
+/// What a cgroup knows of the data of a `stats` event.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stats {
+    /// CPU time.
+    pub cpu: CpuStats,
+    /// CPU and memory node placement; cgroup v1 only.
+    pub cpuset: CpusetStats,
+    /// Memory and swap.
+    pub memory: MemoryStats,
+    /// Tasks.
+    pub pids: PidsStats,
+    /// Block devices.
+    pub blkio: BlkioStats,
+    /// Huge pages by page size, such as `2MB`.
+    pub hugetlb: BTreeMap<String, HugetlbStats>,
+}
+
+/// CPU time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CpuStats {
+    /// What was used.
+    #[serde(skip_serializing_if = "is_default")]
+    pub usage: CpuUsage,
+    /// What the quota held back.
+    #[serde(skip_serializing_if = "is_default")]
+    pub throttling: Throttling,
+    /// Pressure; cgroup v2 only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psi: Option<Pressure>,
+}
+
+/// CPU time used, in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CpuUsage {
+    /// All.
+    #[serde(skip_serializing_if = "is_default")]
+    pub total: u64,
+    /// By CPU; cgroup v1 only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percpu: Vec<u64>,
+    /// In the kernel by CPU; cgroup v1 only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percpu_kernel: Vec<u64>,
+    /// In user mode by CPU; cgroup v1 only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percpu_user: Vec<u64>,
+    /// In the kernel.
+    pub kernel: u64,
+    /// In user mode.
+    pub user: u64,
+}
+
+/// What a CPU quota held back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Throttling {
+    /// Periods that were begun.
+    #[serde(skip_serializing_if = "is_default")]
+    pub periods: u64,
+    /// Periods in which the quota ran out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub throttled_periods: u64,
+    /// Time held back, in nanoseconds.
+    #[serde(skip_serializing_if = "is_default")]
+    pub throttled_time: u64,
+}
+
+/// Placement on CPUs and memory nodes: the files of the v1 cpuset.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "each is the file of that name in cgroup-v1/cpusets.rst")]
+pub struct CpusetStats {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u16>,
+    pub cpu_exclusive: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mems: Vec<u16>,
+    pub mem_hardwall: u64,
+    pub mem_exclusive: u64,
+    pub memory_migrate: u64,
+    pub memory_spread_page: u64,
+    pub memory_spread_slab: u64,
+    pub memory_pressure: u64,
+    pub sched_load_balance: u64,
+    pub sched_relax_domain_level: i64,
+}
+
+/// Memory and swap.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct MemoryStats {
+    /// Page cache.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cache: u64,
+    /// Memory.
+    #[serde(skip_serializing_if = "is_default")]
+    pub usage: MemoryUsage,
+    /// Memory and swap together.
+    #[serde(skip_serializing_if = "is_default")]
+    pub swap: MemoryUsage,
+    /// Kernel memory; cgroup v1 only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kernel: MemoryUsage,
+    /// TCP buffers; cgroup v1 only.
+    #[serde(rename = "kernelTCP", skip_serializing_if = "is_default")]
+    pub kernel_tcp: MemoryUsage,
+    /// memory.stat as it is.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub raw: BTreeMap<String, u64>,
+    /// Pressure; cgroup v2 only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psi: Option<Pressure>,
+}
+
+/// One kind of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryUsage {
+    /// The limit; 2⁶⁴−1 if there is none on cgroup v2.
+    pub limit: u64,
+    /// Now.
+    #[serde(skip_serializing_if = "is_default")]
+    pub usage: u64,
+    /// The most there ever was.
+    #[serde(skip_serializing_if = "is_default")]
+    pub max: u64,
+    /// How often the limit was hit; cgroup v1 only.
+    pub failcnt: u64,
+}
+
+/// Tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PidsStats {
+    /// Now.
+    #[serde(skip_serializing_if = "is_default")]
+    pub current: u64,
+    /// The limit; 0 if there is none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit: u64,
+}
+
+/// Block devices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlkioStats {
+    /// Bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_service_bytes_recursive: Vec<BlkioEntry>,
+    /// Operations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_serviced_recursive: Vec<BlkioEntry>,
+    /// Operations in the queue.
+    #[serde(rename = "ioQueueRecursive", skip_serializing_if = "Vec::is_empty")]
+    pub io_queued_recursive: Vec<BlkioEntry>,
+    /// Time at the device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_service_time_recursive: Vec<BlkioEntry>,
+    /// Time in the queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_wait_time_recursive: Vec<BlkioEntry>,
+    /// Merged operations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_merged_recursive: Vec<BlkioEntry>,
+    /// Device time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io_time_recursive: Vec<BlkioEntry>,
+    /// Sectors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sectors_recursive: Vec<BlkioEntry>,
+    /// Pressure; cgroup v2 only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psi: Option<Pressure>,
+}
+
+/// One counter of one block device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BlkioEntry {
+    /// Major number.
+    #[serde(skip_serializing_if = "is_default")]
+    pub major: u64,
+    /// Minor number.
+    #[serde(skip_serializing_if = "is_default")]
+    pub minor: u64,
+    /// `Read`, `Write`, …
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub op: String,
+    /// The count.
+    #[serde(skip_serializing_if = "is_default")]
+    pub value: u64,
+}
+
+/// Huge pages of one size, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct HugetlbStats {
+    /// Now.
+    #[serde(skip_serializing_if = "is_default")]
+    pub usage: u64,
+    /// The most there ever was; cgroup v1 only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub max: u64,
+    /// How often the limit was hit.
+    pub failcnt: u64,
+}
+
+/// Pressure stall information (Documentation/accounting/psi.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Pressure {
+    /// Some tasks were stalled.
+    pub some: PressureData,
+    /// All of them were.
+    pub full: PressureData,
+}
+
+/// Shares of time in percent, and the sum in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PressureData {
+    /// Of the last ten seconds.
+    pub avg10: f64,
+    /// Of the last minute.
+    pub avg60: f64,
+    /// Of the last five minutes.
+    pub avg300: f64,
+    /// Microseconds in all.
+    pub total: u64,
+}
+
+impl Cgroup {
+    /// Reads what the container has used. Controllers that are not there leave zeros.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; failing system calls; see [`Error::is_gone`].
+    pub fn stats(&self) -> Result<Stats, Error> {
+        match (self.legacy.first(), &self.unified) {
+            (None, Some(unified)) => unified::stats(&unified.directory),
+            _ => legacy::stats(&self.legacy),
+        }
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Turns a file that is not there into nothing.
+fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::System(error)) if error.errno == sys::Errno::NOENT => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// The huge page sizes of this host, as cgroup files name them: `64KB`, `2MB`, `1GB`.
+fn huge_page_sizes() -> Vec<String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Without huge pages there is no such directory.
+    let fd = openat(CWD, "/sys/kernel/mm/hugepages", flags, Mode::empty());
+    let Ok(entries) = fd.and_then(Dir::new) else { return Vec::new() };
+    let names = entries.filter_map(Result::ok);
+    let mut sizes: Vec<String> =
+        names.filter_map(|entry| huge_page_size(entry.file_name().to_str().ok()?)).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// The size in a name such as `hugepages-2048kB`.
+fn huge_page_size(name: &str) -> Option<String> {
+    let kilobytes: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+    Some(match kilobytes {
+        0..0x400 => alloc::format!("{kilobytes}KB"),
+        0x400..0x10_0000 => alloc::format!("{}MB", kilobytes >> 10),
+        _ => alloc::format!("{}GB", kilobytes >> 20),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_sizes_are_named_as_in_cgroup_files() {
+        let size = |name| huge_page_size(name);
+        assert_eq!(size("hugepages-64kB").unwrap(), "64KB");
+        assert_eq!(size("hugepages-2048kB").unwrap(), "2MB");
+        assert_eq!(size("hugepages-1048576kB").unwrap(), "1GB");
+        assert_eq!(size("hugepages-x"), None);
+        assert_eq!(size("."), None);
+    }
+}

@@ -1,0 +1,336 @@
+//! Tiers: pools of cgroups of one size, made ahead, each handed to one container.
+//!
+//! What the kernel counts of a cgroup (usage, peak, events, CPU time) can't be set back: peaks at most
+//! for one reader (Linux 6.12), events and CPU time not at all. So no cgroup has two tenants: when a
+//! container is deleted, its cgroup is removed and another one made under a new name, off the path of
+//! any start.
+//!
+//! A pool is a directory of [`POOLS`], which root alone can enter. A cgroup that waits is a file in its
+//! `free/`, one that was handed out a file in `taken/`; rename(2) moves it, so that no two starts get
+//! the same, and no lock is held.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdir, openat, rename, rmdir, statat, unlink};
+use rustix::time::{ClockId, clock_gettime};
+use spec::resources::{Memory, Resources};
+use sys::{Context, Errno};
+
+use crate::{Cgroup, Error, Hierarchies, Location, processes};
+
+/// Where pools are kept.
+pub const POOLS: &str = "/run/dayfly-tiers";
+
+/// Where their cgroups are, from the root of each hierarchy.
+const PARENT: &str = "/dayfly-tiers";
+
+/// After so many seconds a cgroup that was handed out and has nobody in it is lost: its start was
+/// killed.
+const LOST_AFTER: i64 = 60;
+
+/// A size of memory, as it names a pool: `256M`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size {
+    bytes: i64,
+    name: String,
+}
+
+impl Size {
+    /// Reads digits and K, M or G.
+    ///
+    /// # Errors
+    /// [`Error::BadTier`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong =
+            || Error::BadTier { tier: text.to_string(), reason: "give a size such as 256M" };
+        let shift = match text.as_bytes().last() {
+            Some(b'K') => 10,
+            Some(b'M') => 20,
+            Some(b'G') => 30,
+            _ => return Err(wrong()),
+        };
+        let digits = text.get(..text.len() - 1).unwrap_or_default();
+        let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+        let number: i64 = digits.parse().ok().filter(|_| plain).ok_or_else(wrong)?;
+        let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)?;
+        Ok(Self { bytes, name: text.to_string() })
+    }
+
+    /// In bytes.
+    pub fn bytes(&self) -> i64 {
+        self.bytes
+    }
+
+    /// As it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn directory(&self, part: &str) -> String {
+        format!("{POOLS}/{}/{part}", self.name)
+    }
+
+    fn location(&self, hierarchies: &Hierarchies, name: &str) -> Location {
+        Location::at(hierarchies, &format!("{PARENT}/{}/{name}", self.name))
+    }
+}
+
+/// What a pool holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Its size.
+    pub size: Size,
+    /// How many cgroups wait.
+    pub free: usize,
+    /// How many were handed out.
+    pub taken: usize,
+}
+
+/// A cgroup of a pool, for a start. Given back when it is dropped, unless it was kept.
+#[derive(Debug)]
+pub struct Taken {
+    /// Where it is.
+    pub location: Location,
+    /// The limit that must still be set: the pool had none left, and the start makes its own.
+    pub limit: Option<i64>,
+    kept: bool,
+}
+
+impl Taken {
+    /// The container has it from now on; [`release`] takes it back when that is deleted.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Whoever dropped us has an error to report already.
+            let _ = Cgroup::delete(&self.location);
+            let _ = release(&self.location);
+        }
+    }
+}
+
+/// Makes the pool of `size`, or fills it up, to `count` cgroups that wait. Returns how many it made.
+/// Those that killed starts have lost are cleared away.
+///
+/// # Errors
+/// Failing system calls.
+pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usize, Error> {
+    for directory in
+        [POOLS.to_string(), size.directory(""), size.directory("free"), size.directory("taken")]
+    {
+        match mkdir(directory.as_str(), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("mkdir", directory, errno).into()),
+        }
+    }
+    clear_lost(hierarchies, size)?;
+    let free = names(&size.directory("free"))?.len();
+    for _ in free..count {
+        add(hierarchies, size)?;
+    }
+    Ok(count.saturating_sub(free))
+}
+
+/// Hands out a cgroup of the pool of `size`.
+///
+/// # Errors
+/// [`Error::NoTier`] if there is no such pool; failing system calls.
+pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
+    let free = match names(&size.directory("free")) {
+        Err(Error::System(error)) if error.errno == Errno::NOENT => {
+            return Err(Error::NoTier { tier: size.name.clone() });
+        }
+        result => result?,
+    };
+    for name in free {
+        let from = format!("{}/{name}", size.directory("free"));
+        match rename(from.as_str(), format!("{}/{name}", size.directory("taken"))) {
+            Ok(()) => {
+                return Ok(Taken {
+                    location: size.location(hierarchies, &name),
+                    limit: None,
+                    kept: false,
+                });
+            }
+            // Another start was first.
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("rename", from, errno).into()),
+        }
+    }
+    let location = size.location(hierarchies, &unique());
+    Ok(Taken { location, limit: Some(size.bytes), kept: false })
+}
+
+/// Replaces the cgroup of a container that was deleted, if it was one of a pool. All others are
+/// nothing to it.
+///
+/// # Errors
+/// Failing system calls. The pool is one smaller then, until it is filled up.
+pub fn release(location: &Location) -> Result<(), Error> {
+    let Some((size, name)) = pooled(location) else { return Ok(()) };
+    match unlink(format!("{}/{name}", size.directory("taken"))) {
+        Ok(()) => add(&Hierarchies::detect()?, &size),
+        // One that was made when the pool was empty; or the pool is no more.
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(sys::Error::new("unlink", size.directory("taken"), errno).into()),
+    }
+}
+
+/// Every pool there is, the smallest first.
+///
+/// # Errors
+/// Failing system calls.
+pub fn pools() -> Result<Vec<Pool>, Error> {
+    let sizes = match names(POOLS) {
+        Err(Error::System(error)) if error.errno == Errno::NOENT => return Ok(Vec::new()),
+        result => result?,
+    };
+    let mut pools = Vec::new();
+    for size in sizes.iter().filter_map(|name| Size::parse(name).ok()) {
+        let free = names(&size.directory("free"))?.len();
+        let taken = names(&size.directory("taken"))?.len();
+        pools.push(Pool { size, free, taken });
+    }
+    pools.sort_unstable_by(|one, other| one.size.cmp(&other.size));
+    Ok(pools)
+}
+
+/// Removes the pool of `size` with all that wait in it. Returns how many were handed out and stay:
+/// they go with their containers.
+///
+/// # Errors
+/// [`Error::NoTier`]; failing system calls.
+pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
+    let gone = |error: Error| match error {
+        Error::System(error) if error.errno == Errno::NOENT => {
+            Error::NoTier { tier: size.name.clone() }
+        }
+        error => error,
+    };
+    for name in names(&size.directory("free")).map_err(gone)? {
+        // Taken away from starts first.
+        let token = format!("{}/{name}", size.directory("free"));
+        match unlink(token.as_str()) {
+            Ok(()) => Cgroup::delete(&size.location(hierarchies, &name))?,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", token, errno).into()),
+        }
+    }
+    clear_lost(hierarchies, size)?;
+    let left = names(&size.directory("taken"))?;
+    for name in &left {
+        let _ = unlink(format!("{}/{name}", size.directory("taken")));
+    }
+    for directory in
+        [size.directory("free"), size.directory("taken"), format!("{POOLS}/{}", size.name)]
+    {
+        rmdir(directory.as_str()).context("rmdir", directory)?;
+    }
+    let parents = [format!("{PARENT}/{}", size.name), PARENT.to_string()];
+    for location in parents.iter().map(|path| Location::at(hierarchies, path)) {
+        let legacy = location.legacy.iter().map(|legacy| legacy.place.directory());
+        let all = legacy.chain(location.unified.iter().map(|place| place.directory()));
+        // Other pools, or tenants who are still in.
+        all.for_each(|directory| _ = rmdir(directory));
+    }
+    let _ = rmdir(POOLS);
+    Ok(left.len())
+}
+
+/// Makes one more cgroup and lets it wait.
+fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
+    let name = unique();
+    let memory = Memory { limit: Some(size.bytes), ..Memory::default() };
+    let resources = Resources { memory: Some(memory), ..Resources::default() };
+    let mut cgroup = Cgroup::create(&size.location(hierarchies, &name), &resources, None)?;
+    let token = format!("{}/{name}", size.directory("free"));
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(CWD, token.as_str(), flags, Mode::RUSR).context("create", token)?;
+    cgroup.keep();
+    Ok(())
+}
+
+/// Removes what was handed out to starts that never came to anything.
+fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
+    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    for name in names(&size.directory("taken"))? {
+        let token = format!("{}/{name}", size.directory("taken"));
+        let Ok(stat) = statat(CWD, token.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if now.saturating_sub(stat.st_ctime) < LOST_AFTER {
+            continue;
+        }
+        let location = size.location(hierarchies, &name);
+        let inside =
+            match Cgroup::open(&location).and_then(|cgroup| processes::all(cgroup.primary()?)) {
+                Ok(pids) => pids.len(),
+                Err(error) if error.is_gone() => 0,
+                Err(error) => return Err(error),
+            };
+        if inside == 0 {
+            Cgroup::delete(&location)?;
+            let _ = unlink(token);
+        }
+    }
+    Ok(())
+}
+
+/// The pool that a cgroup is of, and its name there.
+fn pooled(location: &Location) -> Option<(Size, &str)> {
+    let legacy = location.legacy.first().map(|legacy| &legacy.place);
+    let place = legacy.or(location.unified.as_ref())?;
+    let (size, name) = place.path().strip_prefix(PARENT)?.strip_prefix('/')?.split_once('/')?;
+    Some((Size::parse(size).ok()?, name))
+}
+
+/// A name that no cgroup has had since boot: a deleted container's record may still have its own.
+fn unique() -> String {
+    let now = clock_gettime(ClockId::Boottime);
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
+}
+
+fn names(directory: &str) -> Result<Vec<String>, Error> {
+    let fd = sys::fs::open_dir(CWD, directory).context("open", directory)?;
+    let mut names = Vec::new();
+    for entry in Dir::new(fd).context("read", directory)? {
+        let entry = entry.context("read", directory)?;
+        match entry.file_name().to_str() {
+            Ok("." | "..") | Err(_) => {}
+            Ok(name) => names.push(name.to_string()),
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(Size::parse("256M").unwrap().bytes(), 256 << 20);
+        assert_eq!(Size::parse("1G").unwrap().name(), "1G");
+        for bad in ["", "M", "256", "0M", "-1M", "01M", "../1M", "1 M", "9999999999999G", "1m"] {
+            assert!(Size::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Size::parse("512K").unwrap() < Size::parse("1M").unwrap());
+    }
+
+    #[test]
+    fn whose_cgroup_it_is() {
+        let hierarchies =
+            Hierarchies { root: "/cg".into(), unified: Some("/cg".into()), legacy: Vec::new() };
+        let size = Size::parse("128M").unwrap();
+        assert_eq!(pooled(&size.location(&hierarchies, "x")), Some((size, "x")));
+        assert_eq!(pooled(&Location::at(&hierarchies, "/dayfly-tiers")), None);
+        assert_eq!(pooled(&Location::at(&hierarchies, "/dayfly-tiersx/128M/x")), None);
+        assert_eq!(pooled(&Location::at(&hierarchies, "/other/128M/x")), None);
+        assert_ne!(unique(), unique());
+    }
+}

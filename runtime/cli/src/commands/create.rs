@@ -1,0 +1,91 @@
+//! `create`: makes a container that waits for `start`.
+
+use container::{CgroupDriver, CreateOptions, Warn};
+use spec::NumberSet;
+
+use super::layers;
+use crate::definition::NAME;
+use crate::definition::options::{
+    BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
+    PIDFD_SOCKET, PIN, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
+};
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::values::{Values, boolean};
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    create(invocation).map_err(|failure| failure.of(format_args!("{NAME} create")))
+}
+
+fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let places = layers::Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let options =
+        CreateOptions { layered: layered.as_ref(), ..options(invocation, invocation.id()?)? };
+    invocation.trace.seal(invocation.args)?;
+    Ok(container::create(&invocation.store()?, &options)?)
+}
+
+/// What `create` and `run` have in common.
+pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOptions<'a>, Failure> {
+    let values = invocation.values;
+    Ok(CreateOptions {
+        id,
+        bundle: values.text(&BUNDLE).unwrap_or_default(),
+        config: values.text(&CONFIG),
+        pid_file: values.text(&PID_FILE),
+        console_socket: values.text(&CONSOLE_SOCKET),
+        pidfd_socket: values.text(&PIDFD_SOCKET),
+        no_pivot: values.flag(&NO_PIVOT),
+        no_new_keyring: values.flag(&NO_NEW_KEYRING),
+        preserve_fds: invocation.count(&PRESERVE_FDS)?,
+        cgroup_driver: cgroup_driver(invocation.globals)?,
+        rootless: rootless(invocation.globals)?,
+        env: invocation.args,
+        start_cpus: start_cpus(values)?,
+        fast_paths: invocation.fast_paths()?,
+        pin: values.text(&PIN),
+        tier: values.text(&TIER),
+        layered: None,
+        warn: Warn(invocation.warn, invocation.tell),
+    })
+}
+
+/// `--rootless`; `None` leaves it to who calls.
+fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
+    let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
+    match boolean(text) {
+        None if !text.eq_ignore_ascii_case("auto") => Err(Failure::new(format_args!(
+            "invalid value {text:?} for --{}: must be true, false or auto",
+            ROOTLESS.long
+        ))),
+        answer => Ok(answer),
+    }
+}
+
+/// The CPUs to start from.
+fn start_cpus(values: &Values<'_>) -> Result<Option<NumberSet>, Failure> {
+    let Some(text) = values.text(&START_CPUS) else { return Ok(None) };
+    match NumberSet::parse(text) {
+        Ok(cpus) if !cpus.is_empty() => Ok(Some(cpus)),
+        _ => Err(Failure::new(format_args!(
+            "invalid value {text:?} for --{}: must be a list of CPUs such as 0-3,8",
+            START_CPUS.long
+        ))),
+    }
+}
+
+/// Who is to manage the cgroup.
+pub fn cgroup_driver(globals: &Values<'_>) -> Result<CgroupDriver, Failure> {
+    if globals.flag(&SYSTEMD_CGROUP) {
+        return Ok(CgroupDriver::Systemd);
+    }
+    match globals.text(&CGROUP_MANAGER) {
+        None | Some("cgroupfs") => Ok(CgroupDriver::Cgroupfs),
+        Some("disabled") => Ok(CgroupDriver::Disabled),
+        Some("systemd") => Ok(CgroupDriver::Systemd),
+        Some(other) => Err(Failure::new(format_args!(
+            "unknown cgroup manager {other:?}: must be cgroupfs, disabled or systemd"
+        ))),
+    }
+}

@@ -1,0 +1,63 @@
+//! `exec`: runs another process in a container.
+
+use alloc::vec::Vec;
+
+use container::{ExecOptions, Warn};
+
+use crate::definition::options::{
+    ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
+    NO_NEW_PRIVS, PID_FILE, PIDFD_SOCKET, PRESERVE_FDS, PROCESS, PROCESS_LABEL, TTY, USER,
+};
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+/// The exit status if the process could not be run: those below are the process's own.
+const FAILED: i32 = 255;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
+    exec(invocation).map_err(|failure| failure.of("exec").with_status(FAILED))
+}
+
+fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
+    let options = options(invocation)?;
+    invocation.trace.seal(invocation.args)?;
+    let container = invocation.container()?;
+    if options.process.is_none() && options.args.is_empty() {
+        return Err(Failure::new("exec args cannot be empty"));
+    }
+    Ok(container.exec(&options)?)
+}
+
+fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> {
+    let values = invocation.values;
+    let additional_gids = values.integers(&ADDITIONAL_GIDS).map(gid).collect::<Result<_, _>>()?;
+    Ok(ExecOptions {
+        process: values.text(&PROCESS),
+        args: invocation.arguments.iter().skip(1).copied().collect(),
+        cwd: values.text(&CWD),
+        env: values.texts(&ENV).collect(),
+        // Whatever the container's own process has, this one has no terminal unless asked for.
+        tty: Some(values.flag(&TTY)),
+        user: values.text(&USER),
+        additional_gids,
+        caps: values.texts(&CAP).collect(),
+        no_new_privs: values.boolean(&NO_NEW_PRIVS),
+        apparmor: values.text(&APPARMOR),
+        process_label: values.text(&PROCESS_LABEL),
+        detach: values.flag(&DETACH),
+        pid_file: values.text(&PID_FILE),
+        console_socket: values.text(&CONSOLE_SOCKET),
+        pidfd_socket: values.text(&PIDFD_SOCKET),
+        preserve_fds: invocation.count(&PRESERVE_FDS)?,
+        cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
+        ignore_paused: values.flag(&IGNORE_PAUSED),
+        fast_paths: invocation.fast_paths()?,
+        warn: Warn(invocation.warn, invocation.tell),
+    })
+}
+
+fn gid(number: i64) -> Result<u32, Failure> {
+    number.try_into().map_err(|_| {
+        Failure::new(format_args!("additional-gids must be a positive number {number}"))
+    })
+}

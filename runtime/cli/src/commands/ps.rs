@@ -1,0 +1,74 @@
+//! `ps`: the processes of a container.
+//!
+//! The table is the host's ps(1) in place of this process: its option `-q` (procps 3.3.11, 2015) takes
+//! the processes to show, whatever else was selected, and looks at no other process of the host. So
+//! there is no table to read and filter. Of a container without processes ps prints the heading alone, which
+//! it counts as a failure and runc does not: there a shell tells that heading from a failure.
+
+use alloc::borrow::ToOwned;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use sys::Errno;
+use sys::exec::{StringArray, execve};
+
+use super::{is_json, print};
+use crate::definition::options::FORMAT;
+use crate::failure::Failure;
+use crate::format;
+use crate::invocation::Invocation;
+
+const DEFAULT_OPTIONS: &[&str] = &["-ef"];
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// One that no process can have: PID_MAX_LIMIT of the kernel is 2²².
+const NOBODY: i32 = i32::MAX;
+/// ps prints the heading to standard output, what is wrong with its options to standard error.
+const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let pids = invocation.container()?.pids()?;
+    if is_json(invocation.values.text(&FORMAT), "table")? {
+        // runc's word for none.
+        let list = if pids.is_empty() { "null".to_owned() } else { format::json(&pids)? };
+        return print(&format!("{list}\n"));
+    }
+    let given = invocation.arguments.get(1..).filter(|options| !options.is_empty());
+    let options = given.unwrap_or(DEFAULT_OPTIONS);
+    let environment = invocation.args.environment().map(CString::from).collect();
+    let path = invocation.args.env("PATH").unwrap_or(DEFAULT_PATH);
+    let (program, before, pids) = match pids.as_slice() {
+        [] => ("sh", &["sh", "-c", HEADING, "ps"][..], NOBODY.to_string()),
+        pids => {
+            let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+            ("ps", &["ps"][..], pids.join(","))
+        }
+    };
+    let arguments = arguments(&[before, options, &["-q", &pids]])?;
+    let (argv, envp) = (StringArray::leaked(arguments), StringArray::leaked(environment));
+    Err(become_program(program, path, &argv, &envp).into())
+}
+
+fn arguments(parts: &[&[&str]]) -> Result<Vec<CString>, Failure> {
+    parts.concat().into_iter().map(|text| CString::new(text).map_err(Failure::new)).collect()
+}
+
+/// Executes the first `name` of the search path. Returns only if there is none that can be executed.
+fn become_program(
+    name: &str,
+    path: &str,
+    argv: &StringArray<'_>,
+    envp: &StringArray<'_>,
+) -> sys::Error {
+    let mut last = Errno::NOENT;
+    for directory in path.split(':').filter(|directory| directory.starts_with('/')) {
+        let Ok(program) = CString::new(format!("{directory}/{name}")) else { continue };
+        match execve(&program, argv, envp, None) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            errno => last = errno,
+        }
+    }
+    sys::Error::new("exec", name, last)
+}

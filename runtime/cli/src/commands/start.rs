@@ -1,0 +1,10 @@
+//! `start`: lets a created container's program run.
+
+use container::Warn;
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    Ok(invocation.container()?.start(invocation.args, Warn(invocation.warn, invocation.tell))?)
+}

@@ -1,0 +1,67 @@
+//! The tools, which have a libc and take their time: handed over to programs of their own.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rustix::fs::readlink;
+use sys::Errno;
+use sys::exec::{StringArray, execve};
+
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+/// The program behind a command, and the words that it is given before the command's arguments.
+fn program(command: &str) -> (&'static str, &'static [&'static str]) {
+    match command {
+        "trace" => ("dayfly-bench", &["trace"]),
+        "image" => ("dayfly-image", &["image"]),
+        "rootfs" => ("dayfly-image", &["rootfs"]),
+        "gc" => ("dayfly-image", &["rootfs", "gc"]),
+        "cgroup" => ("dayfly-cgtool", &["cgroup"]),
+        "host" => ("dayfly-host", &["host"]),
+        _ => ("dayfly-bench", &[]),
+    }
+}
+
+/// Becomes the program behind `command`.
+pub fn command(command: &str, invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let (program, words) = program(command);
+    let arguments: Result<Vec<CString>, _> = [program]
+        .iter()
+        .chain(words)
+        .chain(invocation.arguments)
+        .map(|&text| CString::new(text))
+        .collect();
+    let argv = StringArray::leaked(arguments.map_err(Failure::new)?);
+    let envp = StringArray::leaked(invocation.args.environment().map(CString::from).collect());
+    let mut last = Errno::NOENT;
+    for path in candidates(program, invocation.args.env("PATH").unwrap_or_default()) {
+        let Ok(path) = CString::new(path) else { continue };
+        match execve(&path, &argv, &envp, None) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            errno => last = errno,
+        }
+    }
+    Err(match last {
+        Errno::NOENT => Failure::new(format_args!(
+            "{program} is not there: it belongs beside dayfly or in ../libexec/dayfly; \
+             make build and make install put it there"
+        )),
+        errno => sys::Error::new("exec", program, errno).into(),
+    })
+}
+
+/// Where the program may be: beside this one, where packages put what only programs call, and in the
+/// search path.
+fn candidates(program: &str, path: &str) -> Vec<String> {
+    let own = readlink("/proc/self/exe", Vec::new()).ok().and_then(|own| own.into_string().ok());
+    let directory =
+        own.as_deref().and_then(|own| own.rsplit_once('/')).map(|(directory, _)| directory);
+    let near = directory.into_iter().flat_map(|directory| {
+        [format!("{directory}/{program}"), format!("{directory}/../libexec/dayfly/{program}")]
+    });
+    let searched = path.split(':').filter(|directory| directory.starts_with('/'));
+    near.chain(searched.map(|directory| format!("{directory}/{program}"))).collect()
+}

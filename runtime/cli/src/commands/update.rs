@@ -1,0 +1,141 @@
+//! `update`: changes a container's limits.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use rustix::fs::CWD;
+use spec::resources::{BlockIo, Cpu, Memory, Pids, Resources};
+use sys::Context;
+
+use crate::definition::Opt;
+use crate::definition::options::{
+    BLKIO_WEIGHT, CPU_BURST, CPU_IDLE, CPU_PERIOD, CPU_QUOTA, CPU_RT_PERIOD, CPU_RT_RUNTIME,
+    CPU_SHARE, CPUSET_CPUS, CPUSET_MEMS, KERNEL_MEMORY, KERNEL_MEMORY_TCP, L3_CACHE_SCHEMA,
+    MEM_BW_SCHEMA, MEMORY, MEMORY_RESERVATION, MEMORY_SWAP, PIDS_LIMIT, RESOURCES,
+};
+use crate::failure::Failure;
+use crate::invocation::{Invocation, number_in};
+use crate::size;
+use crate::values::Values;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let container = invocation.container()?;
+    let values = invocation.values;
+    let resources = match values.text(&RESOURCES) {
+        Some(file) => read(file, invocation.tell)?,
+        None => from_options(values)?,
+    };
+    let schema = |option| values.text(option).filter(|schema| !schema.is_empty());
+    container.update_rdt(schema(&L3_CACHE_SCHEMA), schema(&MEM_BW_SCHEMA))?;
+    Ok(container.update(&resources)?)
+}
+
+/// Resources as JSON, from a file or from standard input.
+fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
+    let text: Vec<u8> = match file {
+        "-" => sys::fs::read_all(sys::stdio::stdin()).context("read", "standard input")?,
+        path => sys::fs::read_at(CWD, path).context("open", path)?,
+    };
+    let (resources, misspelt) = Resources::parse_and_tell(&text)
+        .map_err(|error| Failure::new(format_args!("{file}: {error}")))?;
+    misspelt.iter().for_each(|key| tell(&alloc::format!("{file}: {key}")));
+    Ok(resources)
+}
+
+/// The resources that options name; everything else is absent and so stays as it is.
+fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
+    // Read for their mistakes alone: the kernel has dropped both limits.
+    size_in(values, &KERNEL_MEMORY)?;
+    size_in(values, &KERNEL_MEMORY_TCP)?;
+    let memory = Memory {
+        limit: size_in(values, &MEMORY)?,
+        reservation: size_in(values, &MEMORY_RESERVATION)?,
+        swap: size_in(values, &MEMORY_SWAP)?,
+        ..Memory::default()
+    };
+    let cpu = Cpu {
+        shares: number_in(values, &CPU_SHARE)?,
+        quota: number_in(values, &CPU_QUOTA)?,
+        burst: number_in(values, &CPU_BURST)?,
+        period: number_in(values, &CPU_PERIOD)?,
+        realtime_runtime: number_in(values, &CPU_RT_RUNTIME)?,
+        realtime_period: number_in(values, &CPU_RT_PERIOD)?,
+        cpus: values.text(&CPUSET_CPUS).unwrap_or_default().to_string(),
+        mems: values.text(&CPUSET_MEMS).unwrap_or_default().to_string(),
+        idle: number_in(values, &CPU_IDLE)?,
+    };
+    // 0 is the weight of an option that was not given.
+    let weight = number_in(values, &BLKIO_WEIGHT)?.filter(|weight| *weight != 0);
+    let pids = Pids { limit: values.integer(&PIDS_LIMIT) };
+    Ok(Resources {
+        memory: Some(memory).filter(|memory| *memory != Memory::default()),
+        cpu: Some(cpu).filter(|cpu| *cpu != Cpu::default()),
+        block_io: weight.map(|weight| BlockIo { weight: Some(weight), ..BlockIo::default() }),
+        pids: Some(pids).filter(|pids| pids.limit.is_some()),
+        ..Resources::default()
+    })
+}
+
+fn size_in(values: &Values<'_>, option: &'static Opt) -> Result<Option<i64>, Failure> {
+    let Some(text) = values.text(option) else { return Ok(None) };
+    size::parse(text)
+        .map(Some)
+        .map_err(|error| Failure::new(format_args!("invalid value for {}: {error}", option.long)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::find;
+    use crate::parser::parse_command;
+
+    fn resources(args: &[&str]) -> Result<Resources, Failure> {
+        let parsed = parse_command(find("update").unwrap(), args).unwrap();
+        from_options(&parsed.values)
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        assert_eq!(resources(&["c"]).unwrap(), Resources::default());
+        let only_memory = resources(&["--memory", "512m", "c"]).unwrap();
+        let memory = Memory { limit: Some(512 << 20), ..Memory::default() };
+        assert_eq!(only_memory, Resources { memory: Some(memory), ..Resources::default() });
+    }
+
+    #[test]
+    fn all_options() {
+        let args = "--cpu-share 512 --cpu-quota -1 --cpu-period 100000 --cpu-burst 5 --cpu-idle 1 \
+            --cpu-rt-period 9 --cpu-rt-runtime 8 --cpuset-cpus 0-1 --cpuset-mems 0 --pids-limit -1 \
+            --blkio-weight 100 --memory -1 --memory-swap 1g --memory-reservation 1.5k";
+        let got = resources(&args.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let cpu = got.cpu.unwrap();
+        assert_eq!((cpu.shares, cpu.quota, cpu.period), (Some(512), Some(-1), Some(100_000)));
+        assert_eq!((cpu.burst, cpu.idle), (Some(5), Some(1)));
+        assert_eq!((cpu.realtime_period, cpu.realtime_runtime), (Some(9), Some(8)));
+        assert_eq!((cpu.cpus.as_str(), cpu.mems.as_str()), ("0-1", "0"));
+        let memory = got.memory.unwrap();
+        assert_eq!((memory.limit, memory.swap), (Some(-1), Some(1 << 30)));
+        assert_eq!(memory.reservation, Some(1536));
+        assert_eq!(got.pids.unwrap().limit, Some(-1));
+        assert_eq!(got.block_io.unwrap().weight, Some(100));
+    }
+
+    #[test]
+    fn mistakes() {
+        for (args, message) in [
+            (["--memory", "1x"], "invalid value for memory: invalid suffix: 'x'"),
+            (["--kernel-memory", "x"], "invalid value for kernel-memory: invalid size: 'x'"),
+            (
+                ["--cpu-share", "-1"],
+                "invalid value for cpu-share: parsing \"-1\": value out of range",
+            ),
+            (["--cpu-quota", "1s"], "invalid value for cpu-quota: parsing \"1s\": invalid syntax"),
+            (
+                ["--blkio-weight", "70000"],
+                "invalid value for blkio-weight: parsing \"70000\": value out of range",
+            ),
+        ] {
+            assert_eq!(resources(&args).unwrap_err().message, message);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The commands, in the order help shows them.
+
+use super::options::*;
+use super::{Argument, Command, Example, Order};
+
+/// Every command.
+pub static COMMANDS: &[Command] = &[
+    Command {
+        description: "\
+The program waits in the finished container until \"dayfly start\" lets it run.
+Every path of the command line is taken from the working directory, not from
+the bundle.",
+        options: &[
+            &BUNDLE,
+            &CONFIG,
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &PID_FILE,
+            &NO_PIVOT,
+            &NO_NEW_KEYRING,
+            &PRESERVE_FDS,
+            &PIN,
+            &TIER,
+            &START_CPUS,
+            &LAYERS,
+            &STORE,
+            &USERNS,
+            &ROOTFS_MODE,
+            &EPHEMERAL,
+            &EPHEMERAL_SIZE,
+            &TRACE,
+        ],
+        examples: &[Example {
+            line: "create --bundle /srv/web --pid-file /run/web.pid web",
+            does: "make the container web from the bundle /srv/web",
+        }],
+        ..Command::new("create", "create a container")
+    },
+    Command {
+        options: &[&TRACE],
+        ..Command::new("start", "run the program of a created container")
+    },
+    Command {
+        description: "\
+Waits for the program to end, returns its exit status (128 and its number for a
+signal), and deletes the container. Signals are passed on to the program.
+
+With --image there is no bundle: configuration and layers are those of an image
+of the store (\"dayfly image\"), and the command line goes on with the command to
+run, \"run --image REF [COMMAND [ARG...]]\". Nothing is left of the container in
+the end. Layers are assembled without an entry in the host's mount table where
+the kernel can do that; with --userns auto all files belong to a range of ids
+that no other container has, of those that /etc/subuid and /etc/subgid grant to
+dayfly or containers.",
+        order: Order::MixedUnless(&IMAGE),
+        options: &[
+            &BUNDLE,
+            &CONFIG,
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &DETACH,
+            &KEEP,
+            &PID_FILE,
+            &NO_SUBREAPER,
+            &NO_PIVOT,
+            &NO_NEW_KEYRING,
+            &PRESERVE_FDS,
+            &PIN,
+            &TIER,
+            &START_CPUS,
+            &IMAGE,
+            &CONTAINER_NAME,
+            &TTY,
+            &ENV,
+            &CWD,
+            &USER,
+            &READ_ONLY,
+            &HOSTNAME,
+            &LAYERS,
+            &STORE,
+            &USERNS,
+            &ROOTFS_MODE,
+            &EPHEMERAL,
+            &EPHEMERAL_SIZE,
+            &ROOTFS_STATS,
+            &TRACE,
+        ],
+        examples: &[
+            Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
+            Example {
+                line: "run --image debian --userns auto -t bash",
+                does: "run a shell in an image of the store",
+            },
+            Example {
+                line: "run --trace - -b /srv/web web",
+                does: "run it and print what each step of its start took",
+            },
+        ],
+        ..Command::new("run", "create a container, run it and delete it")
+    },
+    Command {
+        description: "Prints the container's state as JSON, as the runtime specification has it.",
+        ..Command::new("state", "print the state of a container")
+    },
+    Command {
+        description: "\
+The signal is a number or a name with or without SIG; TERM if none is given. In
+a container without a PID namespace of its own, every process is killed by KILL.",
+        options: &[&ALL, &TRACE],
+        arguments: &[Argument::new("CONTAINER"), Argument::new("SIGNAL").optional()],
+        examples: &[Example { line: "kill web KILL", does: "end the container web" }],
+        ..Command::new("kill", "send a signal to a container's program")
+    },
+    Command {
+        options: &[&FORCE, &TRACE],
+        examples: &[Example {
+            line: "delete --force web",
+            does: "remove the container web, whatever its state",
+        }],
+        ..Command::new("delete", "remove what a container that has ended leaves behind")
+    },
+    Command {
+        description: "\
+Runs the command given, or the process that --process describes, and returns
+its exit status; 255 if it could not be run. What is not given by an option is
+as in the container's configuration.",
+        options: &[
+            &CONSOLE_SOCKET,
+            &PIDFD_SOCKET,
+            &CWD,
+            &ENV,
+            &TTY,
+            &USER,
+            &ADDITIONAL_GIDS,
+            &PROCESS,
+            &DETACH,
+            &PID_FILE,
+            &PROCESS_LABEL,
+            &APPARMOR,
+            &NO_NEW_PRIVS,
+            &CAP,
+            &PRESERVE_FDS,
+            &CGROUP,
+            &IGNORE_PAUSED,
+            &TRACE,
+        ],
+        arguments: &[
+            Argument::new("CONTAINER"),
+            Argument::new("COMMAND").optional(),
+            Argument::new("ARG").optional().repeated(),
+        ],
+        order: Order::OptionsFirst,
+        examples: &[Example {
+            line: "exec -e HOME=/tmp web ls -l /tmp",
+            does: "list a directory of the container web",
+        }],
+        ..Command::new("exec", "run another process in a container")
+    },
+    Command {
+        options: &[&FORMAT, &QUIET],
+        arguments: &[],
+        examples: &[Example { line: "list --format json", does: "list containers as JSON" }],
+        ..Command::new("list", "list the containers of a state directory")
+    },
+    Command {
+        description: "\
+Runs the host's ps(1) with the options given, -ef if there are none, on the
+container's processes alone. Options that sort or draw trees can't be used.",
+        options: &[&FORMAT],
+        arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
+        order: Order::OptionsFirst,
+        examples: &[Example { line: "ps web -o pid,cmd", does: "list pids and command lines" }],
+        ..Command::new("ps", "list the processes of a container")
+    },
+    Command::new("pause", "stop all processes of a container until it is resumed"),
+    Command::new("resume", "continue a paused container"),
+    Command {
+        description: "Resources that no option names stay as they are.",
+        options: &[
+            &RESOURCES,
+            &BLKIO_WEIGHT,
+            &CPU_PERIOD,
+            &CPU_QUOTA,
+            &CPU_BURST,
+            &CPU_SHARE,
+            &CPU_RT_PERIOD,
+            &CPU_RT_RUNTIME,
+            &CPU_IDLE,
+            &CPUSET_CPUS,
+            &CPUSET_MEMS,
+            &KERNEL_MEMORY,
+            &KERNEL_MEMORY_TCP,
+            &MEMORY,
+            &MEMORY_RESERVATION,
+            &MEMORY_SWAP,
+            &PIDS_LIMIT,
+            &L3_CACHE_SCHEMA,
+            &MEM_BW_SCHEMA,
+        ],
+        examples: &[
+            Example { line: "update --memory 512m web", does: "change the memory limit" },
+            Example { line: "update -r - web", does: "read resources from standard input" },
+        ],
+        ..Command::new("update", "change the resource limits of a container")
+    },
+    Command {
+        description: "\
+Prints a line of JSON with the container's resource use at every interval, and
+one whenever the kernel kills a process of the container for lack of memory.",
+        options: &[&STATS, &INTERVAL],
+        examples: &[Example { line: "events --stats web", does: "print the figures of now" }],
+        ..Command::new("events", "print the statistics and events of a container")
+    },
+    Command {
+        description: "\
+Writes a config.json that runs a shell in the bundle's directory rootfs. It is
+meant to be edited. A file that is there is not overwritten.",
+        options: &[&SPEC_BUNDLE, &SPEC_ROOTLESS],
+        arguments: &[],
+        ..Command::new("spec", "write a configuration to begin with")
+    },
+    Command {
+        description: "Prints JSON as features.md of the runtime specification describes it.",
+        arguments: &[],
+        ..Command::new("features", "print what dayfly can do")
+    },
+    Command {
+        description: "\
+Prints the steps by which the bundle's container would be made: those of the
+host, and those of the container's first process. Nothing is made.
+
+With --check it prints the rules that security and correctness rest on: whether
+the plan holds to each, and why it has to. One that is broken is a bug of
+dayfly's, is shown with its steps, and makes the exit status 1.",
+        options: &[&PLAN_FORMAT, &PLAN_CHECK],
+        arguments: &[Argument::new("BUNDLE").optional()],
+        examples: &[
+            Example { line: "plan /srv/web", does: "show how /srv/web would start" },
+            Example { line: "plan --check /srv/web", does: "tell why the steps are in that order" },
+        ],
+        ..Command::new("plan", "print the steps of a container's start")
+    },
+    Command {
+        description: "\
+Executes the program dayfly-bench, which measures dayfly and other runtimes on
+this host and writes bundles to measure with. \"dayfly bench help\" tells what it
+can do, \"dayfly bench start --help\" and the like how.",
+        arguments: &[Argument::new("EXPERIMENT"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::OptionsFirst,
+        examples: &[
+            Example {
+                line: "bench start --view v2",
+                does: "time the commands of a container's life, beside crun's and runc's",
+            },
+            Example {
+                line: "bench burst --runtime /usr/bin/crun",
+                does: "run many of another runtime's containers at once",
+            },
+        ],
+        ..Command::new("bench", "measure this and other runtimes")
+    },
+    Command {
+        description: "\
+Starts the bundle's container over and over, and tells where the time of a start
+goes: by phase, the slowest steps, the critical path; as a table, a picture or a
+file for Perfetto. Other runtimes are followed from outside, so that the same
+table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
+--help\" tells all of it. For a single start there is \"dayfly run --trace\".",
+        arguments: &[Argument::new("BUNDLE"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example {
+                line: "trace /srv/web -n 100",
+                does: "tell where the time of 100 starts goes",
+            },
+            Example {
+                line: "trace /srv/web --runtime /usr/bin/crun --runtime /usr/sbin/runc",
+                does: "the same of other runtimes, side by side",
+            },
+        ],
+        ..Command::new("trace", "tell where the time of a container's start goes")
+    },
+    Command {
+        description: "\
+Keeps images, their layers unpacked once: imports them from layouts, archives
+and registries, lists, exports and removes them. \"dayfly run --image\" runs what
+is here. Executes the program dayfly-image; \"dayfly image --help\" tells all of
+it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[Example {
+            line: "image import layout:/srv/web:latest",
+            does: "unpack an image of an OCI layout",
+        }],
+        ..Command::new("image", "keep images, unpacked")
+    },
+    Command {
+        description: "\
+Assembles root filesystems from the layers of images, for those who bring their
+own runtime, and lists the ranges of ids that containers have. Executes the
+program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("rootfs", "assemble root filesystems from layers")
+    },
+    Command {
+        description: "\
+Removes what commands that were killed have left of root filesystems: mounts,
+directories and ranges of ids. The same as \"dayfly rootfs gc\"; \"dayfly image gc\"
+removes images and layers that nothing names.",
+        arguments: &[Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        ..Command::new("gc", "remove what killed commands have left")
+    },
+    Command {
+        description: "\
+Looks at, plans, applies and changes the cgroups of this host: by plan files, by
+single commands, pinned to what CPUs and memory mean rather than to their
+numbers. Executes the program dayfly-cgtool; \"dayfly cgroup --help\" tells all of
+it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example { line: "cgroup ls", does: "show all groups with what they use" },
+            Example {
+                line: "cgroup apply --dry-run /etc/cgconfig.conf",
+                does: "show what a plan would change",
+            },
+            Example {
+                line: "cgroup pin db node:0",
+                does: "give the group db the CPUs and the memory of node 0",
+            },
+        ],
+        ..Command::new("cgroup", "plan, apply and change the cgroups of this host")
+    },
+    Command {
+        description: "\
+Tells what this host does to the start of containers, and what helps: \"check\"
+is a screen of verdicts with measured times, \"favordynmods\" has cgroups favour
+changes of their members, \"locks\" measures how threads get in each other's
+way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example { line: "host check", does: "tell what could be improved here" },
+            Example {
+                line: "host locks --svg locks.svg",
+                does: "tell how many containers to start at once, and from which CPUs",
+            },
+        ],
+        ..Command::new("host", "check what this host does to container starts")
+    },
+    Command {
+        description: "\
+Between starts a host keeps compiled seccomp filters, loaded device programs and
+an empty mount namespace to make containers from, in /run/dayfly-cache. Nothing
+of it is needed: \"cache clear\" removes it, with its mounts, from under running
+containers as well, and the next start makes what it wants anew.",
+        arguments: &[Argument::new("ACTION")],
+        examples: &[Example { line: "cache clear", does: "before dayfly is uninstalled" }],
+        ..Command::new("cache", "take away what is kept between starts")
+    },
+    Command {
+        unsupported: true,
+        ..Command::new("checkpoint", "save a running container; not supported yet")
+    },
+    Command {
+        unsupported: true,
+        ..Command::new("restore", "restore a saved container; not supported yet")
+    },
+];

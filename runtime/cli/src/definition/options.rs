@@ -1,0 +1,314 @@
+//! The options of all commands. Those shared by several commands mean the same in each.
+
+use super::{Kind, Opt};
+
+/// Shows a command's help; known everywhere.
+pub static HELP: Opt = Opt::flag("help", "show help").short('h');
+
+// Before the command.
+/// Prints the version.
+pub static VERSION: Opt = Opt::flag("version", "print the version").short('v');
+/// Where state is kept.
+pub static ROOT: Opt = Opt::text(
+    "root",
+    "DIR",
+    "directory for the state of containers, best on a tmpfs (default: /run/dayfly, or $XDG_RUNTIME_DIR/dayfly for users other than root)",
+);
+/// Where errors are recorded.
+pub static LOG: Opt = Opt::text("log", "FILE", "append errors and warnings to this file as well");
+/// How they are recorded.
+pub static LOG_FORMAT: Opt =
+    Opt::text("log-format", "FORMAT", "format of the log: text (default) or json")
+        .choices(&["text", "json"]);
+/// Records more.
+pub static DEBUG: Opt = Opt::flag("debug", "write debug messages to the log");
+/// runc's way to ask for the systemd driver.
+pub static SYSTEMD_CGROUP: Opt = Opt::flag(
+    "systemd-cgroup",
+    "let systemd manage cgroups (the user's own, without root): linux.cgroupsPath is slice:prefix:name",
+);
+/// crun's way to choose the driver.
+pub static CGROUP_MANAGER: Opt = Opt::text(
+    "cgroup-manager",
+    "MANAGER",
+    "who manages cgroups: cgroupfs (default), disabled, or systemd (as --systemd-cgroup)",
+)
+.choices(&["cgroupfs", "disabled", "systemd"]);
+/// runc's leave to ignore errors of cgroups.
+pub static ROOTLESS: Opt = Opt::text(
+    "rootless",
+    "BOOL",
+    "true, false or auto (default): whether a container that asks for no limits may go without a cgroup where none may be made, and systemd is the user's own; auto for users who are not the host's root",
+)
+.choices(&["true", "false", "auto"]);
+
+/// The options before the command.
+pub static GLOBALS: &[&Opt] =
+    &[&ROOT, &LOG, &LOG_FORMAT, &DEBUG, &SYSTEMD_CGROUP, &CGROUP_MANAGER, &ROOTLESS, &VERSION];
+
+// create, run, exec.
+/// The bundle.
+pub static BUNDLE: Opt =
+    Opt::text("bundle", "DIR", "the bundle (default: the working directory)").short('b');
+/// A configuration elsewhere than in the bundle.
+pub static CONFIG: Opt =
+    Opt::text("config", "FILE", "the configuration (default: config.json in the bundle)");
+/// Who gets the terminal.
+pub static CONSOLE_SOCKET: Opt = Opt::text(
+    "console-socket",
+    "SOCKET",
+    "AF_UNIX socket that is sent the master end of the process's terminal",
+);
+/// Who gets a descriptor of the process.
+pub static PIDFD_SOCKET: Opt =
+    Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
+/// Where the pid is written.
+pub static PID_FILE: Opt = Opt::text("pid-file", "FILE", "write the process's pid to this file");
+/// For a root filesystem on a ramdisk.
+pub static NO_PIVOT: Opt = Opt::flag(
+    "no-pivot",
+    "enter the root filesystem without pivot_root, as needed when it is on a ramdisk",
+);
+/// Keeps the caller's keyring.
+pub static NO_NEW_KEYRING: Opt =
+    Opt::flag("no-new-keyring", "keep the caller's session keyring instead of making a new one");
+/// Further descriptors.
+pub static PRESERVE_FDS: Opt = Opt::new(
+    "preserve-fds",
+    Kind::Integer,
+    "N",
+    "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
+);
+/// Where a start happens.
+pub static START_CPUS: Opt = Opt::text(
+    "start-cpus",
+    "LIST",
+    "start from these CPUs, such as 0-23, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
+);
+/// CPUs by what they are.
+pub static PIN: Opt = Opt::text(
+    "pin",
+    "WORDS",
+    "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
+);
+/// A cgroup made ahead.
+pub static TIER: Opt = Opt::text(
+    "tier",
+    "SIZE",
+    "use a cgroup that \"dayfly cgroup tier create\" made ahead for this much memory, such as 256M",
+);
+/// Does not wait.
+pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
+/// Keeps the state.
+pub static KEEP: Opt = Opt::flag("keep", "do not delete the container when its process has ended");
+/// Leaves orphans to others.
+pub static NO_SUBREAPER: Opt =
+    Opt::flag("no-subreaper", "do not become the parent of the container's orphans");
+/// Where the time went.
+pub static TRACE: Opt = Opt::text(
+    "trace",
+    "FILE",
+    "write what each step did and how long it took to this file, in the format of its suffix (.json for Chrome and Perfetto, .jsonl, .csv, .folded, .svg, else a table; %i, %c and %p stand for container, command and pid), or to standard error if it is -",
+);
+
+// exec.
+/// The process's working directory.
+pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the container");
+/// Its environment.
+pub static ENV: Opt =
+    Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
+/// Whether it gets a terminal.
+pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
+/// Who it runs as.
+pub static USER: Opt =
+    Opt::text("user", "UID[:GID]", "user and group id of the process").short('u');
+/// Its further groups.
+pub static ADDITIONAL_GIDS: Opt =
+    Opt::new("additional-gids", Kind::Integers, "GID", "add a supplementary group id; repeatable")
+        .short('g');
+/// The process as JSON.
+pub static PROCESS: Opt =
+    Opt::text("process", "FILE", "the process as JSON, as in config.json").short('p');
+/// Its SELinux label.
+pub static PROCESS_LABEL: Opt = Opt::text("process-label", "LABEL", "SELinux label of the process");
+/// Its AppArmor profile.
+pub static APPARMOR: Opt = Opt::text("apparmor", "PROFILE", "AppArmor profile of the process");
+/// Whether it can gain privileges.
+pub static NO_NEW_PRIVS: Opt =
+    Opt::flag("no-new-privs", "keep the process from gaining privileges by execve");
+/// Its capabilities.
+pub static CAP: Opt =
+    Opt::new("cap", Kind::Texts, "CAP", "add a capability; repeatable").short('c');
+/// The cgroup it is put in.
+pub static CGROUP: Opt = Opt::new(
+    "cgroup",
+    Kind::Texts,
+    "[CONTROLLER:]PATH",
+    "run the process in this existing cgroup below the container's; repeatable on cgroup v1",
+);
+/// Does not mind a frozen container.
+pub static IGNORE_PAUSED: Opt =
+    Opt::flag("ignore-paused", "run the process even if the container is paused");
+
+// Root filesystems from layers: create, run.
+/// The layers.
+pub static LAYERS: Opt = Opt::text(
+    "layers",
+    "FILE",
+    "assemble the root filesystem from the directories listed in this file, the bottom layer first",
+);
+/// The image.
+pub static IMAGE: Opt = Opt::text(
+    "image",
+    "REF",
+    "run an image of the store instead of a bundle; what follows is the command, not an id",
+);
+/// The id of a container that an image is run in.
+pub static CONTAINER_NAME: Opt =
+    Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
+/// Where images are.
+pub static STORE: Opt = Opt::text(
+    "store",
+    "DIR",
+    "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
+);
+/// Whose ids.
+pub static USERNS: Opt = Opt::text(
+    "userns",
+    "WHOSE",
+    "ids of a container with layers: auto (a range of its own), shared (one for all such), or host (default: what the configuration says)",
+)
+.choices(&["auto", "shared", "host"]);
+/// The rung of the ladder.
+pub static ROOTFS_MODE: Opt = Opt::text(
+    "rootfs-mode",
+    "MODE",
+    "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
+)
+.choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
+/// Changes in memory.
+pub static EPHEMERAL: Opt =
+    Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
+/// How much of it.
+pub static EPHEMERAL_SIZE: Opt = Opt::text(
+    "ephemeral-size",
+    "BYTES",
+    "how much memory, such as 512m; with --ephemeral (default: half of what there is)",
+);
+/// What was done.
+pub static ROOTFS_STATS: Opt = Opt::flag(
+    "stats",
+    "print how the root filesystem was assembled, in how many mount operations and how long",
+);
+/// Nothing may be changed.
+pub static READ_ONLY: Opt =
+    Opt::flag("read-only", "make the root filesystem of an image read-only");
+/// The host name of a container that runs an image.
+pub static HOSTNAME: Opt =
+    Opt::text("hostname", "NAME", "host name of a container that runs an image");
+
+// kill, delete.
+/// runc's former way to signal all processes.
+pub static ALL: Opt =
+    Opt::flag("all", "succeed if the container is not running").short('a').hidden();
+/// Deletes what runs.
+pub static FORCE: Opt =
+    Opt::flag("force", "kill the container if it is running, and succeed if it does not exist")
+        .short('f');
+
+// list, ps, plan.
+/// Table or JSON.
+pub static FORMAT: Opt =
+    Opt::text("format", "FORMAT", "table (default) or json").short('f').choices(&["table", "json"]);
+/// Text or JSON.
+pub static PLAN_FORMAT: Opt =
+    Opt::text("format", "FORMAT", "text (default) or json").short('f').choices(&["text", "json"]);
+/// The rules instead of the steps.
+pub static PLAN_CHECK: Opt =
+    Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
+/// Ids alone.
+pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
+
+// events.
+/// One set of figures.
+pub static STATS: Opt = Opt::flag("stats", "print the container's statistics once and end");
+/// The time between two.
+pub static INTERVAL: Opt = Opt::new(
+    "interval",
+    Kind::Duration,
+    "TIME",
+    "time between two sets of statistics, such as 500ms or 1m (default: 5s)",
+);
+
+// spec.
+/// The bundle that gets a config.
+pub static SPEC_BUNDLE: Opt =
+    Opt::text("bundle", "DIR", "the bundle to write to (default: the working directory)")
+        .short('b');
+/// For a user who is not root.
+pub static SPEC_ROOTLESS: Opt =
+    Opt::flag("rootless", "write a configuration for the calling user instead of root");
+
+// update.
+/// The resources as JSON.
+pub static RESOURCES: Opt = Opt::text(
+    "resources",
+    "FILE",
+    "read the resources as JSON, as in config.json, from this file or, if it is -, from standard input; other options are ignored then",
+)
+.short('r');
+/// blkio.weight, io.bfq.weight, io.weight.
+pub static BLKIO_WEIGHT: Opt =
+    Opt::new("blkio-weight", Kind::Integer, "WEIGHT", "weight of block device access, 10 to 1000");
+/// cpu.cfs_period_us.
+pub static CPU_PERIOD: Opt =
+    Opt::text("cpu-period", "MICROSECONDS", "period over which the CPU quota is counted");
+/// cpu.cfs_quota_us.
+pub static CPU_QUOTA: Opt =
+    Opt::text("cpu-quota", "MICROSECONDS", "CPU time the container may use in a period");
+/// cpu.cfs_burst_us.
+pub static CPU_BURST: Opt =
+    Opt::text("cpu-burst", "MICROSECONDS", "unused CPU time that may be used later in a burst");
+/// cpu.shares, cpu.weight.
+pub static CPU_SHARE: Opt =
+    Opt::text("cpu-share", "SHARES", "weight of CPU time against other containers, 2 to 262144");
+/// cpu.rt_period_us.
+pub static CPU_RT_PERIOD: Opt =
+    Opt::text("cpu-rt-period", "MICROSECONDS", "period over which real-time use is counted");
+/// cpu.rt_runtime_us.
+pub static CPU_RT_RUNTIME: Opt =
+    Opt::text("cpu-rt-runtime", "MICROSECONDS", "real-time use the container may make in a period");
+/// cpuset.cpus.
+pub static CPUSET_CPUS: Opt = Opt::text("cpuset-cpus", "LIST", "CPUs to run on, such as 0-2,7");
+/// cpuset.mems.
+pub static CPUSET_MEMS: Opt = Opt::text("cpuset-mems", "LIST", "memory nodes to use, such as 0");
+/// cpu.idle.
+pub static CPU_IDLE: Opt = Opt::text(
+    "cpu-idle",
+    "0|1",
+    "1: run only when nothing else does (SCHED_IDLE), 0: run normally",
+);
+/// Was memory.kmem.limit_in_bytes.
+pub static KERNEL_MEMORY: Opt =
+    Opt::text("kernel-memory", "BYTES", "has no effect: the kernel dropped this limit").hidden();
+/// Was memory.kmem.tcp.limit_in_bytes.
+pub static KERNEL_MEMORY_TCP: Opt =
+    Opt::text("kernel-memory-tcp", "BYTES", "has no effect: the kernel dropped this limit")
+        .hidden();
+/// memory.limit_in_bytes, memory.max.
+pub static MEMORY: Opt = Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit");
+/// memory.soft_limit_in_bytes, memory.low.
+pub static MEMORY_RESERVATION: Opt =
+    Opt::text("memory-reservation", "BYTES", "memory the container keeps when there is little");
+/// memory.memsw.limit_in_bytes, memory.swap.max.
+pub static MEMORY_SWAP: Opt =
+    Opt::text("memory-swap", "BYTES", "limit of memory and swap together; -1 is no limit");
+/// pids.max.
+pub static PIDS_LIMIT: Opt =
+    Opt::new("pids-limit", Kind::Integer, "N", "number of processes and threads; -1 is no limit");
+/// resctrl schemata, cache.
+pub static L3_CACHE_SCHEMA: Opt =
+    Opt::text("l3-cache-schema", "SCHEMA", "Intel RDT cache schema, as L3:0=ff");
+/// resctrl schemata, memory bandwidth.
+pub static MEM_BW_SCHEMA: Opt =
+    Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema, as MB:0=50");

@@ -1,0 +1,62 @@
+//! `plan`: the steps of a container's start, for people and as JSON.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use plan::Plan;
+use serde::Serialize;
+use trace::Label;
+
+use crate::failure::Failure;
+
+/// A step a line: actor, phase, what is done, and to what.
+pub fn text(plan: &Plan) -> String {
+    let (parent, init) = plan::labels(plan);
+    let mut text = String::new();
+    let _ = writeln!(text, "{:<7} {:<14} STEP", "ACTOR", "PHASE");
+    for (actor, labels) in [("parent", parent), ("init", init)] {
+        for label in labels {
+            let _ = write!(text, "{actor:<7} {:<14} {}", label.phase, label.name);
+            if !label.object.is_empty() {
+                let _ = write!(text, " {}", label.object);
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    parent: Vec<Step<'a>>,
+    init: Vec<Step<'a>>,
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    phase: &'static str,
+    step: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    object: &'a str,
+}
+
+/// The same as JSON: the steps of `host` and of `init`, each with `phase`, `step` and `object`.
+///
+/// # Errors
+/// As [`super::json`].
+pub fn json(plan: &Plan) -> Result<String, Failure> {
+    let (parent, init) = plan::labels(plan);
+    let mut text = super::indented_json(&Document { parent: steps(&parent), init: steps(&init) })?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn steps<'a>(labels: &'a [Label<'_>]) -> Vec<Step<'a>> {
+    let step = |label: &'a Label<'_>| Step {
+        phase: label.phase.name(),
+        step: label.name,
+        object: &label.object,
+    };
+    labels.iter().map(step).collect()
+}

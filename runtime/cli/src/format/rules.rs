@@ -1,0 +1,98 @@
+//! `plan --check`: the rules of order and what a look at a plan by them shows, for people and as JSON.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use plan::Plan;
+use plan::check::{self, Outcome, Place, Rule};
+use serde::Serialize;
+use trace::Steps;
+
+use super::table;
+use crate::failure::Failure;
+
+/// What a look at a plan shows.
+pub struct Verdicts<'a> {
+    plan: &'a Plan,
+    list: Vec<(&'static Rule, Outcome)>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    rule: &'a str,
+    verdict: &'a str,
+    what: &'a str,
+    why: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<Step>,
+}
+
+#[derive(Serialize)]
+struct Step {
+    actor: &'static str,
+    index: usize,
+    step: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    object: String,
+}
+
+impl<'a> Verdicts<'a> {
+    /// Looks at a plan.
+    pub fn of(plan: &'a Plan) -> Self {
+        Self { plan, list: check::verdicts(plan).collect() }
+    }
+
+    /// Whether a rule is broken.
+    pub fn has_broken(&self) -> bool {
+        self.list.iter().any(|(_, outcome)| matches!(outcome, Outcome::Broken(_)))
+    }
+
+    /// A rule a line: its name, the verdict, what it says and why. Below one that is broken, the steps.
+    pub fn text(&self) -> String {
+        let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
+        for (rule, outcome) in &self.list {
+            let reason = format!("{}: {}", rule.what, rule.why);
+            rows.push([rule.name.to_string(), verdict(outcome).to_string(), reason]);
+            for Step { actor, index, step, object } in self.steps(outcome) {
+                let line = format!("{actor} {index} {step} {object}");
+                rows.push([String::new(), String::new(), line.trim_end().to_string()]);
+            }
+        }
+        table::layout(&rows)
+    }
+
+    /// The same as JSON: a list of rules with `rule`, `verdict`, `what` and `why`; `steps` of one that is broken, each
+    /// with `actor`, `index` (from 0), `step` and `object`.
+    ///
+    /// # Errors
+    /// As [`super::json`].
+    pub fn json(&self) -> Result<String, Failure> {
+        let entry = |(rule, outcome): &(&'static Rule, Outcome)| {
+            let Rule { name, what, why, .. } = *rule;
+            Entry { rule: name, verdict: verdict(outcome), what, why, steps: self.steps(outcome) }
+        };
+        let list: Vec<Entry<'_>> = self.list.iter().map(entry).collect();
+        let mut text = super::indented_json(&list)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    fn steps(&self, outcome: &Outcome) -> Vec<Step> {
+        let Outcome::Broken(places) = outcome else { return Vec::new() };
+        let step = |place: &Place| {
+            let label = self.plan.label(place.number(self.plan))?;
+            let Place { actor, index } = *place;
+            Some(Step { actor, index, step: label.name, object: label.object.into_owned() })
+        };
+        places.iter().filter_map(step).collect()
+    }
+}
+
+fn verdict(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Holds => "holds",
+        Outcome::DoesNotApply => "does not apply",
+        Outcome::Broken(_) => "broken",
+    }
+}

@@ -1,0 +1,41 @@
+//! `--version`, in the lines of runc.
+
+use core::fmt::{self, Display, Formatter};
+
+use sys::defence::TEST_BUILD;
+
+use crate::definition::NAME;
+
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the build was made from, if the packager said so.
+pub const COMMIT: Option<&str> = option_env!("DAYFLY_COMMIT");
+
+/// The version as `--version` prints it.
+pub struct Version;
+
+impl Display for Version {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{NAME} version {VERSION}")?;
+        if let Some(commit) = COMMIT {
+            writeln!(f, "commit: {commit}")?;
+        }
+        if let Some(switches) = TEST_BUILD {
+            writeln!(f, "built for tests: {switches}")?;
+        }
+        writeln!(f, "spec: {}", spec::VERSION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let text = Version.to_string();
+        assert!(text.starts_with(concat!("dayfly version ", env!("CARGO_PKG_VERSION"), "\n")));
+        assert!(text.ends_with("spec: 1.3.0\n"));
+    }
+}

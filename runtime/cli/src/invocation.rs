@@ -1,0 +1,99 @@
+//! One call of a command: everything it was given.
+
+use container::{Container, Store, Trace};
+use plan::FastPaths;
+
+use crate::definition::Opt;
+use crate::failure::Failure;
+use crate::number::{self, InvalidNumber};
+use crate::parser::UsageError;
+use crate::state_root;
+use crate::values::Values;
+
+/// What a command was given.
+pub(crate) struct Invocation<'a> {
+    /// The process's arguments and environment.
+    pub args: sys::Args,
+    /// The options before the command.
+    pub globals: &'a Values<'a>,
+    /// The command's options.
+    pub values: &'a Values<'a>,
+    /// What is no option.
+    pub arguments: &'a [&'a str],
+    /// Where its time goes.
+    pub trace: &'static Trace,
+    /// Writes a warning to the log.
+    pub warn: &'a dyn Fn(&str),
+    /// Writes a warning to standard error, and to the log if there is one.
+    pub tell: &'a dyn Fn(&str),
+}
+
+impl<'a> Invocation<'a> {
+    /// The container's id.
+    pub fn id(&self) -> Result<&'a str, Failure> {
+        match self.arguments.first() {
+            Some(id) if !id.is_empty() => Ok(id),
+            _ => Err(Failure::new("container id cannot be empty")),
+        }
+    }
+
+    /// The state of containers.
+    pub fn store(&self) -> Result<Store, Failure> {
+        let root = state_root::of(self.globals, self.args)?;
+        let store = Store::open(&root.path, self.trace)?;
+        if root.is_sticky {
+            state_root::keep(&root.path)?;
+        }
+        Ok(store)
+    }
+
+    /// The container named by the first argument.
+    pub fn container(&self) -> Result<Container, Failure> {
+        let id = self.id()?;
+        Ok(self.store()?.container(id)?)
+    }
+
+    /// What a start makes use of: everything, but for what `DAYFLY_WITHOUT` names (for benchmarks).
+    pub fn fast_paths(&self) -> Result<FastPaths, Failure> {
+        let without = self.args.env(plan::WITHOUT).unwrap_or_default();
+        FastPaths::without(without).map_err(Failure::new)
+    }
+
+    /// A number of descriptors; 0 if the option was not given.
+    pub fn count(&self, option: &'static Opt) -> Result<u32, Failure> {
+        let Some(number) = self.values.integer(option) else { return Ok(0) };
+        number.try_into().map_err(|_| {
+            let value = alloc::format!("{number}");
+            Failure::new(UsageError::BadValue(option.long, &value, InvalidNumber::Range))
+        })
+    }
+}
+
+impl From<container::Error> for Failure {
+    fn from(error: container::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<resctrl::Error> for Failure {
+    fn from(error: resctrl::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<cgroup::Error> for Failure {
+    fn from(error: cgroup::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+/// A number in an option whose texts runc reads late.
+pub(crate) fn number_in<T: TryFrom<i128>>(
+    values: &Values<'_>,
+    option: &'static Opt,
+) -> Result<Option<T>, Failure> {
+    let Some(text) = values.text(option) else { return Ok(None) };
+    number::parse(text).map(Some).map_err(|reason| {
+        Failure::new(format_args!("invalid value for {}: parsing {text:?}: {reason}", option.long))
+    })
+}

@@ -1,0 +1,46 @@
+//! What a command that makes a process owes its caller: that the process is made known, and has the descriptors that were
+//! promised to it.
+
+use alloc::format;
+
+use rustix::fd::AsFd;
+use sys::Context;
+use sys::clone::Child;
+
+use crate::{Error, Trace, pid_file};
+
+/// Tells the caller of the new process in the ways it asked for. `kind` is what runc calls such a process:
+/// the word goes with the pidfd.
+pub(crate) fn announce(
+    child: &Child,
+    kind: &str,
+    pid_file: Option<&str>,
+    pidfd_socket: Option<&str>,
+    trace: &Trace,
+) -> Result<(), sys::Error> {
+    if let Some(path) = pid_file {
+        trace.point("write pid file", path)?;
+        pid_file::write(path, child.pid)?;
+    }
+    if let Some(path) = pidfd_socket {
+        trace.point("send pidfd", path)?;
+        let sent = sys::fdpass::dial(path)
+            .and_then(|socket| sys::fdpass::send(socket, kind.as_bytes(), child.pidfd.as_fd()));
+        sent.context("send pidfd", path)?;
+    }
+    Ok(())
+}
+
+/// Descriptors that are promised to the process must be there, as in runc.
+pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
+    for fd in (3..).take(count as usize) {
+        let path = format!("/proc/self/fd/{fd}");
+        if rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS).is_err() {
+            return Err(Error::Text(format!(
+                "unable to stat preserved-fd {} (of {count}): file descriptor {fd} is not open",
+                fd - 2
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! A bundle: its directory, and the configuration in it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rustix::fs::CWD;
+use spec::Spec;
+use sys::Context;
+use sys::defence::{Defence, is_off};
+use trace::Phase;
+
+use crate::directory::check_id;
+use crate::options::CreateOptions;
+use crate::path::absolute;
+use crate::{Error, Trace, Warn};
+
+/// A bundle's directory and the text of its configuration.
+pub(crate) struct Bundle {
+    pub path: String,
+    pub config: String,
+    pub text: Vec<u8>,
+}
+
+impl Bundle {
+    pub(crate) fn load(options: &CreateOptions<'_>, trace: &Trace) -> Result<Self, Error> {
+        trace.work(Phase::Configuration, "read config", options.bundle, || Self::read(options))
+    }
+
+    /// The configuration, and the trace it may ask for.
+    pub(crate) fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
+        let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec(warn))?;
+        trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
+        Ok(spec)
+    }
+
+    pub(crate) fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
+        check_id(options.id)?;
+        let path = absolute(options.bundle)?;
+        let config = match options.config {
+            Some(config) => absolute(config)?,
+            None => format!("{path}/config.json"),
+        };
+        let text = match sys::fs::read_at(CWD, config.as_str()) {
+            Ok(text) => text,
+            Err(sys::Errno::NOENT) => {
+                rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS)
+                    .context("chdir", &path)?;
+                return Err(Error::Text(format!("JSON specification file {config} not found")));
+            }
+            Err(errno) => return Err(sys::Error::new("open", config, errno).into()),
+        };
+        Ok(Self { path, config, text })
+    }
+
+    pub(crate) fn spec(&self, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
+        let (spec, misspelt) = Spec::parse_and_tell(&self.text)
+            .map_err(|error| Error::Parse { path: self.config.clone(), error })?;
+        warn.misspelt(&self.config, &misspelt);
+        match spec::validate(&spec) {
+            Err(spec::Invalid::NetDeviceName(_)) if is_off(Defence::Lengths) => {}
+            result => result?,
+        }
+        Ok(spec)
+    }
+
+    /// What is wrong with the text where that was not looked into before.
+    #[cold]
+    pub(crate) fn syntax_error(&self) -> Option<Error> {
+        let error = Spec::parse_whole(&self.text).err()?;
+        Some(Error::Parse { path: self.config.clone(), error })
+    }
+}

@@ -1,0 +1,373 @@
+//! An existing container and what can be done with it, `exec` aside.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use cgroup::{Cgroup, FreezerState};
+use launch::{Start, Waiter};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::process::Pid;
+use spec::resources::{Memory, Resources};
+use sys::Errno;
+use sys::clone::CloneFlags;
+use trace::{PROGRAM, Phase};
+
+use crate::directory::{self, START, path_in};
+use crate::notify::{self, Manager};
+use crate::record::{self, Header, Record};
+use crate::state::{State, Status};
+use crate::time::Rfc3339;
+use crate::{Error, Trace, Warn, hooks, identity, owner};
+
+/// How long a process that is being killed may take from closing its files to its end, in milliseconds.
+const DYING: i64 = 20;
+pub(crate) const SIGKILL: i32 = 9;
+
+/// An existing container.
+#[derive(Debug)]
+pub struct Container {
+    pub(crate) root: Rc<OwnedFd>,
+    pub(crate) directory: OwnedFd,
+    pub(crate) header: Header,
+    pub(crate) record: Record,
+    /// Whether it was still being made when the record was read, which has no process yet.
+    pub(crate) is_begun: bool,
+    /// The seccomp program's bytes; empty without one.
+    pub(crate) filter: Vec<u8>,
+    /// The command that works on it.
+    pub(crate) trace: &'static Trace,
+}
+
+impl Container {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// Where its cgroup is, if it has one of its own.
+    pub fn cgroup_location(&self) -> Option<&cgroup::Location> {
+        self.record.cgroup.as_ref()
+    }
+
+    /// Its group of the resctrl file system, if it has one.
+    pub fn resctrl_group(&self) -> Option<&resctrl::Group> {
+        self.record.resctrl.as_ref()
+    }
+
+    /// Init, if it lives.
+    pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
+        let (pid, identity) = self.header.process?;
+        Some((pid, identity::open_alive(pid, identity)?))
+    }
+
+    /// Where the container is in its life. What the record says is checked against the kernel each
+    /// time, so that it holds whatever was killed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] as long as it is being made: as with runc and crun it does not exist before it is whole,
+    /// so that who has seen it may start it. If its freezer cannot be read.
+    pub fn status(&self) -> Result<Status, Error> {
+        match self.unfinished_status()? {
+            Status::Creating => Err(Error::NotFound),
+            status => Ok(status),
+        }
+    }
+
+    /// The same of one that may not be whole yet.
+    pub(crate) fn unfinished_status(&self) -> Result<Status, Error> {
+        if self.init().is_none() {
+            return Ok(if self.is_begun { Status::Creating } else { Status::Stopped });
+        }
+        if directory::is_locked(self.directory.as_fd()) {
+            return Ok(Status::Creating);
+        }
+        match launch::waiter(&path_in(self.directory.as_fd(), START)) {
+            Waiter::Waiting if !self.is_frozen()? => return Ok(Status::Created),
+            Waiter::Waiting => return Ok(Status::Paused),
+            // A process that is killed closes its sockets before its end can be seen.
+            Waiter::Gone if self.ends_within(DYING) => return Ok(Status::Stopped),
+            Waiter::Gone | Waiter::None => {}
+        }
+        Ok(if self.is_frozen()? { Status::Paused } else { Status::Running })
+    }
+
+    fn is_frozen(&self) -> Result<bool, Error> {
+        let Some(location) = &self.record.cgroup else { return Ok(false) };
+        self.trace.point("read freezer of", self.id())?;
+        match Cgroup::open(location) {
+            Ok(cgroup) => Ok(cgroup.freezer_state()? == FreezerState::Frozen),
+            Err(error) if error.is_gone() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Its state, as `state` and `list` print it.
+    ///
+    /// # Errors
+    /// As [`Container::status`].
+    pub fn state(&self) -> Result<State, Error> {
+        let status = self.status()?;
+        let record = &self.record;
+        let pid = match (status, self.header.process) {
+            (Status::Stopped, _) | (_, None) => 0,
+            (_, Some((pid, _))) => pid.as_raw_nonzero().get(),
+        };
+        Ok(State {
+            oci_version: spec::VERSION.to_string(),
+            id: record.id.clone(),
+            pid,
+            status,
+            bundle: record.bundle.clone(),
+            rootfs: record.rootfs.clone(),
+            created: Rfc3339(record.created).to_string(),
+            annotations: record.annotations.iter().cloned().collect(),
+            owner: owner::name(record.owner),
+        })
+    }
+
+    /// Runs the program of a created container. Where NOTIFY_SOCKET in `env` names a service manager, that is
+    /// told when the container is ready, before this returns.
+    ///
+    /// # Errors
+    /// In runc's words if it is not in that state; what made exec fail; a service manager that is not
+    /// there, or that was not when the container was made. A startContainer or poststart hook that fails ends the
+    /// container, and has it removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12): poststop
+    /// hooks that fail then are warned of.
+    pub fn start(self, env: sys::Args, warn: Warn<'_>) -> Result<(), Error> {
+        match self.try_start(env) {
+            Err(error) if error.is_of_hook() => {
+                // What failed first counts.
+                let _ = self.remove(true, warn);
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    fn try_start(&self, env: sys::Args) -> Result<(), Error> {
+        let Some(manager) = Manager::of(env) else { return self.start_program() };
+        let init = match (self.status()?, self.init()) {
+            (Status::Created, Some(init)) => init,
+            _ => return self.start_program(),
+        };
+        let listener = notify::listen(self.directory.as_fd(), self.trace)?;
+        self.start_program()?;
+        let (pid, pidfd) = init;
+        self.trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
+            Ok(manager.await_ready(&listener, pid, &pidfd)?)
+        })
+    }
+
+    fn start_program(&self) -> Result<(), Error> {
+        if directory::is_locked(self.directory.as_fd()) {
+            return Err(Error::NotFound);
+        }
+        // Who waits to be started is asked once, by starting it.
+        let start = self.start_waiting()?;
+        if start != Start::Runs {
+            let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
+            return Err(Error::text(match status {
+                Status::Stopped => "cannot start a container that has stopped",
+                Status::Paused => "cannot start a container in the paused state",
+                _ => "cannot start an already running container",
+            }));
+        }
+        let program_since = self.trace.clock();
+        self.trace.work(Phase::Configuration, "unlink", START, || {
+            match unlinkat(&self.directory, START, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(errno) => Err(sys::Error::new("unlink", START, errno)),
+            }
+        })?;
+        hooks::after_start(self)?;
+        if let Some((pid, _)) = self.header.process {
+            self.trace.lived(
+                PROGRAM,
+                pid,
+                Phase::Program,
+                "goes on",
+                (program_since, self.trace.clock()),
+            );
+        }
+        Ok(())
+    }
+
+    fn start_waiting(&self) -> Result<Start, Error> {
+        let path = path_in(self.directory.as_fd(), START);
+        self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || {
+            launch::start(&path, || self.is_frozen())
+        })
+    }
+
+    /// Sends a signal to init. SIGKILL for a container without a PID namespace of its own goes to every
+    /// process, since no init takes them along.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`]; a signal that is none.
+    pub fn kill(&self, signal: i32) -> Result<(), Error> {
+        let everyone = signal == SIGKILL && !self.owns(CloneFlags::NEWPID);
+        let whom = if everyone { "all" } else { "init" };
+        self.trace.work(Phase::Shutdown, "signal", whom, || self.send(signal, everyone))
+    }
+
+    fn send(&self, signal: i32, everyone: bool) -> Result<(), Error> {
+        match &self.record.cgroup {
+            Some(location) if everyone => match Cgroup::open(location) {
+                Ok(cgroup) => return Ok(cgroup.kill_all(signal)?),
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error.into()),
+            },
+            _ => {}
+        }
+        let none = if self.is_begun { Error::NotFound } else { Error::NotRunning };
+        let (pid, pidfd) = self.init().ok_or(none)?;
+        match sys::signal::send(pidfd.as_fd(), signal) {
+            Err(Errno::SRCH) => return Err(Error::NotRunning),
+            Err(errno) => {
+                let object = format!("signal {signal} to {}", pid.as_raw_nonzero());
+                return Err(sys::Error::new("kill", object, errno).into());
+            }
+            Ok(()) => {}
+        }
+        // A frozen v1 cgroup holds even SIGKILL back.
+        if signal == SIGKILL && self.is_frozen()? {
+            self.resume_quietly();
+        }
+        Ok(())
+    }
+
+    /// Why init ended without a word.
+    #[cold]
+    pub(crate) fn reason_of(
+        &self,
+        error: launch::Error,
+        fast_paths: plan::FastPaths,
+    ) -> launch::Error {
+        let suspect = matches!(error, launch::Error::Died(_))
+            && fast_paths.contains(plan::FastPaths::CLONE_INTO_CGROUP);
+        let cgroup = self.record.cgroup.as_ref().filter(|_| suspect);
+        let cgroup = cgroup.and_then(|location| Cgroup::open(location).ok());
+        match cgroup.as_ref().and_then(Cgroup::dir_fd) {
+            Some(directory) if launch::kills_newborn(directory) => launch::Error::Stillborn(None),
+            _ => error,
+        }
+    }
+
+    pub(crate) fn owns(&self, kind: CloneFlags) -> bool {
+        CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
+    }
+
+    /// Whether init has ended, or does within that time.
+    pub(crate) fn ends_within(&self, milliseconds: i64) -> bool {
+        self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, milliseconds))
+    }
+
+    /// Thaws what may be frozen.
+    pub(crate) fn resume_quietly(&self) {
+        if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
+            let _ = cgroup.thaw_all();
+        }
+    }
+
+    /// The container's cgroup, open.
+    pub(crate) fn cgroup(&self) -> Result<Cgroup, Error> {
+        match &self.record.cgroup {
+            Some(location) => Ok(Cgroup::open(location)?),
+            None => Err(Error::text("the container has no cgroup of its own")),
+        }
+    }
+
+    /// Freezes all processes.
+    ///
+    /// # Errors
+    /// If it does not run, or is paused already, which runc tells by the same words.
+    pub fn pause(&self) -> Result<(), Error> {
+        match self.status()? {
+            Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
+            _ => Err(Error::NotRunning),
+        }
+    }
+
+    /// Thaws a paused container.
+    ///
+    /// # Errors
+    /// If it is not paused.
+    pub fn resume(&self) -> Result<(), Error> {
+        match self.status()? {
+            Status::Paused => Ok(self.cgroup()?.thaw()?),
+            _ => Err(Error::text("container not paused")),
+        }
+    }
+
+    /// Changes limits; what is not mentioned stays.
+    ///
+    /// # Errors
+    /// If there is no process; a value that cannot be.
+    pub fn update(&self, resources: &Resources) -> Result<(), Error> {
+        if self.status()? == Status::Stopped {
+            return Err(Error::NotRunning);
+        }
+        // Engines send all resources of a configuration along. Its device rules lack those that every
+        // container has, and what a hook has allowed since.
+        let mut resources = Resources { devices: Vec::new(), ..resources.clone() };
+        let asked = resources.memory.as_mut().and_then(|memory| self.recall_swap(memory));
+        self.cgroup()?.set(&resources)?;
+        match asked {
+            Some(swap) => Ok(record::note_swap(self.directory.as_fd(), self.header, swap)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the limit of memory and swap together that was asked for last, where only the one of memory
+    /// changes: on cgroup v2 the limit of swap is what lies between the two. Returns what is to be
+    /// remembered of this update, if it is anything new.
+    fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
+        match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
+            // No limit of memory is none of swap, either.
+            (-1, 0) => Some(0),
+            (0, 0) => None,
+            (_, 0) => {
+                let is_unified =
+                    self.record.cgroup.as_ref().is_some_and(|place| place.is_unified());
+                memory.swap = Some(self.header.swap).filter(|swap| is_unified && *swap != 0);
+                None
+            }
+            (_, swap) => Some(swap),
+        }
+    }
+
+    /// Changes cache (`L3:…`) and memory bandwidth (`MB:…`) limits of `linux.intelRdt`.
+    ///
+    /// # Errors
+    /// In runc's words if the host, or the container, has no such limits; what the kernel refuses.
+    pub fn update_rdt(&self, cache: Option<&str>, bandwidth: Option<&str>) -> Result<(), Error> {
+        let is_missing = |resource| !resctrl::is_enabled(resource);
+        if cache.is_some() && is_missing("L3") {
+            return Err(Error::text("Intel RDT/CAT: l3 cache schema is not enabled"));
+        }
+        if bandwidth.is_some() && is_missing("MB") {
+            return Err(Error::text("Intel RDT/MBA: memory bandwidth schema is not enabled"));
+        }
+        let lines: Vec<&str> = cache.into_iter().chain(bandwidth).collect();
+        match &self.record.resctrl {
+            _ if lines.is_empty() => Ok(()),
+            Some(group) => Ok(group.update(&lines)?),
+            None => {
+                Err(Error::text("updating a non-existent Intel RDT configuration is not supported"))
+            }
+        }
+    }
+
+    /// All processes, as this PID namespace numbers them.
+    ///
+    /// # Errors
+    /// If there is no cgroup to find them by; those of [`Container::status`].
+    pub fn pids(&self) -> Result<Vec<i32>, Error> {
+        self.status()?;
+        let pids = self.cgroup()?.all_pids()?;
+        Ok(pids.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
+    }
+}

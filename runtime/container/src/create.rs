@@ -1,0 +1,159 @@
+//! `create` and `run`: from a bundle to a container.
+
+use plan::Plan;
+use rustix::fd::OwnedFd;
+use sys::clone::Child;
+use trace::{PROGRAM, Phase};
+
+use crate::bundle::Bundle;
+use crate::console::Terminal;
+use crate::making::Making;
+use crate::notify::Relay;
+use crate::options::{CreateOptions, RunOptions};
+use crate::request::request;
+use crate::start_cpus::StartCpus;
+use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
+
+/// Makes a container that waits for `start`.
+///
+/// # Errors
+/// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
+pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+    attempt(options, |options, connected| try_create(store, options, connected))
+}
+
+/// Makes an attempt, and another one with an init that moves to its cgroup if the kernel kills what is born there:
+/// over the same connection to the console socket, whose listener may take one alone. With a socket for the pidfd
+/// init moves in any case, as the pidfd of one that was killed could not be taken back.
+fn attempt<'a, T>(
+    options: &CreateOptions<'a>,
+    make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if options.pidfd_socket.is_some() {
+        return make(&options.born_outside(), None);
+    }
+    match make(options, None) {
+        Err(error) => {
+            let connected = error.stillborn()?;
+            // The warnings have been given.
+            make(&CreateOptions { warn: Warn::default(), ..options.born_outside() }, connected)
+        }
+        result => result,
+    }
+}
+
+fn try_create(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    connected: Option<OwnedFd>,
+) -> Result<(), Error> {
+    let trace = store.trace();
+    let cpus = StartCpus::enter(options.start_cpus.as_ref(), trace)?;
+    let bundle = Bundle::load(options, trace)?;
+    let mut making = Making::begin(store, options, &bundle)?;
+    let console = making.console(true, connected)?;
+    let request = making.ask(&cpus, console.source(), true)?;
+    let made = making.make(request, console)?;
+    if let Some(tier) = making.tier {
+        tier.keep();
+    }
+    // The lock stays until this process has ended: until then its memory is init's as well, and nobody
+    // must be let in who could trace that.
+    core::mem::forget(made);
+    Ok(())
+}
+
+/// Makes a container and runs its program: to its end, or with `detach` only up to its start.
+/// Returns the exit status.
+///
+/// # Errors
+/// As [`create`].
+pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
+    attempt(&options.create, |create, connected| try_run(store, options, create, connected))
+}
+
+fn try_run(
+    store: &Store,
+    options: &RunOptions<'_>,
+    create: &CreateOptions<'_>,
+    connected: Option<OwnedFd>,
+) -> Result<i32, Error> {
+    let trace = store.trace();
+    let cpus = StartCpus::enter(create.start_cpus.as_ref(), trace)?;
+    let bundle = Bundle::load(create, trace)?;
+    let mut making = Making::begin(store, create, &bundle)?;
+    let mut console = making.console(options.detach, connected)?;
+    let ours = console.take_receiver();
+    let signals = match options.detach {
+        true => None,
+        false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
+    };
+    let mut request = making.ask(&cpus, console.source(), false)?;
+    let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
+    // Whether the program began is then heard with its end, and nobody is woken in between.
+    request.attended = !options.detach
+        && !has_terminal
+        && !trace.is_on()
+        && making.spec.hooks.poststart.is_empty();
+    let mut made = making.make(request, console)?;
+    let Making { spec, manager, tier, prepared, .. } = making;
+    if let Some(tier) = tier {
+        tier.keep();
+    }
+    let started = cpus.leave(trace).and_then(|()| hooks::after_start(&made.container));
+    let notify = manager.zip(made.notify.take());
+    let mut status = match (signals, started) {
+        (_, Err(error)) => Err(error),
+        (None, Ok(())) => {
+            if let Some((manager, listener)) = notify {
+                let Child { pid, pidfd } = &made.child;
+                // That the manager has gone is no reason to end the container (runc ignores it too).
+                let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
+                    manager.await_ready(&listener, *pid, pidfd)
+                });
+            }
+            Ok(0)
+        }
+        (Some(signals), Ok(())) => Terminal::receive(ours, trace).and_then(|terminal| {
+            trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
+                let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
+                signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut(), notify)
+            })
+        }),
+    };
+    made.program_ran(trace, &spec);
+    if let Some(prepared) = prepared.filter(|_| create.layered.is_some_and(|layered| layered.stats))
+    {
+        let _ = core::fmt::Write::write_str(&mut sys::stdio::Stderr, &prepared.stats(trace));
+    }
+    if let (Some(pending), Ok(code)) = (made.pending, &status)
+        && let Err(error) = pending.outcome(code.checked_sub(128))
+    {
+        status = Err(made.container.reason_of(error, create.fast_paths).into());
+    }
+    if let (Err(_), Some(path)) = (&status, create.pid_file) {
+        pid_file::remove(path);
+    }
+    if (!options.detach && !options.keep) || status.is_err() {
+        let removed = made.container.remove(true, create.warn);
+        // What failed first counts.
+        return status.and_then(|code| removed.map(|()| code));
+    }
+    status
+}
+
+/// Compiles a bundle's configuration without running it: `dayfly plan`.
+///
+/// # Errors
+/// As [`create`].
+pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
+    let bundle = Bundle::read(options)?;
+    let mut spec = bundle.spec(options.warn)?;
+    placement::pin(&mut spec, options)?;
+    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+    let console = terminal.then_some(plan::Console::Given);
+    let mut request = request(options, &bundle, &spec, true, console, None)?;
+    // A start of root's would have it.
+    request.template = !request.caller.is_confined();
+    Ok(plan::compile(&spec, &request)?)
+}

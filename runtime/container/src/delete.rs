@@ -1,0 +1,129 @@
+//! `delete`: everything of a container goes.
+
+use rustix::fd::AsFd;
+use rustix::fs::fstat;
+use sys::{Context, Errno};
+use trace::{PROGRAM, Phase};
+
+use cgroup::Cgroup;
+
+use crate::container::SIGKILL;
+use crate::directory;
+use crate::record::{self, Found};
+use crate::state::Status;
+use crate::takeover::Takeover;
+use crate::{Container, Error, Warn, hooks, identity};
+
+/// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
+const GRACE: i64 = 50;
+
+impl Container {
+    /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
+    /// warns. Whoever makes it, or removes it, meanwhile is waited for: with `force` its init is killed, which
+    /// ends the making of it.
+    ///
+    /// # Errors
+    /// If it runs and `force` is not set; if processes or cgroup do not go away.
+    pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
+        let status = self.unfinished_status()?;
+        match status {
+            Status::Stopped | Status::Created => {}
+            _ if force => {}
+            Status::Creating => return Err(Error::NotFound),
+            // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
+            Status::Running if self.ends_within(GRACE) => {}
+            _ => {
+                return Err(Error::Text(alloc::format!(
+                    "cannot delete container {} that is not stopped: {status}",
+                    self.id()
+                )));
+            }
+        }
+        self.remove(force, warn)
+    }
+
+    /// Destroys the container, unless another command has removed it.
+    pub(crate) fn remove(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
+        self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
+    }
+
+    /// Keeps other commands away, of which there is one at most; none if one has removed the container already,
+    /// so that what has its name now is another one. One that hangs is not waited for beyond
+    /// [`identity::PATIENCE`]: what it has made goes, and it fails.
+    fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
+        let is_held = directory::lock(self.directory.as_fd()).is_err();
+        if is_held {
+            self.await_others(force)?;
+        }
+        if is_held || self.header.process.is_none() {
+            self.read_again()?;
+        }
+        let stat = fstat(&self.directory).context("fstat", &self.record.id)?;
+        Ok((stat.st_nlink > 0).then_some(self))
+    }
+
+    #[cold]
+    fn await_others(&mut self, force: bool) -> Result<(), Error> {
+        self.trace.point("wait for who works on", &self.record.id)?;
+        let takeover = Takeover::begin(self.directory.as_fd());
+        while directory::lock(self.directory.as_fd()).is_err() {
+            self.read_again()?;
+            if let (true, Some((_, pidfd))) = (force, self.init()) {
+                let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
+                self.resume_quietly();
+            }
+            if !takeover.wait()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever was at work has added the process to the record since.
+    fn read_again(&mut self) -> Result<(), Error> {
+        if let Found::Whole(stored) = record::read(self.directory.as_fd(), &self.record.id)? {
+            (self.header, self.record) = (stored.header, stored.record);
+        }
+        Ok(())
+    }
+
+    /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is
+    /// interrupted: the record goes last.
+    pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
+        if let Some((_, pidfd)) = self.init() {
+            self.trace.work(Phase::Shutdown, "kill", "init", || {
+                match sys::signal::send(pidfd.as_fd(), SIGKILL) {
+                    Ok(()) | Err(Errno::SRCH) => Ok(()),
+                    Err(errno) => Err(sys::Error::new("kill", "init", errno)),
+                }
+            })?;
+            self.resume_quietly();
+            self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
+                match sys::pidfd::wait_for_exit(&pidfd, identity::PATIENCE) {
+                    true => Ok(()),
+                    false => Err(Error::text("container init still running")),
+                }
+            })?;
+        }
+        if let Some(location) = &self.record.cgroup {
+            self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
+                Ok::<_, Error>(Cgroup::delete(location)?)
+            })?;
+            // A pool that is one short is no reason to keep the container.
+            let _ = cgroup::tier::release(location);
+        }
+        if let Some(group) = &self.record.resctrl {
+            self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {
+                Ok::<_, Error>(group.remove()?)
+            })?;
+        }
+        if let Some(layered) = &self.record.layered {
+            self.trace.work(Phase::Shutdown, "release rootfs", self.id(), || layered.release())?;
+        }
+        self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
+            directory::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
+        })?;
+        hooks::after_stop(&self, warn);
+        Ok(())
+    }
+}

@@ -1,0 +1,371 @@
+//! `exec`: an additional process in a container that lives.
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use launch::{Given, Launched, Turn};
+use plan::{Caller, ExecAgent, ExecRequest, FastPaths, Plan};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::CWD;
+use spec::{Capabilities, Process, Str};
+use sys::Context;
+use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
+use trace::{PROGRAM, Phase};
+
+use crate::announce::{announce, check_preserved};
+use crate::console::{Console, Terminal};
+use crate::path::absolute;
+use crate::state::Status;
+use crate::{Container, Error, Warn, foreground, pid_file};
+
+/// What `exec` is given; what is absent comes from the container's own process.
+#[derive(Debug, Clone, Default)]
+pub struct ExecOptions<'a> {
+    /// A file with the whole process; then nothing comes from elsewhere.
+    pub process: Option<&'a str>,
+    /// The program and its arguments.
+    pub args: Vec<&'a str>,
+    /// Working directory.
+    pub cwd: Option<&'a str>,
+    /// Environment entries to add.
+    pub env: Vec<&'a str>,
+    /// Whether it gets a terminal.
+    pub tty: Option<bool>,
+    /// `uid` or `uid:gid`.
+    pub user: Option<&'a str>,
+    /// Supplementary groups to add.
+    pub additional_gids: Vec<u32>,
+    /// Capabilities to add.
+    pub caps: Vec<&'a str>,
+    /// Whether it may gain privileges.
+    pub no_new_privs: Option<bool>,
+    /// AppArmor profile.
+    pub apparmor: Option<&'a str>,
+    /// SELinux label.
+    pub process_label: Option<&'a str>,
+    /// Return once it runs.
+    pub detach: bool,
+    /// Where to write its pid.
+    pub pid_file: Option<&'a str>,
+    /// The socket that receives the terminal.
+    pub console_socket: Option<&'a str>,
+    /// The socket that receives its pidfd.
+    pub pidfd_socket: Option<&'a str>,
+    /// Descriptors after 2 that go on to the process.
+    pub preserve_fds: u32,
+    /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
+    pub cgroup: Vec<&'a str>,
+    /// Enter a paused container; the process starts when it is resumed.
+    pub ignore_paused: bool,
+    /// What the start makes use of.
+    pub fast_paths: FastPaths,
+    /// Where warnings go.
+    pub warn: Warn<'a>,
+}
+
+impl Container {
+    /// Runs an additional process: to its end, or with `detach` only up to its start. Returns its exit
+    /// status.
+    ///
+    /// # Errors
+    /// If the container does not live; a value that cannot be; what made exec fail.
+    pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
+        let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
+        // As with `create`.
+        if options.pidfd_socket.is_some() {
+            return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
+        }
+        match self.try_exec(options, None) {
+            Err(error) => {
+                let (connected, warn) = (error.stillborn()?, Warn::default());
+                self.try_exec(&ExecOptions { fast_paths, warn, ..options.clone() }, connected)
+            }
+            result => result,
+        }
+    }
+
+    fn try_exec(
+        &self,
+        options: &ExecOptions<'_>,
+        connected: Option<OwnedFd>,
+    ) -> Result<i32, Error> {
+        // Not found before it is whole: until then its init may work in the memory of the command that makes it,
+        // and nobody must be let in who could trace that.
+        match self.status()? {
+            Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
+            Status::Paused if !options.ignore_paused => {
+                return Err(Error::text(
+                    "cannot exec in a paused container (use --ignore-paused to override)",
+                ));
+            }
+            _ => {}
+        }
+        let own = Process::parse(self.record.process.as_str())
+            .map_err(|error| crate::error::damaged(self.id(), error))?;
+        let text;
+        let process = match options.process {
+            Some(path) => {
+                self.trace.point("read", path)?;
+                text = read_process(path)?;
+                let (process, misspelt) = Process::parse_and_tell(text.as_bytes())
+                    .map_err(|error| Error::Parse { path: path.to_string(), error })?;
+                options.warn.misspelt(path, &misspelt);
+                complete(process, own)
+            }
+            None => amend(own, options)?,
+        };
+        spec::validate_process(&process)?;
+        check_preserved(options.preserve_fds)?;
+
+        let (terminal, detach) = (process.terminal, options.detach);
+        let mut console =
+            Console::prepare(terminal, options.console_socket, detach, connected, self.trace)?;
+        let ours = console.take_receiver();
+        let signals = match options.detach {
+            true => None,
+            false => Some(foreground::Signals::block(false, self.trace)?),
+        };
+        self.trace.point("compile", "plan")?;
+        let plan: &'static Plan = Box::leak(Box::new(plan::compile_exec(
+            &process,
+            ExecRequest {
+                id: self.id(),
+                namespaces: CloneFlags::from_bits_retain(self.record.namespaces),
+                cgroup: self.exec_cgroup(&options.cgroup)?,
+                cgroup_is_asked_for: !options.cgroup.is_empty(),
+                memory_is_limited: match &self.record.cgroup {
+                    Some(location) => location.limits_memory(),
+                    None => false,
+                },
+                init: self.init_number(),
+                execution: self.record.execution.clone(),
+                resctrl: self.record.resctrl.clone(),
+                filter: self.filter()?,
+                agent: self.agent(),
+                preserve_fds: options.preserve_fds,
+                console: console.source(),
+                keyring: self.record.keyring,
+                keep_groups: plan::keeps_groups(
+                    self.record.annotations.iter().map(|(key, value)| (&**key, &**value)),
+                ),
+                fast_paths: options.fast_paths,
+                caller: match self.record.confined {
+                    true => Caller::probe(None),
+                    // Nobody else can read the record of root's.
+                    false => Caller::default(),
+                },
+            },
+        )?));
+        options.warn.all(&plan.warnings);
+        let Launched { child, program_since, .. } = self.launch_exec(options, plan, console)?;
+        let status = match signals {
+            None => Ok(0),
+            Some(signals) => Terminal::receive(ours, self.trace).and_then(|terminal| {
+                self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
+                    signals.wait(&child, terminal.as_ref(), None, None)
+                })
+            }),
+        };
+        if status.is_err() {
+            // Nobody would know of it.
+            let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+            let _ = launch::wait(&child.pidfd);
+            forget(options.pid_file);
+        }
+        let program = options.args.first().copied().unwrap_or_default();
+        let time = (program_since, self.trace.clock());
+        self.trace.lived(PROGRAM, child.pid, Phase::Program, program, time);
+        status
+    }
+
+    fn launch_exec(
+        &self,
+        options: &ExecOptions<'_>,
+        plan: &'static Plan,
+        console: Console<'_>,
+    ) -> Result<Launched, Error> {
+        self.trace.point("open", "container init")?;
+        let (_, init) = self.init().ok_or(Error::NotRunning)?;
+        let given =
+            Given { console: console.into_sender(), container: Some(init), ..Given::default() };
+        let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
+        let (pid_file, pidfd_socket) = (options.pid_file, options.pidfd_socket);
+        let mut on_turn = |turn: Turn<'_>| match turn {
+            Turn::Born(child) => announce(child, "setns", pid_file, pidfd_socket, self.trace),
+            Turn::GoesOn => Ok(()),
+        };
+        let launched = launch::launch(plan, given, &bundle, self.trace, &mut on_turn);
+        Ok(launched.inspect_err(|_| forget(options.pid_file))?)
+    }
+
+    /// The container's cgroup, or the one below it that was asked for.
+    fn exec_cgroup(&self, subs: &[&str]) -> Result<Option<cgroup::Location>, Error> {
+        let Some(location) = &self.record.cgroup else { return Ok(None) };
+        Ok(Some(sub_cgroup(location, subs)?))
+    }
+
+    fn init_number(&self) -> i32 {
+        self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get())
+    }
+
+    fn agent(&self) -> Option<ExecAgent<'_>> {
+        let (socket, metadata) = self.record.agent.as_deref()?;
+        let init = self.init_number();
+        Some(ExecAgent { socket, metadata, init, state_head: &self.record.state_head })
+    }
+
+    fn filter(&self) -> Result<Option<seccomp::Program>, Error> {
+        if self.filter.is_empty() {
+            return Ok(None);
+        }
+        match seccomp::Program::from_bytes(&self.filter) {
+            Some(program) => Ok(Some(program)),
+            None => Err(crate::error::damaged(self.id(), "seccomp program")),
+        }
+    }
+}
+
+/// Takes the pid file of a process back that is no more.
+fn forget(pid_file: Option<&str>) {
+    if let Some(path) = pid_file {
+        pid_file::remove(path);
+    }
+}
+
+fn read_process(path: &str) -> Result<String, Error> {
+    let path = absolute(path)?;
+    let bytes = sys::fs::read_at(CWD, path.as_str()).context("open", &path)?;
+    String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
+}
+
+/// What a process file leaves open comes from the container: never more than it may do.
+fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
+    process.capabilities = process.capabilities.or(own.capabilities);
+    process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
+    process.apparmor_profile = process.apparmor_profile.or(own.apparmor_profile);
+    process.selinux_label = process.selinux_label.or(own.selinux_label);
+    process.scheduler = process.scheduler.or(own.scheduler);
+    process.io_priority = process.io_priority.or(own.io_priority);
+    process.exec_cpu_affinity = process.exec_cpu_affinity.or(own.exec_cpu_affinity);
+    if process.rlimits.is_empty() {
+        process.rlimits = own.rlimits;
+    }
+    process
+}
+
+/// `--cgroup PATH` on v2, `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
+fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Location, Error> {
+    let mut result = location.clone();
+    let mut named: Vec<&str> = Vec::new();
+    for sub in subs {
+        let invalid =
+            |why: &str| Err(Error::Text(format!("invalid --cgroup argument: {sub} ({why})")));
+        let (controllers, path) = match sub.split_once(':') {
+            Some(("", _)) => return invalid("empty <controller> prefix"),
+            Some((controllers, path)) => (Some(controllers), path),
+            None if location.is_unified() || subs.len() == 1 => (None, *sub),
+            None => return invalid("missing <controller>: prefix"),
+        };
+        for controller in controllers.unwrap_or_default().split(',').filter(|name| !name.is_empty())
+        {
+            if named.contains(&controller) {
+                return Err(Error::Text(format!(
+                    "invalid --cgroup argument(s): controller {controller} specified multiple times"
+                )));
+            }
+            named.push(controller);
+        }
+        result = result.sub(controllers, path)?;
+    }
+    // What was asked for must be there: a process that silently ran elsewhere would escape its limits.
+    let places = result.legacy.iter().map(|legacy| &legacy.place).chain(&result.unified);
+    for place in places.filter(|_| !subs.is_empty()) {
+        rustix::fs::access(place.directory(), rustix::fs::Access::EXISTS)
+            .context("open cgroup", place.directory())?;
+    }
+    Ok(result)
+}
+
+/// Puts the options of the command line over the container's own process, by runc's rules.
+fn amend<'a>(mut process: Process<'a>, options: &ExecOptions<'a>) -> Result<Process<'a>, Error> {
+    process.args = options.args.iter().map(|arg| Str::new(arg)).collect();
+    process.terminal = options.tty.unwrap_or(false);
+    process.console_size = None;
+    if let Some(cwd) = options.cwd {
+        process.cwd = Str::new(cwd);
+    }
+    process.env.extend(options.env.iter().map(|entry| Str::new(entry)));
+    if let Some(value) = options.no_new_privs {
+        process.no_new_privileges = value;
+    }
+    if let Some(profile) = options.apparmor {
+        process.apparmor_profile = Some(Str::new(profile));
+    }
+    if let Some(label) = options.process_label {
+        process.selinux_label = Some(Str::new(label));
+    }
+    if let Some(user) = options.user {
+        let (uid, gid) = match user.split_once(':') {
+            Some((uid, gid)) => (uid, Some(gid)),
+            None => (user, None),
+        };
+        process.user.uid = number("uid", uid)?;
+        if let Some(gid) = gid {
+            process.user.gid = number("gid", gid)?;
+        }
+    }
+    process.user.additional_gids.extend(&options.additional_gids);
+    for name in &options.caps {
+        add_capability(process.capabilities.get_or_insert_default(), name);
+    }
+    Ok(process)
+}
+
+/// The one strict parser of numbers on the command line: digits and nothing else (CVE-2026-30892).
+fn number(what: &str, text: &str) -> Result<u32, Error> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { text.parse().ok() } else { None };
+    let number = number.or_else(|| is_off(Defence::StrictIntegers).then_some(0));
+    number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
+}
+
+/// Inheritable stays as it is (CVE-2022-29162); where the container has some, as with runc, those of them that
+/// are named become ambient. Of a name that nobody knows, or that cannot be raised, the plan warns.
+fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) {
+    let ambient = (!sets.inheritable.is_empty()).then_some(&mut sets.ambient);
+    let inheritable = is_off(Defence::Inheritable).then_some(&mut sets.inheritable);
+    let sets = [&mut sets.bounding, &mut sets.effective, &mut sets.permitted];
+    for set in sets.into_iter().chain(inheritable).chain(ambient) {
+        if !set.iter().any(|known| known == name) {
+            set.push(Str::new(name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_and_fit() {
+        assert_eq!(number("user", "1000").ok(), Some(1000));
+        for bad in ["", "+1", "-1", " 1", "1 ", "0x1", "1a", "4294967296", "١"] {
+            assert!(number("user", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn added_capabilities_are_not_inheritable() {
+        let options = ExecOptions { caps: alloc::vec!["CAP_KILL"], ..Default::default() };
+        let sets = amend(Process::default(), &options).unwrap().capabilities.unwrap();
+        assert_eq!((sets.bounding.len(), sets.effective.len(), sets.permitted.len()), (1, 1, 1));
+        assert!(sets.inheritable.is_empty() && sets.ambient.is_empty());
+        let mut sets = Capabilities { inheritable: alloc::vec![Str::new("CAP_CHOWN")], ..sets };
+        add_capability(&mut sets, "CAP_CHOWN");
+        assert_eq!((sets.inheritable.len(), sets.ambient.len()), (1, 1));
+    }
+}

@@ -1,0 +1,52 @@
+//! Fault points of commands: the steps that they put into a trace, and what else of them can fail, in the order
+//! in which they begin.
+
+#[cfg(dayfly_faults)]
+use launch::fault::{Place, strike};
+#[cfg(dayfly_faults)]
+use trace::{Failed, Phase};
+
+use crate::Trace;
+
+#[cfg(not(dayfly_faults))]
+impl Trace {
+    /// A place that can fail and is no step of the trace. Does nothing.
+    #[inline(always)]
+    pub(crate) fn point(&self, _: &'static str, _: &str) -> Result<(), sys::Error> {
+        Ok(())
+    }
+}
+
+/// In the place of the tracer's own methods.
+#[cfg(dayfly_faults)]
+impl Trace {
+    pub(crate) fn work<T, E: Failed + From<sys::Error>>(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        object: &str,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.point(name, object)?;
+        (**self).work(phase, name, object, work)
+    }
+
+    pub(crate) fn wait<T, E: Failed + From<sys::Error>>(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        object: &str,
+        awaits: &'static str,
+        wait: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.point(name, object)?;
+        (**self).wait(phase, name, object, awaits, wait)
+    }
+
+    /// A place that can fail and is no step of the trace.
+    pub(crate) fn point(&self, name: &'static str, object: &str) -> Result<(), sys::Error> {
+        let step = self.steps.get();
+        self.steps.set(step + 1);
+        strike(Place::Command, step).map_err(|errno| sys::Error::new(name, object, errno))
+    }
+}

@@ -1,0 +1,71 @@
+//! Hooks of later commands: poststart and poststop.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use launch::HookFailure;
+use plan::StateText;
+use plan::step::Hooks;
+
+use crate::{Container, Error, Warn};
+
+/// Lists of hooks as the record has them: JSON, empty for none.
+pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
+    if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
+}
+
+fn read(container: &Container, kind: &'static str, json: &str) -> Result<Hooks, Error> {
+    if json.is_empty() {
+        return Ok(Hooks::default());
+    }
+    let list: alloc::vec::Vec<spec::Hook<'_>> = serde_json::from_str(json)
+        .map_err(|error| Error::Text(format!("{kind} hooks of the record: {error}")))?;
+    let environment = || Ok(container.trace.args().environment().map(CString::from).collect());
+    Ok(plan::compile_hooks(kind, &list, environment)?)
+}
+
+fn run(container: &Container, hooks: &Hooks, status: &str, pid: i32) -> Result<(), Error> {
+    try_run(container, hooks, status, pid)
+        .map_err(|failed| launch::Error::Hook(failed.describe(hooks).to_string()).into())
+}
+
+#[allow(clippy::result_large_err, reason = "as in launch")]
+fn try_run(
+    container: &Container,
+    hooks: &Hooks,
+    status: &str,
+    pid: i32,
+) -> Result<(), HookFailure> {
+    let state = StateText::from_head(&container.record.state_head);
+    let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
+    let manner = launch::Manner { directory: Some(&bundle), tracer: Some(container.trace) };
+    launch::run_hooks(hooks, &state, status, pid, &manner)
+}
+
+/// poststart: the program runs. A failing hook ends the container, as in runc.
+pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
+    let hooks = read(container, "poststart", &container.record.poststart)?;
+    if hooks.list.is_empty() {
+        return Ok(());
+    }
+    let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+    let point = container.trace.point("run hooks", "poststart").map_err(Error::from);
+    let result = point.and_then(|()| run(container, &hooks, "running", pid));
+    if result.is_err() {
+        let _ = container.kill(9);
+    }
+    result
+}
+
+/// poststop: everything is gone. A failing hook is a warning: the rest still has to happen.
+pub(crate) fn after_stop(container: &Container, warn: Warn<'_>) {
+    let Ok(hooks) = read(container, "poststop", &container.record.poststop) else { return };
+    for (index, hook) in hooks.list.iter().enumerate() {
+        let one = Hooks { kind: hooks.kind, list: core::slice::from_ref(hook) };
+        if let Err(mut failed) = try_run(container, &one, "stopped", 0) {
+            failed.index = index;
+            (warn.0)(&failed.describe(&one).to_string());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Telling a process from a later one of the same pid.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{fstat, fstatfs};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
+/// sleep may take longer; the container is then still there and can be deleted again.
+pub(crate) const PATIENCE: i64 = 10_000;
+
+/// PID_FS_MAGIC, linux/magic.h
+const PID_FS_MAGIC: i64 = 0x5049_4446;
+
+/// What stays a process's own for as long as the system runs: the inode of its pidfd (Linux 6.9), or
+/// on older kernels its start time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity(pub u64);
+
+impl Identity {
+    /// The identity of the process `pid`, which `pidfd` refers to.
+    pub fn of(pid: Pid, pidfd: impl AsFd) -> Result<Self, Errno> {
+        if fstatfs(pidfd.as_fd())?.f_type as i64 == PID_FS_MAGIC {
+            return Ok(Self(fstat(pidfd)?.st_ino));
+        }
+        start_time(pid).map(Self)
+    }
+}
+
+/// Field 22 of /proc/PID/stat (proc_pid_stat(5)), in clock ticks since boot.
+fn start_time(pid: Pid) -> Result<u64, Errno> {
+    let path = alloc::format!("/proc/{}/stat", pid.as_raw_nonzero());
+    let text = sys::fs::read_text(path.as_str())?;
+    // The second field is the command in parentheses, which may contain anything.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
+}
+
+/// Opens the process if it is still the same one and has not ended.
+pub(crate) fn open_alive(pid: Pid, identity: Identity) -> Option<OwnedFd> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let same = Identity::of(pid, &pidfd).ok()? == identity;
+    (same && !has_exited(&pidfd)).then_some(pidfd)
+}
+
+/// Whether the process behind a pidfd has ended; a zombie has.
+pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+}

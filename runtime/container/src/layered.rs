@@ -1,0 +1,283 @@
+//! Root filesystems from layers: what a container is given of the host for one, and how that is taken
+//! back.
+
+pub(crate) mod record;
+mod stats;
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+
+use plan::LayeredRoot;
+use rootfs::ids::{Config, Grants, Leases, RANGE};
+use rootfs::{Layers, Mode, Recipe, Upper};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::Access;
+use spec::{IdMapping, Namespace, NamespaceKind, Spec};
+use sys::Context;
+
+use crate::directory::{self, TryClone};
+use crate::image::ImageRun;
+use crate::layered::record::LayeredRecord;
+use crate::store::Claim;
+use crate::{Error, Store, time};
+
+/// Where containers have their directories in a store.
+const CONTAINERS: &str = "containers";
+/// Bytes of memory for the places of mounts in a root filesystem that is read-only.
+const PLACES: u64 = 1 << 20;
+
+/// A root filesystem in layers, as the command line asks for it.
+#[derive(Debug, Clone)]
+pub struct LayeredOptions<'a> {
+    /// A file with a directory a line, the bottom layer first.
+    pub layers: String,
+    /// The image that these are the layers of.
+    pub image: Option<ImageRun<'a>>,
+    /// Whose ids the container has.
+    pub user_namespace: UserNamespace,
+    /// How it is assembled; `None` is the best way this kernel has.
+    pub mode: Option<Mode>,
+    /// Changes are kept in memory.
+    pub ephemeral: bool,
+    /// How many bytes of it.
+    pub size: Option<u64>,
+    /// The store, absolute: changes on disk go there.
+    pub store: &'a str,
+    /// Where ranges of ids that are taken are kept.
+    pub leases: &'a str,
+    /// Which ids there are.
+    pub ids: Config<'a>,
+    /// Tell what was done, and how long it took.
+    pub stats: bool,
+}
+
+/// Whose ids a container has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserNamespace {
+    /// What the configuration says.
+    Configured,
+    /// The host's.
+    Host,
+    /// A range of its own.
+    Auto,
+    /// A range that all such containers have.
+    Shared,
+}
+
+/// Frees the ranges of ids that a killed command took for a container which it did not come to record.
+///
+/// # Errors
+/// If they cannot be given back.
+pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
+    store.trace().point("free ids of", id)?;
+    // Where this caller may not write, it has taken none.
+    if rustix::fs::access(leases, Access::READ_OK | Access::WRITE_OK).is_err() {
+        return Ok(());
+    }
+    Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)
+}
+
+/// A root filesystem that was decided on. What was taken for it is given back when this is dropped, unless
+/// the container has it by then.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub recipe: Recipe,
+    pub record: Box<LayeredRecord>,
+    place: String,
+    /// The state root, the container's name there, and its directory, locked.
+    root: OwnedFd,
+    id: String,
+    claimed: RefCell<Option<Claim>>,
+    kept: Cell<bool>,
+    counts: Cell<rootfs::Counts>,
+}
+
+impl Prepared {
+    /// For the compiler.
+    pub fn root(&self) -> LayeredRoot<'_> {
+        LayeredRoot { recipe: &self.recipe, place: &self.place }
+    }
+
+    /// The container's directory, which was claimed with the range.
+    pub fn take_claim(&self) -> Option<Claim> {
+        self.claimed.take()
+    }
+
+    /// What was done, as a line of the trace and, if it was asked for, at length.
+    pub fn tell(&self, trace: &crate::Trace, counts: rootfs::Counts) {
+        if trace.is_on() {
+            trace.remark(stats::line(&self.recipe, counts));
+        }
+        self.counts.set(counts);
+    }
+
+    /// What `run --stats` prints.
+    pub fn stats(&self, trace: &crate::Trace) -> String {
+        stats::text(&self.recipe, self.counts.get(), &trace.timeline("dayfly run", &self.id))
+    }
+
+    /// The container's record has it all now.
+    pub fn keep(&self) {
+        self.kept.set(true);
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.kept.get() {
+            return;
+        }
+        let _ = self.record.release();
+        if let Some(claimed) = self.take_claim() {
+            let _ = directory::remove(self.root.as_fd(), claimed.directory.as_fd(), &self.id);
+        }
+    }
+}
+
+/// Decides how a container gets its root filesystem, takes its range of ids, and puts that into the
+/// configuration.
+pub(crate) fn prepare(
+    store: &Store,
+    id: &str,
+    bundle: &str,
+    options: &LayeredOptions<'_>,
+    spec: &mut Spec<'_>,
+    version: (u32, u32),
+) -> Result<Prepared, Error> {
+    let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
+    let layers = match options.image {
+        Some(_) => Layers::of_store(&text)?,
+        None => Layers::anywhere(&text)?,
+    };
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::text(
+            "a root filesystem from layers takes root, if only of a user namespace: \
+             unshare --user --map-root-user --mount dayfly run …",
+        ));
+    }
+    // Then overlayfs keeps its marks elsewhere.
+    let in_user_namespace = sys::user_namespace::is_nested();
+    let mapped = match options.user_namespace {
+        UserNamespace::Auto | UserNamespace::Shared => true,
+        UserNamespace::Host => false,
+        UserNamespace::Configured => configured(spec)?.is_some(),
+    };
+    if mapped && in_user_namespace {
+        return Err(Error::text(
+            "a range of ids for a container takes the host's root: use --userns host here",
+        ));
+    }
+    let mode = match options.mode {
+        Some(mode) => {
+            mode.check(version)?;
+            mode
+        }
+        None => Mode::choose(version, &layers, mapped),
+    };
+    let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
+        _ if options.ephemeral => Upper::Tmpfs { size: options.size },
+        // Nothing is ever written there but the places of mounts that the layers lack.
+        true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
+        _ => Upper::Directory,
+    };
+    let directory = format!("{}/{CONTAINERS}/{id}", options.store);
+    let on_disk = options.image.is_some() || upper == Upper::Directory || mode != Mode::Fd;
+    let mut prepared = Prepared {
+        recipe: Recipe {
+            mode,
+            layers,
+            upper,
+            directory: CString::new(&*directory).unwrap_or_default(),
+            root: None,
+            // A container has its root filesystem once.
+            volatile: true,
+            label: label(spec),
+            user_xattr: in_user_namespace,
+        },
+        record: Box::new(LayeredRecord {
+            directory: if on_disk { directory } else { String::new() },
+            attached: mode != Mode::Fd,
+            image: options.image.as_ref().map_or(String::new(), |image| image.directory.clone()),
+            store: options.store.to_string(),
+            lease: None,
+            since: time::now(),
+            owner: format!("{}/{id}", store.path()),
+        }),
+        place: place(bundle, spec),
+        root: store.root_fd().try_clone_fd()?,
+        id: id.to_string(),
+        claimed: RefCell::new(Some(store.claim(id)?)),
+        kept: Cell::new(false),
+        counts: Cell::default(),
+    };
+    take_ids(options, spec, &mut prepared)?;
+    Ok(prepared)
+}
+
+fn take_ids(
+    options: &LayeredOptions<'_>,
+    spec: &mut Spec<'_>,
+    prepared: &mut Prepared,
+) -> Result<(), Error> {
+    let first = match options.user_namespace {
+        UserNamespace::Configured => {
+            prepared.recipe.root = configured(spec)?;
+            return Ok(());
+        }
+        UserNamespace::Host => {
+            let linux = spec.linux.get_or_insert_default();
+            linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
+            return Ok(());
+        }
+        UserNamespace::Shared => Grants::read(&options.ids)?.shared()?,
+        UserNamespace::Auto => {
+            let grants = Grants::read(&options.ids)?;
+            let owner = prepared.record.owner();
+            let first = Leases::open(options.leases)?.take(&grants, &owner)?;
+            prepared.record.lease = Some((first, options.leases.to_string()));
+            first
+        }
+    };
+    prepared.recipe.root = Some((first, first));
+    let linux = spec.linux.get_or_insert_default();
+    linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
+    linux.namespaces.push(Namespace { kind: NamespaceKind::User, path: None });
+    let map = || Vec::from([IdMapping { container_id: 0, host_id: first, size: RANGE }]);
+    linux.uid_mappings = map();
+    linux.gid_mappings = map();
+    Ok(())
+}
+
+/// The host's ids of the container's root, if the configuration has a user namespace.
+fn configured(spec: &Spec<'_>) -> Result<Option<(u32, u32)>, Error> {
+    let Some(linux) = &spec.linux else { return Ok(None) };
+    let Some(namespace) = linux.namespace(NamespaceKind::User) else { return Ok(None) };
+    if namespace.path.is_some() {
+        return Err(Error::text("layers can't be mapped for a user namespace that is joined"));
+    }
+    let of_root =
+        |maps: &[IdMapping]| maps.iter().find(|map| map.container_id == 0).map(|map| map.host_id);
+    Ok(of_root(&linux.uid_mappings).zip(of_root(&linux.gid_mappings)))
+}
+
+fn label(spec: &Spec<'_>) -> Option<CString> {
+    let label = spec.linux.as_ref()?.mount_label.as_deref()?;
+    CString::new(label).ok()
+}
+
+/// Where the root is attached in a mount namespace that begins as a copy of the host's: over its root, as
+/// the container's own root need not get to any other place; where hooks expect it, if there are some.
+fn place(bundle: &str, spec: &Spec<'_>) -> String {
+    let hooks = &spec.hooks;
+    let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
+    match &spec.root {
+        Some(root) if look.iter().any(|hooks| !hooks.is_empty()) => {
+            plan::absolute(bundle, &root.path)
+        }
+        _ => String::from("/"),
+    }
+}

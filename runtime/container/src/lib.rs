@@ -1,0 +1,60 @@
+//! The life of a container: create, start, kill, delete, exec; and its state on disk.
+//!
+//! No command trusts another one to have ended well: what a record says is checked against the kernel,
+//! and whatever a killed command left can be deleted.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod announce;
+mod bundle;
+mod console;
+mod container;
+mod create;
+mod delete;
+mod directory;
+mod error;
+mod exec;
+mod fault;
+mod foreground;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+mod hooks;
+mod host_cache;
+mod identity;
+mod image;
+mod layered;
+mod make;
+mod making;
+mod notify;
+mod options;
+mod owner;
+mod path;
+mod pid_file;
+mod placement;
+mod record;
+mod request;
+mod spool;
+mod start_cpus;
+mod state;
+mod store;
+mod takeover;
+mod time;
+mod tracing;
+mod warn;
+
+pub use container::Container;
+pub use create::{compile, create, run};
+pub use error::Error;
+pub use exec::ExecOptions;
+pub use host_cache::clear as clear_cache;
+pub use image::ImageRun;
+#[cfg(dayfly_faults)]
+pub use launch::fault::arm as arm_fault;
+pub use layered::{LayeredOptions, UserNamespace, free_ids};
+pub use options::{CgroupDriver, CreateOptions, RunOptions};
+pub use state::{State, Status};
+pub use store::Store;
+pub use time::Rfc3339;
+pub use tracing::{ANNOTATION, Trace, VARIABLE};
+pub use warn::Warn;

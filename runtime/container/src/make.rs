@@ -1,0 +1,322 @@
+//! From a request to a container: recorded, launched, announced.
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::rc::Rc;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use launch::{Given, Launched, Network, Pending, Turn};
+use plan::step::ParentStep;
+use plan::{FastPaths, Plan, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use spec::Spec;
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use trace::{PROGRAM, Phase};
+
+use crate::announce::{announce, check_preserved};
+use crate::console::Console;
+use crate::directory::{self, START, path_in};
+use crate::host_cache::HostCache;
+use crate::identity::Identity;
+use crate::layered::Prepared;
+use crate::making::Making;
+use crate::notify;
+use crate::record::{self, Header, Record};
+use crate::store::Claim;
+use crate::{Container, Error, Trace, hooks, pid_file, time};
+
+/// A container that was launched.
+pub(crate) struct Made {
+    pub container: Container,
+    pub child: Child,
+    pub pending: Option<Pending>,
+    /// When it became its program, if it is traced.
+    pub program_since: u64,
+    /// What it says to the service manager, where that is to be heard now.
+    pub notify: Option<OwnedFd>,
+    /// What is left of assembling its root filesystem.
+    pub _rootfs: Option<rootfs::Assembled>,
+}
+
+impl Made {
+    /// Puts the program on the time line, up to now.
+    pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
+        let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
+        let program = args.first().map_or("", |name| name);
+        if self.program_since > 0 {
+            let time = (self.program_since, trace.clock());
+            trace.lived(PROGRAM, self.child.pid, Phase::Program, program, time);
+        }
+    }
+}
+
+/// A container's directory, claimed.
+struct Claimed {
+    directory: OwnedFd,
+    /// What holds the directory's lock, if that is to be let go of when init goes on; else the directory does.
+    lock: Option<OwnedFd>,
+}
+
+impl Making<'_> {
+    /// Claims the id, writes the record, runs the plan. Undone as a whole if any of it fails.
+    pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
+        let (options, trace) = (self.options, self.trace);
+        check_preserved(request.preserve_fds)?;
+        let rootfs = self.prepared.as_ref().map(Prepared::root);
+        let mut request = Request { rootfs, ..request };
+        let network = self.begin_network(&mut request)?;
+        let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
+        let template = self.look_up(&cache, &mut request)?;
+        // Kept for good: an init in our memory reads it until its exec.
+        let plan: &'static Plan =
+            Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
+                Ok::<_, Error>(plan::compile(&self.spec, &request)?)
+            })?));
+        options.warn.all(&plan.warnings);
+        let since = trace.clock();
+        let devices = cache.devices(plan);
+        trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
+        let console = console.into_sender();
+        let given = Given { console, template, network, devices, ..Given::default() };
+        let (mut claimed, file) = self.claim(request.wait_for_start)?;
+        let made = self.launch_in(&mut claimed, file, &request, plan, given);
+        if made.is_err() {
+            self.take_back_pid_file();
+            // What failed counts; where this fails as well it is for the same reason.
+            let _ = self.store.remove(claimed.directory.as_fd(), options.id);
+        }
+        self.finish(claimed.directory, made?)
+    }
+
+    /// Has the container's network namespace made meanwhile, where the plan is to be for that.
+    fn begin_network(&self, request: &mut Request<'_>) -> Result<Option<Network>, Error> {
+        // A maker is worth its process only where a CPU is free for it.
+        if plan::makes_network(&self.spec, request)
+            && request.kernel.fast_paths.contains(FastPaths::CROWD_CHECK)
+            && launch::is_crowded()
+        {
+            request.kernel.fast_paths.remove(FastPaths::PARALLEL_NETWORK);
+        }
+        if !plan::makes_network(&self.spec, request) {
+            return Ok(None);
+        }
+        let begin = || Network::begin(self.trace);
+        Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
+    }
+
+    /// Completes the request by what the host has of earlier starts; returns the template.
+    fn look_up(
+        &self,
+        cache: &HostCache,
+        request: &mut Request<'_>,
+    ) -> Result<Option<OwnedFd>, Error> {
+        let trace = self.trace;
+        if let Some(profile) = self.spec.linux.as_ref().and_then(|linux| linux.seccomp) {
+            let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
+                let filter = cache.filter(profile.get(), &request.kernel);
+                filter.map_err(|error| self.bundle.syntax_error().unwrap_or(error))
+            });
+            request.filter = Some(filter?);
+        }
+        let since = trace.clock();
+        let template = cache.template();
+        trace.add(Phase::Mounts, "find template", "", (since, trace.clock()));
+        request.template = template.is_some();
+        Ok(template)
+    }
+
+    /// The container's directory, this command's alone, and the record's file in it.
+    fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
+        let (store, id) = (self.store, self.options.id);
+        let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
+            Some(claimed) => claimed,
+            None => self.trace.work(Phase::Configuration, "claim", id, || store.claim(id))?,
+        };
+        let Claim { directory, record } = claim;
+        if wait_for_start {
+            return Ok((Claimed { directory, lock: None }, record));
+        }
+        match store.reopen(id) {
+            Ok(own) => Ok((Claimed { directory: own, lock: Some(directory) }, record)),
+            Err(error) => {
+                let _ = store.remove(directory.as_fd(), id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the record and runs the plan.
+    fn launch_in(
+        &self,
+        claimed: &mut Claimed,
+        file: OwnedFd,
+        request: &Request<'_>,
+        plan: &'static Plan,
+        mut given: Given,
+    ) -> Result<Recorded, Error> {
+        let (options, trace) = (self.options, self.trace);
+        let Claimed { directory, lock } = claimed;
+        let notify = self.listen_for_readiness(request, directory)?;
+        let record = self.describe(request, plan);
+        let linux = self.spec.linux.as_ref();
+        let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
+        let swap = memory.and_then(|memory| memory.swap).unwrap_or(0);
+        let mut draft = trace.work(Phase::Configuration, "write record", "", || {
+            record::write(file, &record, swap, plan.filter.as_ref())
+        })?;
+        if let Some(prepared) = &self.prepared {
+            let make = || prepared.record.make_directory();
+            trace.work(Phase::Mounts, "make directory", options.id, make)?;
+        }
+        if request.wait_for_start {
+            trace.point("listen", START)?;
+            given.start = Some(listen_for_start(directory)?);
+        }
+        let bundle = CString::new(self.bundle.path.as_str()).unwrap_or_default();
+        let mut header = None;
+        let mut on_turn = |turn: Turn<'_>| match turn {
+            Turn::Born(child) => {
+                trace.point("identify", "init")?;
+                let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
+                trace.point("write", directory::RECORD)?;
+                header = Some(draft.complete(child.pid, identity)?);
+                announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
+            }
+            // Init has the lock's descriptor as well, up to its exec: so the container exists for others from when
+            // its program begins, and not before.
+            Turn::GoesOn => {
+                *lock = None;
+                Ok(())
+            }
+        };
+        let launched = launch::launch(plan, given, &bundle, trace, &mut on_turn)?;
+        let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
+        Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
+    }
+
+    /// The directory of the notify socket, where there is a service manager; and the socket, unless it is
+    /// `start` that will listen.
+    fn listen_for_readiness(
+        &self,
+        request: &Request<'_>,
+        directory: &OwnedFd,
+    ) -> Result<Option<OwnedFd>, Error> {
+        if self.manager.is_none() {
+            return Ok(None);
+        }
+        self.trace.point("mkdir", directory::NOTIFY_DIRECTORY)?;
+        notify::make_directory(directory.as_fd())?;
+        match request.wait_for_start {
+            true => Ok(None),
+            false => Ok(Some(notify::listen(directory.as_fd(), self.trace)?)),
+        }
+    }
+
+    /// What is left to do once it is launched.
+    fn finish(&self, directory: OwnedFd, recorded: Recorded) -> Result<Made, Error> {
+        let Recorded { header, record, launched, notify, is_run } = recorded;
+        let Launched { child, program_since, pending, rootfs } = launched;
+        let (root, trace) = (Rc::clone(self.store.root_fd()), self.trace);
+        if let Some(prepared) = &self.prepared {
+            prepared.keep();
+            prepared.tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
+        }
+        let (filter, is_begun) = (Vec::new(), false);
+        let container = Container { root, directory, header, record, is_begun, filter, trace };
+        if is_run
+            && pending.is_none()
+            && let Err(error) = await_release(&container)
+        {
+            self.take_back_pid_file();
+            let _ = container.destroy(self.options.warn);
+            return Err(error);
+        }
+        Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })
+    }
+
+    fn take_back_pid_file(&self) {
+        if let Some(path) = self.options.pid_file {
+            pid_file::remove(path);
+        }
+    }
+}
+
+/// Waits until init, of whose exec we have heard, has let go of the lock as well: an exec closes one descriptor after the
+/// other.
+fn await_release(container: &Container) -> Result<(), Error> {
+    let id = container.id();
+    container.trace.point("await unlock", id)?;
+    Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
+}
+
+/// What a launch leaves in memory.
+struct Recorded {
+    header: Header,
+    record: Record,
+    launched: Launched,
+    notify: Option<OwnedFd>,
+    /// Whether its program is not to wait for `start`.
+    is_run: bool,
+}
+
+fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .context("socket", START)?;
+    let address = SocketAddrUnix::new(path_in(directory.as_fd(), START)).context("bind", START)?;
+    bind(&socket, &address).context("bind", START)?;
+    listen(&socket, 8).context("listen", START)?;
+    Ok(socket)
+}
+
+impl Making<'_> {
+    /// What later commands need of it.
+    fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
+        let Self { spec, bundle, prepared, .. } = self;
+        let linux = spec.linux.as_ref();
+        let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
+        let bits = |own: bool| {
+            let chosen = namespaces.iter().filter(|namespace| !own || namespace.path.is_none());
+            chosen.fold(CloneFlags::empty(), |bits, namespace| {
+                bits | CloneFlags::from_bits_retain(namespace.kind.clone_flag())
+            })
+        };
+        let root = spec.root.as_ref().map(|root| plan::absolute(&bundle.path, &root.path));
+        Record {
+            id: request.id.to_string(),
+            bundle: bundle.path.clone(),
+            rootfs: root.unwrap_or_default(),
+            created: time::now(),
+            owner: request.caller.uid,
+            confined: request.caller.is_confined(),
+            annotations: spec
+                .annotations
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .collect(),
+            cgroup: request.cgroup.clone(),
+            resctrl: request.resctrl.clone(),
+            namespaces: bits(false).bits(),
+            own_namespaces: bits(true).bits(),
+            process: serde_json::to_string(&spec.process).unwrap_or_default(),
+            execution: plan.execution.clone(),
+            poststart: hooks::to_json(&spec.hooks.poststart),
+            poststop: hooks::to_json(&spec.hooks.poststop),
+            keyring: !request.no_new_keyring,
+            layered: prepared.as_ref().map(|prepared| prepared.record.clone()),
+            state_head: plan.state.head().to_string(),
+            agent: plan.parent.iter().find_map(|step| match step {
+                ParentStep::SendListener(agent) => {
+                    let socket = agent.socket.to_string_lossy().into_owned();
+                    Some(Box::new((socket, agent.metadata.clone())))
+                }
+                _ => None,
+            }),
+        }
+    }
+}

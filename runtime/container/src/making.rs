@@ -1,0 +1,97 @@
+//! A container in the making: what its bundle, the command line and the host say of it.
+
+use plan::{Kernel, Request};
+use rustix::fd::OwnedFd;
+use spec::Spec;
+use trace::Phase;
+
+use crate::bundle::Bundle;
+use crate::console::Console;
+use crate::layered::{self, Prepared};
+use crate::notify::Manager;
+use crate::options::CreateOptions;
+use crate::request::{place, request};
+use crate::start_cpus::StartCpus;
+use crate::{Error, Store, Trace};
+
+/// What every stage of a making works with: `begin`, `console`, `ask`, then `make` (make.rs).
+pub(crate) struct Making<'a> {
+    pub store: &'a Store,
+    pub trace: &'static Trace,
+    pub options: &'a CreateOptions<'a>,
+    pub bundle: &'a Bundle,
+    pub spec: Spec<'a>,
+    /// Who is to hear when the container is ready.
+    pub manager: Option<Manager>,
+    /// The cgroup that was taken from a pool.
+    pub tier: Option<cgroup::tier::Taken>,
+    /// The root filesystem, where it comes in layers.
+    pub prepared: Option<Prepared>,
+}
+
+impl<'a> Making<'a> {
+    /// Reads the configuration, and decides about layers.
+    pub fn begin(
+        store: &'a Store,
+        options: &'a CreateOptions<'a>,
+        bundle: &'a Bundle,
+    ) -> Result<Self, Error> {
+        let trace = store.trace();
+        let mut spec = bundle.parse(trace, options.warn)?;
+        let prepared = prepare_layers(store, options, bundle, &mut spec)?;
+        let manager = Manager::of(options.env);
+        Ok(Self { store, trace, options, bundle, spec, manager, tier: None, prepared })
+    }
+
+    /// Where its terminal goes, if it has one; `connected` is what an attempt before had of that.
+    pub fn console(
+        &self,
+        is_detached: bool,
+        connected: Option<OwnedFd>,
+    ) -> Result<Console<'a>, Error> {
+        let terminal = self.spec.process.as_ref().is_some_and(|process| process.terminal);
+        Console::prepare(terminal, self.options.console_socket, is_detached, connected, self.trace)
+    }
+
+    /// Finds its place, and what its plan is to be asked for.
+    pub fn ask(
+        &mut self,
+        cpus: &StartCpus,
+        console: Option<plan::Console<'a>>,
+        wait_for_start: bool,
+    ) -> Result<Request<'a>, Error> {
+        let Self { store, trace, options, bundle, .. } = *self;
+        self.tier = place(&mut self.spec, options, trace)?;
+        trace.point("find", "cgroup")?;
+        let tier = self.tier.as_ref();
+        let mut request = request(options, bundle, &self.spec, wait_for_start, console, tier)?;
+        request.own_cpus = cpus.own();
+        if let Some(manager) = self.manager {
+            manager.add(&mut self.spec, &mut request, store.path())?;
+        }
+        Ok(request)
+    }
+}
+
+/// Decides about layers, where the command line names some.
+fn prepare_layers<'a>(
+    store: &Store,
+    options: &CreateOptions<'a>,
+    bundle: &Bundle,
+    spec: &mut Spec<'a>,
+) -> Result<Option<Prepared>, Error> {
+    let Some(layered) = options.layered else { return Ok(None) };
+    if layered.stats && !store.trace().is_on() {
+        store.trace().turn_on();
+    }
+    if let Some(image) = &layered.image {
+        image.apply(spec)?;
+    }
+    store
+        .trace()
+        .work(Phase::Configuration, "prepare layers", &layered.layers, || {
+            let version = Kernel::probe().version;
+            layered::prepare(store, options.id, &bundle.path, layered, spec, version)
+        })
+        .map(Some)
+}

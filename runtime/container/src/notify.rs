@@ -1,0 +1,218 @@
+//! NOTIFY_SOCKET (sd_notify(3)): what a container says to the service manager under which the command was
+//! started.
+//!
+//! The container gets a socket of its own in the place of the manager's. Of what it says there only that
+//! it is ready is passed on, followed by the pid that the manager should look at: nothing in a
+//! container may speak for the host's service beyond that. A detached command stays until then.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use plan::Request;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, chmodat, mkdirat, unlinkat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
+    recv, send, socket_with,
+};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+use spec::{InRoot, Mount, Spec, Str};
+use sys::Context;
+
+use crate::Trace;
+use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
+use crate::path::absolute;
+
+const VARIABLE: &str = "NOTIFY_SOCKET";
+/// Where the container has them.
+const INSIDE: &str = "/run/notify";
+/// The longest message that is read (as in runc).
+const LONGEST: usize = 4096;
+/// How long the manager may take to read what it was told.
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+
+/// The service manager.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manager(&'static str);
+
+impl Manager {
+    /// The one that the command's environment names.
+    pub fn of(env: sys::Args) -> Option<Self> {
+        env.env(VARIABLE).filter(|path| !path.is_empty()).map(Self)
+    }
+
+    /// Gives the container its socket.
+    pub fn add(
+        self,
+        spec: &mut Spec<'_>,
+        request: &mut Request<'_>,
+        root: &str,
+    ) -> Result<(), crate::Error> {
+        let source = format!("{}/{}/{NOTIFY_DIRECTORY}", absolute(root)?, request.id);
+        let options = ["bind", "nosuid", "noexec", "nodev", "ro"];
+        spec.mounts.push(Mount {
+            destination: InRoot::known(INSIDE),
+            kind: Str::new("bind"),
+            source: Some(source.into()),
+            options: options.map(Str::new).into(),
+            ..Mount::default()
+        });
+        request.extra_env.push(format!("{VARIABLE}={INSIDE}/notify.sock"));
+        Ok(())
+    }
+
+    fn connect(self) -> Result<OwnedFd, sys::Error> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+            .context("socket", VARIABLE)?;
+        let address = match self.0.strip_prefix('@') {
+            Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
+            None => SocketAddrUnix::new(self.0),
+        };
+        address.and_then(|address| connect(&socket, &address)).context("connect", self.0)?;
+        Ok(socket)
+    }
+
+    /// Waits until the container is ready, or has ended, and passes it on. Returns once the manager has
+    /// read it: it believes only what comes from a process that it can still find.
+    ///
+    /// # Errors
+    /// A manager that is not there.
+    pub fn await_ready(
+        self,
+        listener: &OwnedFd,
+        pid: Pid,
+        pidfd: &OwnedFd,
+    ) -> Result<(), sys::Error> {
+        let manager = self.connect()?;
+        loop {
+            let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(pidfd, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Err(Errno::INTR) => continue,
+                result => result.context("poll", VARIABLE)?,
+            };
+            let [said, ended] = fds.map(|fd| !fd.revents().is_empty());
+            if let Some(ready) = receive(listener) {
+                tell(&manager, &ready, pid).context("send", self.0)?;
+                return barrier(&manager).context("send", self.0);
+            }
+            if ended && !said {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Makes the directory that the container gets, whatever the umask.
+pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
+    let mode = Mode::from_raw_mode(0o755);
+    mkdirat(directory, NOTIFY_DIRECTORY, mode)
+        .and_then(|()| chmodat(directory, NOTIFY_DIRECTORY, mode, AtFlags::empty()))
+        .context("mkdir", NOTIFY_DIRECTORY)
+}
+
+/// Makes the socket in it, for every user of the container.
+pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd, sys::Error> {
+    trace.point("listen", NOTIFY_SOCKET)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+        .context("socket", NOTIFY_SOCKET)?;
+    // A `start` that failed may have left one.
+    let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());
+    let mode = Mode::from_raw_mode(0o777);
+    SocketAddrUnix::new(path_in(directory, NOTIFY_SOCKET))
+        .and_then(|address| bind(&socket, &address))
+        .and_then(|()| chmodat(directory, NOTIFY_SOCKET, mode, AtFlags::empty()))
+        .context("bind", NOTIFY_SOCKET)?;
+    Ok(socket)
+}
+
+/// What a `run` in the foreground has to listen to besides.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    manager: Manager,
+    /// Closed once the container is ready: nobody reads it then, and a full queue would hold the
+    /// container up.
+    listener: Option<OwnedFd>,
+}
+
+impl Relay {
+    pub fn new(manager: Manager, listener: OwnedFd) -> Self {
+        Self { manager, listener: Some(listener) }
+    }
+
+    /// What to poll.
+    pub fn listener(&self) -> Option<&OwnedFd> {
+        self.listener.as_ref()
+    }
+
+    /// Reads what there is. The manager is told of this process, which stays, not of the container's; it
+    /// may have gone, which is no business of the container's.
+    pub fn carry(&mut self) {
+        let ready = self.listener.as_ref().and_then(receive);
+        if let Some(ready) = ready {
+            let pid = rustix::process::getpid();
+            if let Ok(manager) = self.manager.connect() {
+                let _ = tell(&manager, &ready, pid);
+            }
+            self.listener = None;
+        }
+    }
+}
+
+/// Reads messages until there is none or one says that the container is ready; returns that line.
+fn receive(listener: &OwnedFd) -> Option<Vec<u8>> {
+    let mut bytes = [0u8; LONGEST];
+    loop {
+        match recv(listener, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((_, length)) => {
+                let message = bytes.get(..length).unwrap_or_default();
+                if let Some(line) = ready_line(message) {
+                    return Some(line.to_vec());
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn ready_line(message: &[u8]) -> Option<&[u8]> {
+    message.split(|&byte| byte == b'\n').find(|line| line.starts_with(b"READY="))
+}
+
+fn tell(manager: &OwnedFd, ready: &[u8], pid: Pid) -> Result<(), Errno> {
+    let main = format!("MAINPID={}\n", pid.as_raw_nonzero());
+    for message in [[ready, b"\n"].concat(), String::into_bytes(main)] {
+        send(manager, &message, SendFlags::NOSIGNAL)?;
+    }
+    Ok(())
+}
+
+/// Waits until the manager has read all that was sent: it then closes the pipe that came last
+/// (sd_notify_barrier(3)).
+fn barrier(manager: &OwnedFd) -> Result<(), Errno> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    sys::fdpass::send(manager, b"BARRIER=1", write.as_fd())?;
+    drop(write);
+    while let Err(Errno::INTR) = poll(&mut [PollFd::new(&read, PollFlags::IN)], Some(&PATIENCE)) {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_readiness_counts() {
+        assert_eq!(ready_line(b"READY=1"), Some(&b"READY=1"[..]));
+        assert_eq!(ready_line(b"STATUS=up\nREADY=1\nMAINPID=1\n"), Some(&b"READY=1"[..]));
+        for other in [&b"STATUS=READY=1"[..], b"MAINPID=1", b"", b"\n", b"ready=1", b"XREADY=1"] {
+            assert_eq!(ready_line(other), None);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a container is put, as dayfly's own options and annotations ask: on CPUs by what they are,
+//! into a cgroup that is there already.
+
+use alloc::string::ToString;
+use cgroup::Hierarchies;
+use cgroup::tier::{self, Size, Taken};
+use spec::Spec;
+use spec::resources::{Cpu, Memory};
+use topology::pin::{Pin, PinError};
+use topology::{List, Topology};
+
+use crate::{CgroupDriver, CreateOptions, Error};
+
+/// The annotation that does what `--pin` does.
+const PIN: &str = "run.dayfly.pin";
+/// The annotation that does what `--tier` does.
+const TIER: &str = "run.dayfly.tier";
+
+/// What the command line asks for, else the annotation.
+fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, annotation: &str) -> Option<&'s str> {
+    option.or_else(|| spec.annotations.get(annotation).map(|value| &**value))
+}
+
+/// Turns words such as `node:0` into CPUs and memory nodes of the configuration. CPUs that it names
+/// itself bound what the words may mean, and memory nodes that it names stay.
+///
+/// # Errors
+/// Words that are none, or mean CPUs that are not there.
+pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let Some(words) = asked(options.pin, spec, PIN) else { return Ok(()) };
+    let wrong = |error: PinError| Error::Text(error.to_string());
+    let pin = Pin::parse(words).map_err(wrong)?;
+    let topology = Topology::read("")?;
+    let Some(linux) = spec.linux.as_mut() else { return Ok(()) };
+    let resources = linux.resources.get_or_insert_default();
+    let cpu = resources.cpu.get_or_insert_with(Cpu::default);
+    let online = topology.online();
+    let allowed = match List::parse(&cpu.cpus) {
+        Some(list) if !list.is_empty() => list.intersection(&online),
+        _ => online,
+    };
+    let placement = pin.resolve(&topology, &allowed).map_err(wrong)?;
+    cpu.cpus = placement.cpus.to_string();
+    if cpu.mems.is_empty() {
+        cpu.mems = placement.mems.to_string();
+    }
+    Ok(())
+}
+
+/// Takes a cgroup out of the pool that is asked for, if one is.
+///
+/// # Errors
+/// No such pool; a cgroup driver that makes cgroups itself.
+pub(crate) fn tier(
+    spec: &mut Spec<'_>,
+    options: &CreateOptions<'_>,
+) -> Result<Option<Taken>, Error> {
+    let Some(size) = asked(options.tier, spec, TIER) else { return Ok(None) };
+    if options.cgroup_driver != CgroupDriver::Cgroupfs {
+        return Err(Error::text("tiers are for the cgroupfs driver: leave out --systemd-cgroup"));
+    }
+    let taken = tier::take(&Hierarchies::detect()?, &Size::parse(size)?)?;
+    if let (Some(limit), Some(linux)) = (taken.limit, spec.linux.as_mut()) {
+        let resources = linux.resources.get_or_insert_default();
+        let memory = resources.memory.get_or_insert_with(Memory::default);
+        memory.limit = memory.limit.filter(|limit| *limit != 0).or(Some(limit));
+    }
+    Ok(Some(taken))
+}

@@ -1,0 +1,163 @@
+//! What the plan is asked for: by the command line, the configuration and the host.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use cgroup::tier::Taken;
+use plan::{Caller, Kernel, Request};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use spec::{NamespaceKind, Spec};
+use systemd::{Instance, Unit};
+
+use crate::bundle::Bundle;
+use crate::options::{CgroupDriver, CreateOptions};
+use crate::{Error, Trace, placement};
+
+/// Heeds what is asked of the container's place.
+pub(crate) fn place(
+    spec: &mut Spec<'_>,
+    options: &CreateOptions<'_>,
+    trace: &Trace,
+) -> Result<Option<Taken>, Error> {
+    trace.point("place", options.id)?;
+    placement::pin(spec, options)?;
+    placement::tier(spec, options)
+}
+
+pub(crate) fn request<'a>(
+    options: &CreateOptions<'a>,
+    bundle: &'a Bundle,
+    spec: &Spec<'_>,
+    wait_for_start: bool,
+    console: Option<plan::Console<'a>>,
+    tier: Option<&Taken>,
+) -> Result<Request<'a>, Error> {
+    let caller = Caller::probe(options.env.env("PATH"));
+    let rootless = options.rootless.unwrap_or(caller.is_confined());
+    let mut shown_cgroup = None;
+    let cgroup = match options.cgroup_driver {
+        CgroupDriver::Cgroupfs if tier.is_some() => tier.map(|taken| taken.location.clone()),
+        CgroupDriver::Cgroupfs => {
+            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+            let hierarchies = cgroup::Hierarchies::detect()?;
+            let location = cgroup::Location::resolve(&hierarchies, path, options.id)?;
+            match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
+                false => Some(location),
+                true => {
+                    shown_cgroup = Some(without_cgroup(spec, &hierarchies, &location)?);
+                    None
+                }
+            }
+        }
+        CgroupDriver::Systemd => Some(scope(options, spec, &caller)?),
+        CgroupDriver::Disabled => None,
+    };
+    let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
+    let resctrl = rdt.map(|rdt| resctrl::Group::resolve(rdt, options.id)).transpose()?;
+    let listen_fds = listen_fds(options.env);
+    let mut extra_env = Vec::new();
+    if listen_fds > 0 {
+        extra_env.push(format!("LISTEN_FDS={listen_fds}"));
+        extra_env.push("LISTEN_PID=1".to_string());
+    }
+    let kernel = Kernel { fast_paths: options.fast_paths, ..Kernel::probe() };
+    Ok(Request {
+        wait_for_start,
+        no_pivot: options.no_pivot,
+        no_new_keyring: options.no_new_keyring,
+        preserve_fds: options.preserve_fds.saturating_add(listen_fds),
+        console,
+        extra_env,
+        env: options.env,
+        cgroup,
+        resctrl,
+        rootless,
+        shown_cgroup,
+        foreign_network: foreign_network(spec, &caller),
+        caller,
+        ..Request::new(options.id, &bundle.path, kernel)
+    })
+}
+
+/// Whether somebody else owns the network namespace that a container joins or stays in than the user namespace that
+/// it joins or stays in. Asked only where it matters: to mount a sysfs. What can't be told is told by the mount.
+fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
+    let Some(linux) = &spec.linux else { return false };
+    let path = |kind| linux.namespace(kind).map(|namespace| namespace.path.as_deref());
+    let (network, user) = (path(NamespaceKind::Network), path(NamespaceKind::User));
+    let is_asked = spec.mounts.iter().any(|mount| mount.kind == "sysfs")
+        && network != Some(None)
+        && user != Some(None)
+        && (user.is_some() || caller.is_confined());
+    if !is_asked {
+        return false;
+    }
+    let open = |path: Option<Option<&str>>, own: &'static str| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        openat(CWD, path.flatten().unwrap_or(own), flags, Mode::empty())
+    };
+    let number = |fd: OwnedFd| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
+    let user = open(user, "/proc/self/ns/user").and_then(number);
+    let network = open(network, "/proc/self/ns/net");
+    match (network, user) {
+        (Ok(network), Ok(user)) => {
+            // EPERM: it is an ancestor of the caller's.
+            sys::nsfs::owner(network.as_fd()).and_then(number) != Ok(user)
+        }
+        _ => false,
+    }
+}
+
+/// A scope of systemd: of the host's, or of the caller's own, where the host's is somebody else's.
+fn scope(
+    options: &CreateOptions<'_>,
+    spec: &Spec<'_>,
+    caller: &Caller,
+) -> Result<cgroup::Location, Error> {
+    let owner = systemd::host_owner().map_err(cgroup::Error::from)?;
+    let hierarchies = cgroup::Hierarchies::detect()?;
+    let env = |name| options.env.env(name);
+    // Root of a user namespace may be a user (Podman) or have a systemd in there (a machine in a container).
+    let instance = match options.rootless.unwrap_or(caller.is_rootless() || owner != 0) {
+        true => cgroup::user_instance(
+            &hierarchies,
+            env("DBUS_SESSION_BUS_ADDRESS"),
+            env("XDG_RUNTIME_DIR"),
+        )?,
+        false => Instance::system(env("DBUS_SYSTEM_BUS_ADDRESS")),
+    };
+    let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+    let unit = Unit::parse(path, options.id, instance).map_err(cgroup::Error::from)?;
+    Ok(cgroup::Location::of_unit(&hierarchies, unit))
+}
+
+/// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the
+/// caller may not make another one.
+fn without_cgroup(
+    spec: &Spec<'_>,
+    hierarchies: &cgroup::Hierarchies,
+    wanted: &cgroup::Location,
+) -> Result<cgroup::Location, Error> {
+    let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+    if resources.is_some_and(|resources| resources.has_limits()) {
+        return Err(Error::Text(format!(
+            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
+             {}: permission denied",
+            wanted.directory()
+        )));
+    }
+    Ok(cgroup::Location::own(hierarchies)?)
+}
+
+/// How many descriptors a service manager has opened for this process, and not for one that it came from
+/// (sd_listen_fds(3)).
+fn listen_fds(env: sys::Args) -> u32 {
+    let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
+    let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    match number("LISTEN_FDS") {
+        Some(count) if number("LISTEN_PID") == Some(own) => count,
+        _ => 0,
+    }
+}

@@ -1,0 +1,343 @@
+//! The state root: a directory with one directory a container.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, Stat, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+use sys::Context;
+use sys::stdio::Stderr;
+use trace::Phase;
+
+use crate::directory::{
+    RECORD, START, check_id, is_locked, lock, path_in, remove, remove_directory,
+};
+use crate::error::damaged;
+use crate::identity::{self, Identity};
+use crate::record::{self, Damage, Found, Stored};
+use crate::state::State;
+use crate::{Container, Error, Trace};
+
+/// The state root.
+#[derive(Debug)]
+pub struct Store {
+    root: Rc<OwnedFd>,
+    path: String,
+    trace: &'static Trace,
+}
+
+/// A container's directory that is this command's to fill.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Locked for as long as the descriptor lives.
+    pub directory: OwnedFd,
+    /// The record's file, which nothing is in yet.
+    pub record: OwnedFd,
+}
+
+impl Store {
+    /// Opens the state root, made with mode 0700 if it is missing, for a command and its trace.
+    ///
+    /// # Errors
+    /// If it cannot be made or opened.
+    pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
+        trace.point("open state root", path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = match openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                make_directories(path).context("mkdir", path)?;
+                openat(CWD, path, flags, Mode::empty())
+            }
+            result => result,
+        };
+        let root = Rc::new(root.context("open", path)?);
+        Ok(Self { root, path: path.to_string(), trace })
+    }
+
+    pub(crate) fn trace(&self) -> &'static Trace {
+        self.trace
+    }
+
+    /// Where it is, as it was given.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn root_fd(&self) -> &Rc<OwnedFd> {
+        &self.root
+    }
+
+    /// A container.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; a damaged record.
+    pub fn container(&self, id: &str) -> Result<Container, Error> {
+        self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
+    }
+
+    fn find(&self, id: &str) -> Result<Container, Error> {
+        check_id(id)?;
+        let directory = match self.directory(id) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Err(Error::NotFound),
+            Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
+        };
+        match record::read(directory.as_fd(), id)? {
+            Found::Whole(stored) if stored.header.process.is_some() => {
+                self.assemble(directory, stored, false)
+            }
+            Found::Whole(stored) if is_locked(directory.as_fd()) => {
+                self.assemble(directory, stored, true)
+            }
+            // Whoever makes it may have come to the end between the two looks.
+            Found::Whole(_) => match record::read(directory.as_fd(), id)? {
+                Found::Whole(stored) => self.assemble(directory, stored, false),
+                Found::Nothing | Found::Damaged(..) => Err(Error::NotFound),
+            },
+            // Without a record nothing else exists: what is there is a create that has just begun,
+            // or one that was killed before it did anything.
+            Found::Nothing => Err(Error::NotFound),
+            Found::Damaged(..) if is_locked(directory.as_fd()) => Err(Error::NotFound),
+            Found::Damaged(_, damage) => Err(damaged(id, damage)),
+        }
+    }
+
+    fn assemble(
+        &self,
+        directory: OwnedFd,
+        stored: Stored,
+        is_begun: bool,
+    ) -> Result<Container, Error> {
+        let root = Rc::clone(&self.root);
+        let Stored { header, record, filter } = stored;
+        self.trace
+            .heed(record.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        Ok(Container { root, directory, header, record, is_begun, filter, trace: self.trace })
+    }
+
+    fn directory(&self, id: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&*self.root, id, flags, Mode::empty())
+    }
+
+    /// Makes a container's directory, locks it and begins the record. What a killed `create` left without a
+    /// record is taken over.
+    ///
+    /// Whose the directory is, the record's file decides, which one command alone can make: between mkdir(2) and
+    /// the lock somebody may have removed the directory, and another one made a whole container under its name.
+    pub(crate) fn claim(&self, id: &str) -> Result<Claim, Error> {
+        let object = || format!("{}/{id}", self.path);
+        // Twice: the second time after removing what was left behind.
+        for _ in 0..2 {
+            match mkdirat(&*self.root, id, Mode::from_raw_mode(0o700)) {
+                Ok(()) => {
+                    let directory = match self.directory(id) {
+                        // As below.
+                        Err(Errno::NOENT) => continue,
+                        result => result.context("open", object()),
+                    };
+                    let directory = directory.inspect_err(|_| {
+                        let _ = remove_directory(self.root.as_fd(), id);
+                    })?;
+                    lock(directory.as_fd())?;
+                    let stat = check_owner(&directory, id)?;
+                    // Before that, another one may have taken it for what was left behind.
+                    if stat.st_nlink == 0 {
+                        continue;
+                    }
+                    match record::begin(directory.as_fd()) {
+                        Ok(record) => return Ok(Claim { directory, record }),
+                        // It is another one's.
+                        Err(Errno::EXIST) => return Err(Error::Exists),
+                        // By its name, by who was about to remove one that had it before.
+                        Err(Errno::NOENT) => {}
+                        Err(errno) => {
+                            let _ = remove_directory(self.root.as_fd(), id);
+                            return Err(sys::Error::new("create", RECORD, errno).into());
+                        }
+                    }
+                }
+                Err(Errno::EXIST) => {
+                    let directory = match self.directory(id) {
+                        // Gone meanwhile: another command wants to have it, or to have it away.
+                        Err(Errno::NOENT) => continue,
+                        result => result.context("open", object())?,
+                    };
+                    if is_locked(directory.as_fd()) {
+                        return Err(Error::Exists);
+                    }
+                    check_owner(&directory, id)?;
+                    check_free(directory.as_fd(), id)?;
+                    // Whoever has just made it is about to lock it, and to write the record.
+                    lock(directory.as_fd())?;
+                    check_free(directory.as_fd(), id)?;
+                    self.remove(directory.as_fd(), id)?;
+                }
+                Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
+            }
+        }
+        Err(Error::Exists)
+    }
+
+    /// Another descriptor of a claimed directory, for the place of the one that holds the lock.
+    pub(crate) fn reopen(&self, id: &str) -> Result<OwnedFd, Error> {
+        Ok(self.directory(id).context("open", format!("{}/{id}", self.path))?)
+    }
+
+    /// Removes a container's directory.
+    pub(crate) fn remove(&self, directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
+        Ok(remove(self.root.as_fd(), directory, id)?)
+    }
+
+    /// Removes what `create` left of a container without a record, or whose record is damaged: the process
+    /// that it speaks of, if that lives, with the cgroup it is in. `delete --force` calls this.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn sweep(&self, id: &str) -> Result<(), Error> {
+        check_id(id)?;
+        self.trace.point("look for what is left of", id)?;
+        let Ok(directory) = self.directory(id) else { return Ok(()) };
+        check_owner(&directory, id)?;
+        // Somebody makes the container: between a look at the lock and the removal, all of it.
+        if lock(directory.as_fd()).is_err() {
+            return Ok(());
+        }
+        let process = match record::read(directory.as_fd(), id)? {
+            Found::Damaged(process, _) => process,
+            Found::Nothing => None,
+            // Somebody has made it.
+            Found::Whole(_) => return Ok(()),
+        };
+        match find_process(process) {
+            Some((pid, pidfd)) => {
+                self.trace.point("end the process of", id)?;
+                end(pid, &pidfd)?;
+            }
+            None if is_waiting(directory.as_fd()) => {
+                return Err(Error::Text(format!(
+                    "state of container {id} is damaged, and its process, which still lives, cannot be \
+                     found by it; kill that first"
+                )));
+            }
+            None => {}
+        }
+        self.trace.point("remove what is left of", id)?;
+        self.remove(directory.as_fd(), id)
+    }
+
+    /// All containers, by id. Those whose record cannot be read are left out, with a line on stderr as runc
+    /// has it.
+    ///
+    /// # Errors
+    /// If the state root cannot be read.
+    pub fn list(&self) -> Result<Vec<State>, Error> {
+        let mut names: Vec<String> = Vec::new();
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(&*self.root, ".", flags, Mode::empty()).context("open", &self.path)?;
+        let mut entries = RawDir::new(root, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.context("getdents64", &self.path)?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if spec::validate_id(name).is_ok() {
+                names.push(name.to_string());
+            }
+        }
+        names.sort_unstable();
+        let mut states = Vec::with_capacity(names.len());
+        for id in &names {
+            match self.container(id).map(|container| container.state()) {
+                Ok(Ok(state)) => states.push(state),
+                // It is being made, or removed.
+                Ok(Err(Error::NotFound)) => {}
+                Ok(Err(error)) | Err(error) => self.complain(id, &error),
+            }
+        }
+        Ok(states)
+    }
+
+    /// A container that goes away while we look, or that is only about to be, is no error.
+    fn complain(&self, id: &str, error: &Error) {
+        let Ok(directory) = self.directory(id) else { return };
+        if is_locked(directory.as_fd()) {
+            return;
+        }
+        let _ = match error {
+            Error::NotFound if fstat(&directory).is_ok_and(|stat| is_fresh(&stat)) => Ok(()),
+            Error::NotFound => writeln!(
+                Stderr,
+                "load container {id}: record is missing (delete --force removes what is left)"
+            ),
+            error => writeln!(Stderr, "load container {id}: {error}"),
+        };
+    }
+}
+
+/// Refuses a directory of another user's, who may lock it for ever, and put there what they like: root trusts nobody
+/// else, others trust root.
+fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
+    let stat = fstat(directory).context("fstat", id)?;
+    let owner = stat.st_uid;
+    match owner == 0 || owner == rustix::process::geteuid().as_raw() {
+        true => Ok(stat),
+        false => Err(Error::Foreign { id: id.into(), owner }),
+    }
+}
+
+/// Whether a directory was changed a second ago at most: who has just made it may not have come to lock it,
+/// and who has just written the record may not have been seen.
+fn is_fresh(stat: &Stat) -> bool {
+    let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+    (0..2).contains(&now.saturating_sub(stat.st_mtime))
+}
+
+/// Refuses an id that a container has, or that a process lives of whose record is damaged.
+fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
+    let found = record::read(directory, id)?;
+    let (process, damage) = match found {
+        Found::Whole(_) => return Err(Error::Exists),
+        Found::Nothing => (None, Damage::Altered),
+        Found::Damaged(process, damage) => (process, damage),
+    };
+    let lives = find_process(process).is_some() || is_waiting(directory);
+    if lives { Err(damaged(id, damage)) } else { Ok(()) }
+}
+
+fn find_process(process: Option<(Pid, Identity)>) -> Option<(Pid, OwnedFd)> {
+    process.and_then(|(pid, identity)| Some((pid, identity::open_alive(pid, identity)?)))
+}
+
+/// Whether somebody waits to be started.
+fn is_waiting(directory: BorrowedFd<'_>) -> bool {
+    matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
+}
+
+/// Ends the init of a container of which no more is known, and removes the cgroup that it leaves empty.
+fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
+    let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
+    match sys::signal::send(pidfd.as_fd(), 9) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(errno) => return Err(sys::Error::new("kill", "init", errno).into()),
+    }
+    sys::pidfd::wait_for_exit(pidfd, identity::PATIENCE);
+    Ok(cgroup::Cgroup::remove_empty(&location)?)
+}
+
+fn make_directories(path: &str) -> Result<(), Errno> {
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    for end in ends.chain([path.len()]) {
+        match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

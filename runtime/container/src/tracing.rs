@@ -1,0 +1,271 @@
+//! The trace of a command: when it is wanted, where it goes, and what belongs to the command as a whole.
+//!
+//! Asked for by `--trace`, by the environment, or by an annotation of the container, for engines that
+//! hand neither on. Written when the command is over, whatever came of it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::cell::RefCell;
+use core::ops::Deref;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::getpid;
+use sys::Context;
+use trace::{Format, Phase, Tracer};
+
+use crate::{Error, spool};
+
+/// The environment variable that asks for a trace, as `--trace` does.
+pub const VARIABLE: &str = "DAYFLY_TRACE";
+/// The annotation that does: its value is a format, and the file goes to the spool.
+pub const ANNOTATION: &str = "run.dayfly.trace";
+
+/// A command, and its trace if one was asked for.
+#[derive(Debug)]
+pub struct Trace {
+    tracer: Tracer,
+    command: &'static str,
+    args: sys::Args,
+    destination: RefCell<Option<Destination>>,
+    /// When the program's first instruction ran.
+    entered: u64,
+    /// What it did before, when it executed itself again.
+    sealed: Option<Sealed>,
+    /// Steps so far.
+    #[cfg(dayfly_faults)]
+    pub(crate) steps: core::cell::Cell<usize>,
+}
+
+#[derive(Debug, Clone)]
+enum Destination {
+    Stderr,
+    File(String),
+    Spool(Format),
+}
+
+/// The first life of a command that executed itself again: nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Sealed {
+    entered: u64,
+    seal: u64,
+    exec: u64,
+}
+
+impl Trace {
+    /// Of `command`, whose first instruction ran at `entered`, with its trace to `destination` if one
+    /// was named: a file, in which `%i` stands for the container's id, `%c` for the command and `%p`
+    /// for its pid, or `-` for stderr. Not traced if `entered` is 0.
+    pub fn new(
+        command: &'static str,
+        args: sys::Args,
+        entered: u64,
+        destination: Option<&str>,
+    ) -> Self {
+        let asked = destination.filter(|text| !text.is_empty());
+        let is_wanted = entered > 0 && asked.is_some();
+        let trace = Self {
+            tracer: Tracer::off(),
+            command,
+            args,
+            destination: RefCell::new(asked.map(|text| match text {
+                "-" => Destination::Stderr,
+                file => Destination::File(file.to_string()),
+            })),
+            entered,
+            sealed: if is_wanted { Sealed::left(args) } else { None },
+            #[cfg(dayfly_faults)]
+            steps: core::cell::Cell::new(0),
+        };
+        if is_wanted {
+            trace.tracer.turn_on();
+            trace.add(Phase::Configuration, "read arguments", "", (entered, trace.clock()));
+        }
+        trace
+    }
+
+    /// The command's arguments and environment.
+    pub(crate) fn args(&self) -> sys::Args {
+        self.args
+    }
+
+    /// Whether the environment asks for a trace.
+    pub fn is_asked_for(args: sys::Args) -> bool {
+        args.env(VARIABLE).is_some()
+    }
+
+    /// Heeds the annotation, among those of a container, unless the trace was asked for already.
+    pub(crate) fn heed<'a>(&self, mut annotations: impl Iterator<Item = (&'a str, &'a str)>) {
+        if self.is_on() {
+            return;
+        }
+        let Some((_, name)) = annotations.find(|(key, _)| *key == ANNOTATION) else { return };
+        let Some(format) = Format::parse(name) else {
+            let _ = core::fmt::Write::write_fmt(
+                &mut sys::stdio::Stderr,
+                format_args!("dayfly: warning: annotation {ANNOTATION}: no format {name:?}\n"),
+            );
+            return;
+        };
+        *self.destination.borrow_mut() = Some(Destination::Spool(format));
+        self.tracer.turn_on();
+        self.remark("asked for by annotation: what came before it was read is not told apart");
+    }
+
+    /// Makes sure that the command runs from where nobody can write: [`launch::seal_self`].
+    ///
+    /// # Errors
+    /// If no safe copy could be made.
+    pub fn seal(&self, args: sys::Args) -> Result<(), Error> {
+        self.point("seal", "/proc/self/exe")?;
+        Ok(launch::seal_self(args, self.entered, self)?)
+    }
+
+    /// Writes the trace, if one was asked for.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn write(&self, id: &str) -> Result<(), Error> {
+        if !self.is_on() {
+            return Ok(());
+        }
+        self.complete();
+        let timeline = self.timeline(&format!("dayfly {}", self.command), id);
+        let Some(destination) = self.destination.borrow().clone() else { return Ok(()) };
+        let text = |format: Format| {
+            let mut text = String::new();
+            // A String takes whatever it is given.
+            let _ = format.write(&mut text, &timeline);
+            text
+        };
+        match destination {
+            Destination::Stderr => {
+                let text = text(Format::Table);
+                sys::stdio::write_all(sys::stdio::stderr(), text.as_bytes())
+                    .context("write trace", "stderr")?;
+            }
+            Destination::File(pattern) => {
+                let path = self.fill_in(&pattern, id);
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+                let file = openat(CWD, path.as_str(), flags, Mode::from_raw_mode(0o644))
+                    .context("create trace", &path)?;
+                sys::stdio::write_all(file, text(Format::of_path(&path)).as_bytes())
+                    .context("write trace", &path)?;
+            }
+            Destination::Spool(format) => {
+                let name = format!("{id}-{}{}", self.command, format.suffix());
+                spool::write(&name, text(format).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what went on before the tracer was there.
+    fn complete(&self) {
+        // Nobody looked at the clock in a command of which an annotation asks for a trace.
+        let entered = if self.entered > 0 { self.entered } else { self.turned_on() };
+        let first = self.sealed.map_or(entered, |sealed| sealed.entered);
+        let before = trace::now();
+        let began = match sys::taskstats::age(getpid()) {
+            Ok(age) => match trace::now().saturating_sub(age * 1000) {
+                began if began < first => began,
+                // Between the answer and the look at the clock others had the CPU.
+                _ => before.saturating_sub(age * 1000).min(first),
+            },
+            Err(errno) => {
+                let why = sys::errno::describe(errno);
+                self.remark(format_args!("begins with the first instruction: taskstats: {why}"));
+                first
+            }
+        };
+        self.tracer.began(began);
+        self.add(Phase::Bootstrap, "exec", "dayfly", (began, first));
+        if let Some(sealed) = self.sealed {
+            self.add(Phase::Configuration, "read arguments", "", (first, sealed.seal));
+            self.add(Phase::Security, "seal", "/proc/self/exe", (sealed.seal, sealed.exec));
+            self.add(Phase::Bootstrap, "exec", "dayfly, sealed", (sealed.exec, entered));
+        }
+    }
+
+    fn fill_in(&self, pattern: &str, id: &str) -> String {
+        let pid = getpid().as_raw_pid().to_string();
+        pattern.replace("%i", id).replace("%c", self.command).replace("%p", &pid)
+    }
+}
+
+impl Deref for Trace {
+    type Target = Tracer;
+
+    fn deref(&self) -> &Tracer {
+        &self.tracer
+    }
+}
+
+impl Sealed {
+    fn left(args: sys::Args) -> Option<Self> {
+        Self::parse(args.env(launch::SEALED)?)
+    }
+
+    /// Reads what [`launch::seal_self`] left in the environment.
+    fn parse(text: &str) -> Option<Self> {
+        let mut times = text.split(',').map(str::parse);
+        let [entered, seal, exec] = [times.next()?.ok()?, times.next()?.ok()?, times.next()?.ok()?];
+        (entered <= seal && seal <= exec).then_some(Self { entered, seal, exec })
+    }
+}
+
+impl trace::Failed for Error {
+    fn errno(&self) -> u16 {
+        match self {
+            Self::Launch(error) => error.errno(),
+            Self::Cgroup(cgroup::Error::System(error))
+            | Self::Resctrl(resctrl::Error::System(error))
+            | Self::Topology(topology::Error::System(error))
+            | Self::System(error) => error.errno(),
+            Self::NotFound => Errno::NOENT.errno(),
+            Self::Exists => Errno::EXIST.errno(),
+            Self::NotRunning => Errno::SRCH.errno(),
+            Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
+                Errno::INVAL.errno()
+            }
+            Self::Damaged(_) => Errno::BADMSG.errno(),
+            Self::Foreign { .. } => Errno::PERM.errno(),
+            Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
+            Self::Cgroup(_)
+            | Self::Rootfs(_)
+            | Self::Resctrl(_)
+            | Self::Topology(_)
+            | Self::Text(_) => Errno::CANCELED.errno(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_filled_in() {
+        let trace = Trace::new("run", sys::Args::empty(), 5, None);
+        let pid = getpid().as_raw_pid();
+        assert_eq!(trace.fill_in("/t/%i-%c-%p.json", "web"), format!("/t/web-run-{pid}.json"));
+        assert!(!trace.is_on());
+    }
+
+    #[test]
+    fn only_times_in_order_are_taken_from_the_environment() {
+        assert!(Sealed::parse("1,2,3").is_some());
+        for bad in ["", "1", "1,2", "3,2,1", "a,b,c", "1,2,"] {
+            assert!(Sealed::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_annotation_turns_a_trace_on() {
+        let trace = Trace::new("run", sys::Args::empty(), 5, None);
+        trace.heed([("a", "b")].into_iter());
+        assert!(!trace.is_on());
+        trace.heed([("a", "b"), (ANNOTATION, "chrome")].into_iter());
+        assert!(trace.is_on());
+    }
+}

@@ -1,0 +1,31 @@
+//! Where warnings go: what is not done as it was asked for, and is no reason to fail.
+
+use core::fmt;
+
+/// Takes a warning: for the log of the command; or for its standard error and the log, where a user has to see it.
+#[derive(Clone, Copy)]
+pub struct Warn<'a>(pub &'a dyn Fn(&str), pub &'a dyn Fn(&str));
+
+impl Warn<'_> {
+    pub(crate) fn all(self, warnings: &[alloc::string::String]) {
+        warnings.iter().for_each(|warning| (self.0)(warning));
+    }
+
+    /// Tells of keys of `file` that are ignored as they are in another case.
+    pub(crate) fn misspelt(self, file: &str, keys: &[spec::Misspelt]) {
+        keys.iter().for_each(|key| (self.1)(&alloc::format!("{file}: {key}")));
+    }
+}
+
+impl Default for Warn<'_> {
+    /// Nowhere.
+    fn default() -> Self {
+        Self(&|_| {}, &|_| {})
+    }
+}
+
+impl fmt::Debug for Warn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Warn")
+    }
+}

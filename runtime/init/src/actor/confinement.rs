@@ -1,0 +1,57 @@
+//! AppArmor profiles and SELinux labels: written to our own attributes in the procfs that the parent
+//!  verified, never through the container's own (CVE-2019-16884, CVE-2019-19921).
+
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, XattrFlags, fsetxattr, openat};
+use rustix::io::Errno;
+
+use crate::failure::{Failure, Op};
+
+/// Has AppArmor change our profile at the next exec. It has files of its own since Linux 5.8; before,
+/// those of the only module there could be.
+pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
+    let order = order.as_bytes();
+    let applied = match write(proc, c"self/attr/apparmor/exec", order) {
+        Err(Errno::NOENT) => write(proc, c"self/attr/exec", order),
+        result => result,
+    };
+    applied.op(match applied {
+        Err(Errno::NOENT) => {
+            "apparmor failed to apply profile (apparmor_parser --replace loads one): write attr/exec"
+        }
+        _ => "apparmor failed to apply profile: write attr/exec",
+    })
+}
+
+/// Has SELinux change our label at the next exec.
+pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
+    let written = write(proc, c"self/attr/exec", label.as_bytes());
+    written.op(match written {
+        Err(Errno::INVAL) => "can't set process label (the policy has none such): write attr/exec",
+        _ => "can't set process label: write attr/exec",
+    })
+}
+
+/// Has SELinux label the keys that we make; an empty label ends it.
+pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
+    match write(proc, c"self/attr/keycreate", label.as_bytes()) {
+        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::INVAL) => Err(Errno::INVAL)
+            .op("can't set key label (the policy has none such): write attr/keycreate"),
+        result => result.op("write attr/keycreate"),
+    }
+}
+
+fn write(proc: BorrowedFd<'_>, attribute: &CStr, value: &[u8]) -> Result<(), Errno> {
+    sys::fs::write_at(proc, attribute, value)
+}
+
+/// Labels the root of a mount that takes no context.
+pub(crate) fn label_mount(tree: impl AsFd, label: &CStr) -> Result<(), Failure> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(tree, c".", flags, Mode::empty()).op("openat")?;
+    fsetxattr(root, c"security.selinux", label.to_bytes(), XattrFlags::empty())
+        .op("fsetxattr security.selinux")
+}

@@ -1,0 +1,118 @@
+//! tmpcopyup: a tmpfs that starts with what it covers (an option of runc's).
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, Uid, chownat, fchmod,
+    fchown, mkdirat, mknodat, openat, readlinkat_raw, sendfile, statat, symlinkat, utimensat,
+};
+
+use super::root::Root;
+use crate::failure::{Failure, Op};
+use crate::step::Target;
+
+/// Copies what the directory at `target` has into the mount `tree`, which is not attached yet; with
+/// `owner` that gets the directory's owner as well.
+pub(crate) fn copy_up(
+    root: &Root<'_>,
+    target: &Target<'_>,
+    tree: BorrowedFd<'_>,
+    owner: bool,
+) -> Result<(), Failure> {
+    let source = root.open(target.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let top = open_directory(tree, c".")?;
+    if owner {
+        let stat = rustix::fs::fstat(&source).op("fstat")?;
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        fchown(&top, Some(uid), Some(gid)).op("fchown")?;
+    }
+    copy_directory(source.as_fd(), top.as_fd())
+}
+
+fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<rustix::fd::OwnedFd, Failure> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty()).op("openat")
+}
+
+fn copy_owner(fd: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failure> {
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    fchown(fd, Some(uid), Some(gid)).op("fchown")?;
+    fchmod(fd, Mode::from_raw_mode(stat.st_mode & 0o7777)).op("fchmod")
+}
+
+fn copy_directory(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failure> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 2048];
+    let mut entries = RawDir::new(from, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.op("getdents64")?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        copy_entry(from, to, name)?;
+    }
+    Ok(())
+}
+
+fn copy_entry(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Failure> {
+    let stat = statat(from, name, AtFlags::SYMLINK_NOFOLLOW).op("fstatat")?;
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            mkdirat(to, name, mode).op("mkdirat")?;
+            let (source, copy) = (open_directory(from, name)?, open_directory(to, name)?);
+            copy_owner(copy.as_fd(), &stat)?;
+            copy_directory(source.as_fd(), copy.as_fd())?;
+        }
+        FileType::RegularFile => copy_file(from, to, name, &stat)?,
+        FileType::Symlink => {
+            let mut text = [MaybeUninit::<u8>::uninit(); 4097];
+            let (bytes, rest) = readlinkat_raw(from, name, &mut text).op("readlinkat")?;
+            let length = bytes.len();
+            if let Some(end) = rest.first_mut() {
+                end.write(0);
+            }
+            let mut copy = [0u8; 4097];
+            for (to, from) in copy.iter_mut().zip(bytes.iter()) {
+                *to = *from;
+            }
+            let link = copy.get(..=length).and_then(|text| CStr::from_bytes_with_nul(text).ok());
+            symlinkat(link.unwrap_or(c""), to, name).op("symlinkat")?;
+        }
+        kind => mknodat(to, name, kind, mode, stat.st_rdev).op("mknodat")?,
+    }
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    chownat(to, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).op("fchownat")?;
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ },
+        last_modification: Timespec {
+            tv_sec: stat.st_mtime as _,
+            tv_nsec: stat.st_mtime_nsec as _,
+        },
+    };
+    utimensat(to, name, &times, AtFlags::SYMLINK_NOFOLLOW).op("utimensat")
+}
+
+fn copy_file(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    name: &CStr,
+    stat: &Stat,
+) -> Result<(), Failure> {
+    // Somebody else may have exchanged it since.
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let source = openat(from, name, flags, Mode::empty()).op("openat")?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let copy = openat(to, name, flags, Mode::from_raw_mode(0o600)).op("openat")?;
+    let mut left = usize::try_from(stat.st_size).unwrap_or(0);
+    while left > 0 {
+        match sendfile(&copy, &source, None, left.min(1 << 20)).op("sendfile")? {
+            0 => break,
+            copied => left = left.saturating_sub(copied),
+        }
+    }
+    copy_owner(copy.as_fd(), stat)
+}

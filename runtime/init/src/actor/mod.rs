@@ -1,0 +1,446 @@
+//! The init actor: runs its steps and becomes the container's process.
+//!
+//! Between clone and exec there are only system calls: no parsing of configuration, no decision that the plan
+//! could have taken. A step that fails ends it; the parent hears why.
+
+mod attributes;
+mod confinement;
+mod console;
+mod copy_up;
+pub(crate) mod devices;
+mod identity;
+mod mounts;
+mod old_tree;
+mod program;
+mod protect;
+mod root;
+
+use core::ops::Range;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, fsconfig_create, fsmount, fsopen};
+use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
+use sys::mount::MountAttrFlags;
+
+use crate::channel::{self, Message, Word};
+use crate::clock;
+use crate::failure::{Failure, Op};
+use crate::fault::{self, Place};
+use crate::hooks::Manner;
+use crate::job::Job;
+use crate::network;
+use crate::slots::Slots;
+use crate::step::{Confined, Hooks, InitStep, Slot};
+use crate::take;
+use root::Root;
+
+/// What init carries from step to step.
+pub(crate) struct Init<'a> {
+    job: &'a Job,
+    slots: &'a Slots,
+    /// The parent; closed once `start` is awaited.
+    channel: Option<OwnedFd>,
+    /// The same, in an intermediate that takes the first steps.
+    intermediate: Option<&'a OwnedFd>,
+    /// New namespaces that an intermediate leaves to init.
+    left: CloneFlags,
+    /// The `start` command, once it came.
+    starter: Option<OwnedFd>,
+    /// What it joins the v1 hierarchies by: `tasks` or `cgroup.procs`.
+    procs: &'a [RawFd],
+    /// A working directory that root may not enter, to be tried again as the user.
+    cwd_denied: bool,
+    /// Something that covers files, and something that covers directories, once attached.
+    file_mask: Option<OwnedFd>,
+    directory_mask: Option<OwnedFd>,
+    /// Index into the candidates of FindProgram.
+    program: usize,
+    /// `HOME=` and the user's home directory, where it is to be added to the environment.
+    home: [u8; program::LONGEST_HOME],
+    /// What the filter's load gave, until the parent has it.
+    listener: Option<OwnedFd>,
+}
+
+/// Runs the plan's init list, but for what an intermediate has done of it. Never returns.
+pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
+    let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
+    sys::signal::reset_dispositions();
+    // Modes given to mkdir and mknod are meant as they are; SetUmask comes before the program.
+    rustix::process::umask(Mode::empty());
+    let done = job.intermediate.map_or(0, |intermediate| intermediate.steps);
+    let mut init = Init::new(job, Some(channel));
+    if init.catch_up(job) {
+        init.take_steps(job, done..job.steps.len());
+    }
+    sys::start::exit(1)
+}
+
+/// In an intermediate: takes the first steps, whose effect init inherits. False if one has failed, of which the parent
+///  has heard.
+pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bool {
+    let mut init = Init::new(job, None);
+    init.intermediate = Some(channel);
+    if job.is_moved {
+        init.left = CloneFlags::NEWCGROUP;
+    }
+    init.take_steps(job, 0..steps)
+}
+
+impl<'a> Init<'a> {
+    fn new(job: &'a Job, channel: Option<OwnedFd>) -> Self {
+        let Job { slots, procs, is_moved, .. } = job;
+        Self {
+            job,
+            slots,
+            channel,
+            intermediate: None,
+            left: CloneFlags::empty(),
+            starter: None,
+            procs: if *is_moved { &[] } else { procs },
+            cwd_denied: false,
+            file_mask: None,
+            directory_mask: None,
+            program: 0,
+            home: [0; program::LONGEST_HOME],
+            listener: None,
+        }
+    }
+
+    /// Takes what an intermediate has left of its steps. False if that has failed.
+    fn catch_up(&mut self, job: &Job) -> bool {
+        let Some(number) = job.late_cgroup_namespace() else { return true };
+        let unshared = self
+            .expect(Word::Moved)
+            .and_then(|()| sys::ns::unshare(CloneFlags::NEWCGROUP).op("unshare"));
+        unshared.inspect_err(|failure| self.report(number, failure)).is_ok()
+    }
+
+    /// Tells whoever listens which step has failed.
+    fn report(&self, number: usize, failure: &Failure) {
+        let listener = self.starter.as_ref().or(self.channel.as_ref()).or(self.intermediate);
+        if let Some(listener) = listener {
+            channel::report(listener, number, failure);
+        }
+    }
+
+    /// Takes some of the steps, up to one that fails, which the parent is told.
+    fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
+        for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
+            if job.pause == Some(number) {
+                sys::defence::pause();
+            }
+            let begun = job.recorder.as_ref().map(|recorder| recorder.begin(number));
+            let result = match fault::strike(Place::Init, number) {
+                Ok(()) => self.step(step),
+                Err(errno) => Err(Failure::new("fault", errno)),
+            };
+            if let (Some(recorder), Some(begun)) = (&job.recorder, begun) {
+                recorder.end(begun, result.as_ref().map_err(|failure| failure.errno).copied());
+            }
+            if let Err(failure) = result {
+                self.report(number, &failure);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Init<'_> {
+    fn step(&mut self, step: &InitStep<'_>) -> Result<(), Failure> {
+        match step {
+            InitStep::OpenProc => self.open_own_proc(),
+            InitStep::JoinCgroups => self.join_cgroups(),
+            InitStep::RunOn(cpus) => attributes::run_on(cpus),
+            InitStep::RunOnEveryCpu => {
+                // A cgroup whose CPUs are all offline lets nobody run anywhere else; so does runc.
+                let _ = sys::sched::run_on_every_cpu();
+                Ok(())
+            }
+            InitStep::JoinNamespace { slot, kind } => {
+                sys::ns::join(self.fd(*slot)?, *kind).op("setns")
+            }
+            InitStep::JoinProcess { slot, kinds } => {
+                sys::ns::join_process(self.fd(*slot)?, *kinds).op("setns")
+            }
+            InitStep::AwaitAdmission => self.expect(Word::Admitted),
+            InitStep::EnterTime { offsets, .. } => {
+                clock::make_and_enter(offsets, self.fd(Slot::PROC)?)
+            }
+            InitStep::Undumpable => {
+                set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")
+            }
+            InitStep::CloneTree(tree) => self.take(tree.slot, take::tree(tree, self.slots)),
+            InitStep::CloneDevice(device) => self.take(device.slot, take::device(device)),
+            InitStep::BecomeRoot => identity::become_root(),
+            InitStep::Unshare(kinds) => sys::ns::unshare(kinds.difference(self.left)).op("unshare"),
+            InitStep::JoinNetwork => {
+                let made = network::receive(self.fd(Slot::NETWORK)?).op("unshare, ioctl lo")?;
+                sys::ns::join(made.as_fd(), CloneFlags::NEWNET).op("setns")
+            }
+            InitStep::LabelKeys(label) => confinement::label_keys(self.fd(Slot::PROC)?, label),
+            InitStep::JoinKeyring { name } => identity::join_keyring(name),
+            InitStep::NewSession => rustix::process::setsid().map(drop).op("setsid"),
+            InitStep::LoopbackUp => sys::net::loopback_up().op("ioctl SIOCSIFFLAGS lo"),
+            InitStep::SetHostname(name) => {
+                rustix::system::sethostname(name.as_bytes()).op("sethostname")
+            }
+            InitStep::SetDomainname(name) => {
+                rustix::system::setdomainname(name.as_bytes()).op("setdomainname")
+            }
+            InitStep::DetachPropagation => mounts::detach_propagation(),
+            InitStep::AttachRoot { path } => mounts::attach_root(self.fd(Slot::ROOT)?, path),
+            InitStep::AttachTree { slot, target } => {
+                mounts::attach_tree(&self.root()?, self.fd(*slot)?, target)
+            }
+            InitStep::AttachBind(bind) => mounts::attach_bind(&self.root()?, bind, self.slots),
+            InitStep::MountFs(mount) => mounts::mount_fs(&self.root()?, mount),
+            InitStep::MakeDevices { directory, nodes } => {
+                devices::make(&self.root()?, directory, nodes)
+            }
+            InitStep::MakeLinks { directory, links } => {
+                devices::link(&self.root()?, self.fd(Slot::PROC)?, directory, links)
+            }
+            InitStep::MakeDirectory { path } => self.root()?.make_directories(path).map(drop),
+            InitStep::AwaitHooks => {
+                self.announce(&Message::Hooks)?;
+                self.expect(Word::HooksDone)
+            }
+            InitStep::RunHooks { hooks, home_of, confined } => {
+                self.run_hooks(hooks, *home_of, confined.as_ref())
+            }
+            InitStep::PivotRoot => mounts::pivot_root(self.fd(Slot::ROOT)?),
+            InitStep::EnterRoot => mounts::enter_root(self.fd(Slot::ROOT)?),
+            InitStep::EnterRootOf { slot } => mounts::enter_root(self.fd(*slot)?),
+            InitStep::ChangeRoot { locked } => {
+                mounts::change_root(self.fd(Slot::ROOT)?, self.fd(Slot::PROC)?, *locked)
+            }
+            InitStep::OpenConsole { size, uid, bind, carried } => {
+                let socket = self.fd(Slot::CONSOLE)?;
+                console::open(&self.root()?, socket, *size, *uid, *bind, *carried)
+            }
+            InitStep::SetMountAttr { path, recursive, attr } => {
+                let place = self.root()?.open(path, OFlags::PATH)?;
+                sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
+            }
+            InitStep::Reconfigure { path, parameters } => {
+                mounts::reconfigure(&self.root()?, path, parameters)
+            }
+            InitStep::FreezeTmpfs { path } => mounts::freeze_tmpfs(&self.root()?, path),
+            InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
+            InitStep::MaskPath { path, shared, context } => self.mask(path, *shared, *context),
+            InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),
+            InitStep::LimitResources(limits) => identity::limit_resources(limits),
+            InitStep::SetScheduler(attributes) => {
+                sys::sched::set_attributes(attributes).op("sched_setattr")
+            }
+            InitStep::SetIoPriority(priority) => {
+                sys::sched::set_io_priority(*priority).op("ioprio_set")
+            }
+            InitStep::SetPersonality(domain) => sys::personality::set(*domain).op("personality"),
+            InitStep::SetMemoryPolicy { mode, nodes } => {
+                sys::mempolicy::set(*mode, nodes).op("set_mempolicy")
+            }
+            InitStep::SetUmask(mask) => {
+                rustix::process::umask(Mode::from_raw_mode(*mask));
+                Ok(())
+            }
+            InitStep::LimitCapabilities { drop } => identity::limit_capabilities(*drop),
+            InitStep::ChangeDirectory { path } => self.change_directory(path),
+            InitStep::ChangeUser { uid, gid, groups, without_null } => {
+                self.change_user(*uid, *gid, *groups, *without_null)
+            }
+            InitStep::VerifyDirectory if is_off(Defence::CwdCheck) => Ok(()),
+            InitStep::VerifyDirectory => identity::verify_directory(),
+            InitStep::SetCapabilities(sets) => identity::set_capabilities(sets),
+            InitStep::NoNewPrivileges => {
+                rustix::thread::set_no_new_privs(true).op("prctl PR_SET_NO_NEW_PRIVS")
+            }
+            InitStep::ApplyProfile(order) => {
+                confinement::apply_profile(self.fd(Slot::PROC)?, order)
+            }
+            InitStep::LabelProcess(label) => {
+                confinement::label_process(self.fd(Slot::PROC)?, label)
+            }
+            InitStep::FindProgram { candidates, .. } => {
+                self.program = program::find(candidates)?;
+                // Before the filter, which need not let pass what this takes.
+                if let Some(uid) = self.home_of() {
+                    program::home(uid, &mut self.home);
+                }
+                Ok(())
+            }
+            InitStep::CloseFds { .. } if is_off(Defence::CloseRange) => Ok(()),
+            InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
+            InitStep::AnnounceReady => self.announce(&Message::Ready),
+            InitStep::AwaitCommit => self.expect(Word::Commit),
+            InitStep::ReleaseDescriptors { from } => self.release_descriptors(*from),
+            InitStep::AwaitStart => self.await_start(),
+            InitStep::LoadSeccomp { .. } => {
+                self.listener = self.load_filter()?;
+                Ok(())
+            }
+            InitStep::HandOverListener => self.hand_over_listener(),
+            InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
+        }
+    }
+
+    /// The descriptor in a slot.
+    fn fd(&self, slot: Slot) -> Result<BorrowedFd<'_>, Failure> {
+        self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
+    }
+
+    /// Keeps what was taken from the host. In memory of its own: the parent's table would else have
+    /// numbers that mean nothing there.
+    fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
+        taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
+    }
+
+    /// A procfs that nobody can have put anything in. In memory of its own, as [`Init::take`].
+    fn open_own_proc(&self) -> Result<(), Failure> {
+        let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
+        fsconfig_create(&context).op("fsconfig")?;
+        let made = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        self.slots.set(Slot::PROC, made.op("fsmount")?);
+        Ok(())
+    }
+
+    /// The container's root: the tree being assembled, or `/` where an existing container was joined.
+    fn root(&self) -> Result<Root<'_>, Failure> {
+        Ok(Root::new(self.slots.get(Slot::ROOT).unwrap_or(rustix::fs::CWD)))
+    }
+
+    fn announce(&self, message: &Message) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::announce(channel, message).op("channel")
+    }
+
+    fn expect(&self, word: Word) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::expect(channel, word).op("channel")
+    }
+
+    /// Each call here is under the filter. Our own copy has to go before anything else is asked about: a
+    /// filter whose agent is gone answers ENOSYS only once nobody has the listener any more.
+    fn hand_over_listener(&mut self) -> Result<(), Failure> {
+        let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
+        channel::announce_listener(channel, listener.as_raw_fd()).op("channel")?;
+        self.expect(Word::ListenerSent)
+    }
+
+    /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts. The CPUs that
+    /// whoever called dayfly was tied to are no business of the container's; as with runc, it is no error
+    /// if they stay. It has one thread, so `tasks` moves all of it (`cgroup::Cgroup::entrances`).
+    fn join_cgroups(&self) -> Result<(), Failure> {
+        for &procs in self.procs {
+            // SAFETY: open in this process, which is still to execute its program.
+            let procs = unsafe { BorrowedFd::borrow_raw(procs) };
+            rustix::io::write(procs, b"0").map(drop).op("write tasks or cgroup.procs")?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the channel open, and what `start` connects to. Slots and masks are not used from here on.
+    fn release_descriptors(&mut self, from: u32) -> Result<(), Failure> {
+        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?.as_fd();
+        let listener = self.slots.get(Slot::START).unwrap_or(channel);
+        sys::exec::close_all_but(from, &[channel, listener].map(|fd| fd.as_raw_fd()))
+            .op("close_range")?;
+        core::mem::forget((self.file_mask.take(), self.directory_mask.take()));
+        Ok(())
+    }
+
+    /// Waits for the `start` command. A connection alone is no start: `state` probes so whether
+    /// someone waits here.
+    fn await_start(&mut self) -> Result<(), Failure> {
+        self.channel = None;
+        loop {
+            let listener = self.fd(Slot::START)?;
+            let starter = match accept_with(listener, SocketFlags::CLOEXEC) {
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                result => result.op("accept")?,
+            };
+            // A `start` that was killed after its word has not started anything: whoever asks for
+            // the state next must not be told "created" and then see it run.
+            if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
+                let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+                self.starter = Some(starter);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Those between which and the program only the filter lies run under it: each loads it itself, so that it
+    /// need not let pass what running a hook takes.
+    fn run_hooks(
+        &self,
+        hooks: &Hooks<'_>,
+        home_of: Option<u32>,
+        confined: Option<&Confined>,
+    ) -> Result<(), Failure> {
+        let status = if hooks.kind == "startContainer" { "created" } else { "creating" };
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let home = home_of.and(program::found_home(&self.home));
+        let confine = || {
+            self.load_filter().map(drop)?;
+            let capabilities = confined.and_then(|confined| confined.capabilities.as_ref());
+            capabilities.map_or(Ok(()), identity::set_capabilities)
+        };
+        let manner = Manner {
+            home,
+            confine: confined.map(|_| &confine as &dyn Fn() -> Result<(), Failure>),
+            ..Manner::default()
+        };
+        crate::hooks::run_all(hooks, &self.job.state, status, pid, &manner)
+            .map_err(|failed| Failure::of_hook(hooks, &failed))
+    }
+
+    /// Gives the filter's listener, if it has one.
+    fn load_filter(&self) -> Result<Option<OwnedFd>, Failure> {
+        let filter = self.job.filter.ok_or(Failure::new("seccomp", Errno::INVAL))?;
+        sys::seccomp::load(filter.instructions, filter.flags).op("seccomp")
+    }
+
+    /// Writes below /proc/sys through the procfs that the parent verified, never through the
+    /// container's own (CVE-2025-52881).
+    fn write_sysctl(&self, path: &core::ffi::CStr, value: &str) -> Result<(), Failure> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = if is_off(Defence::VerifyProc) {
+            let proc = self.root()?.open(c"proc", OFlags::PATH)?;
+            openat(proc, path, flags, Mode::empty()).op("openat")?
+        } else {
+            sys::inside::open_beneath(self.fd(Slot::PROC)?, path, flags).op("openat2")?
+        };
+        rustix::io::write(file, value.as_bytes()).map(drop).op("write")
+    }
+
+    /// The user whose home directory the program is told.
+    fn home_of(&self) -> Option<u32> {
+        self.job.steps.iter().rev().find_map(|step| match step {
+            InitStep::Exec { home_of, .. } => *home_of,
+            _ => None,
+        })
+    }
+
+    fn exec(
+        &self,
+        argv: &sys::exec::StringArray<'_>,
+        envp: &sys::exec::StringArray<'_>,
+        home_of: Option<u32>,
+    ) -> Result<(), Failure> {
+        let candidates = self.job.steps.iter().find_map(|step| match step {
+            InitStep::FindProgram { candidates, .. } => Some(*candidates),
+            _ => None,
+        });
+        let program = candidates.and_then(|candidates| candidates.get(self.program));
+        let program = program.ok_or(Failure::new("exec", Errno::NOENT))?;
+        let home = home_of.and(program::found_home(&self.home));
+        Err(Failure::new("exec", sys::exec::execve(program, argv, envp, home)))
+    }
+}

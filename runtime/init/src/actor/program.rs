@@ -1,0 +1,127 @@
+//! Finding the program, and the user's home directory.
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Access, AtFlags, CWD, FileType, OFlags, accessat, fstat, stat};
+use rustix::io::Errno;
+
+use crate::failure::Failure;
+
+/// Room for `HOME=`, a path and NUL.
+pub(crate) const LONGEST_HOME: usize = 512;
+/// Bytes of /etc/passwd that are looked at.
+const LONGEST_PASSWD: usize = 1 << 20;
+
+/// The place of the first candidate that may be executed.
+pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
+    let mut why = Errno::NOENT;
+    for (index, candidate) in candidates.iter().enumerate() {
+        match executable(candidate) {
+            Ok(()) => return Ok(index),
+            // A program that is there but may not be run says more than the others' absence.
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR) if candidates.len() > 1 => {}
+            Err(errno) => why = errno,
+        }
+    }
+    Err(Failure::new("find program", why))
+}
+
+fn executable(path: &CStr) -> Result<(), Errno> {
+    match FileType::from_raw_mode(stat(path)?.st_mode) {
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS),
+    }
+}
+
+/// `HOME=` and the home directory that the container's /etc/passwd gives `uid`, else `/`, in `buffer`. What is
+/// at that path is the container's to choose.
+pub(crate) fn home(uid: u32, buffer: &mut [u8; LONGEST_HOME]) {
+    if open_passwd().and_then(|file| find_home(&file, uid, buffer)).is_none() {
+        write_home(b"/", buffer);
+    }
+}
+
+/// The entry of the environment that [`home`] has found; none before.
+pub(crate) fn found_home(buffer: &[u8; LONGEST_HOME]) -> Option<&CStr> {
+    CStr::from_bytes_until_nul(buffer).ok().filter(|home| !home.is_empty())
+}
+
+/// The file, if it is an ordinary one, through no link of procfs. Nothing is waited for: a FIFO has no writer, a
+/// terminal becomes nobody's.
+fn open_passwd() -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = sys::inside::open_absolute(c"/etc/passwd", flags).ok()?;
+    let kind = FileType::from_raw_mode(fstat(&file).ok()?.st_mode);
+    (kind == FileType::RegularFile).then_some(file)
+}
+
+/// Reads passwd(5) in pieces, a line at a time, into what the stack holds; longer lines are nobody's, and so is what
+/// is beyond the longest file.
+fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<usize> {
+    let mut line = [0u8; 1024];
+    let mut length = 0;
+    let mut piece = [MaybeUninit::<u8>::uninit(); 4096];
+    let mut seen = 0;
+    while seen < LONGEST_PASSWD {
+        let (bytes, _) = rustix::io::read(file, &mut piece).ok()?;
+        seen += bytes.len();
+        if bytes.is_empty() {
+            // The last line may end with the file.
+            let path = line.get(..length).and_then(|line| home_in(line, uid))?;
+            return write_home(path, home);
+        }
+        for &byte in bytes.iter() {
+            if byte != b'\n' {
+                if let Some(place) = line.get_mut(length) {
+                    *place = byte;
+                }
+                length += 1;
+                continue;
+            }
+            if let Some(path) = line.get(..length).and_then(|line| home_in(line, uid)) {
+                return write_home(path, home);
+            }
+            length = 0;
+        }
+    }
+    None
+}
+
+/// The sixth field of a line whose third is `uid`.
+fn home_in(line: &[u8], uid: u32) -> Option<&[u8]> {
+    let mut fields = line.split(|&byte| byte == b':');
+    let third = core::str::from_utf8(fields.nth(2)?).ok()?;
+    if third.parse::<u32>() != Ok(uid) {
+        return None;
+    }
+    fields.nth(2).filter(|home| !home.is_empty())
+}
+
+fn write_home(path: &[u8], home: &mut [u8; LONGEST_HOME]) -> Option<usize> {
+    let text = b"HOME=".iter().chain(path).chain(&[0]);
+    let length = 5 + path.len() + 1;
+    let room = home.get_mut(..length)?;
+    for (to, from) in room.iter_mut().zip(text) {
+        *to = *from;
+    }
+    Some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_comes_from_the_line_of_the_user() {
+        assert_eq!(home_in(b"www:x:33:33:www:/var/www:/bin/sh", 33), Some(&b"/var/www"[..]));
+        assert_eq!(home_in(b"www:x:33:33:www:/var/www:/bin/sh", 3), None);
+        assert_eq!(home_in(b"x:x:33:33:g::/bin/sh", 33), None);
+        assert_eq!(home_in(b"", 0), None);
+        let mut buffer = [0; LONGEST_HOME];
+        assert_eq!(write_home(b"/root", &mut buffer), Some(11));
+        assert_eq!(write_home(&[b'a'; 600], &mut buffer), None);
+    }
+}

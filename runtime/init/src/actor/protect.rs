@@ -1,0 +1,92 @@
+//! Masked and read-only paths.
+//!
+//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The
+//! first of each is attached, the others are copies of it, so that a hundred masked per-CPU
+//! directories make one superblock (runc issue 5262).
+
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::OFlags;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
+};
+use sys::defence::{Defence, is_off};
+use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr};
+
+use super::Init;
+use super::mounts::attach;
+use super::root::{Root, is_directory};
+use crate::failure::{Failure, Op};
+use crate::step::Slot;
+
+fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(fd, c"", flags).op("open_tree")
+}
+
+impl Init<'_> {
+    /// Covers a path so that it reads as nothing; one that is not there needs no cover.
+    pub(super) fn mask(
+        &mut self,
+        path: &CStr,
+        shared: bool,
+        context: Option<&CStr>,
+    ) -> Result<(), Failure> {
+        let Some(place) = self.root()?.find(path)? else { return Ok(()) };
+        if is_directory(&place)? {
+            let cover = match &self.directory_mask {
+                Some(first) if shared => clone_mount(first, false)?,
+                _ => empty_directory(context)?,
+            };
+            attach(&cover, place)?;
+            self.directory_mask.get_or_insert(cover);
+        } else {
+            match &self.file_mask {
+                Some(first) => attach(clone_mount(first, false)?, place)?,
+                None => {
+                    let null = self.null()?;
+                    attach(&null, place)?;
+                    self.file_mask = Some(null);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parent took it from the host and verified it (CVE-2025-31133).
+    fn null(&self) -> Result<OwnedFd, Failure> {
+        if is_off(Defence::VerifyDevice) {
+            return clone_mount(self.root()?.open(c"dev/null", OFlags::PATH)?, false);
+        }
+        rustix::io::fcntl_dupfd_cloexec(self.fd(Slot::NULL)?, 3).op("dup")
+    }
+}
+
+fn empty_directory(context: Option<&CStr>) -> Result<OwnedFd, Failure> {
+    let tmpfs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
+    fsconfig_set_flag(&tmpfs, c"ro").op("fsconfig")?;
+    if let Some(label) = context {
+        fsconfig_set_string(&tmpfs, c"context", label).op("fsconfig context")?;
+    }
+    fsconfig_create(&tmpfs).op("fsconfig create")?;
+    let attributes = MountAttrFlags::from_bits_retain(attr::RDONLY as u32);
+    fsmount(tmpfs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
+}
+
+/// Makes a path read-only by binding it over itself; one that is not there needs nothing.
+pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
+    let Some(place) = root.find(path)? else { return Ok(()) };
+    let tree = clone_mount(&place, true)?;
+    let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    // Attached before anything can fail: a detached mount that is dropped waits for RCU.
+    let changed = mount_setattr(tree.as_fd(), false, &readonly).op("mount_setattr");
+    attach(&tree, &place)?;
+    changed
+}

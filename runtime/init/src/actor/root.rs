@@ -1,0 +1,332 @@
+//! The container's root, by descriptor: every path of a configuration is resolved inside it.
+//!
+//! After the root is open, no path string reaches the kernel but through here (DESIGN §9.1): openat2(2)
+//! with RESOLVE_IN_ROOT keeps symbolic links of a hostile image inside, and missing directories are
+//! made one by one below descriptors (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579). Where a link of the
+//! image leads to what is not there (/etc/resolv.conf of a host with systemd-resolved), that is made, inside,
+//! by the walk of `sys::inside`.
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, mkdirat, openat, readlinkat_raw, symlinkat};
+use rustix::io::Errno;
+use sys::defence::{Defence, is_off};
+use sys::inside::{self, Links};
+
+use crate::failure::{Failure, Op};
+use crate::step::Target;
+
+/// PATH_MAX
+const LONGEST: usize = 4096;
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+/// Of what is made as a place to mount on, or to have one below.
+const MADE: Mode = Mode::from_raw_mode(0o755);
+
+/// A directory that paths cannot leave.
+pub(crate) struct Root<'a>(BorrowedFd<'a>);
+
+/// Where something is to be mounted.
+pub(crate) struct Place {
+    pub fd: OwnedFd,
+    /// Else it has just been made.
+    pub was_there: bool,
+}
+
+impl<'a> Root<'a> {
+    /// The root behind `fd`. AT_FDCWD is right where an existing container was joined: setns(2) leaves
+    /// the working directory at the root of its mount namespace.
+    pub(crate) fn new(fd: BorrowedFd<'a>) -> Self {
+        Self(fd)
+    }
+
+    /// Opens what `path` names inside; an empty path is the root itself.
+    pub(crate) fn open(&self, path: &CStr, flags: OFlags) -> Result<OwnedFd, Failure> {
+        self.resolve(path, flags, Links::Follow).op("openat2")
+    }
+
+    /// Opens a path, or `None` where there is nothing.
+    pub(crate) fn find(&self, path: &CStr) -> Result<Option<OwnedFd>, Failure> {
+        match self.resolve(path, OFlags::PATH, Links::Follow) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(Failure::new("openat2", errno)),
+        }
+    }
+
+    fn resolve(&self, path: &CStr, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
+        if is_off(Defence::ResolveInRoot) && links == Links::Follow {
+            let path = if path.is_empty() { c"." } else { path };
+            return openat(self.0, path, flags | OFlags::CLOEXEC, Mode::empty());
+        }
+        inside::open(self.0, path, flags, links)
+    }
+
+    /// Opens the place of a mount, made if it is missing: a directory, or a file to bind a file on.
+    pub(crate) fn target(
+        &self,
+        target: &Target<'_>,
+        of_directory: bool,
+    ) -> Result<OwnedFd, Failure> {
+        self.place(target, of_directory).map(|place| place.fd)
+    }
+
+    /// The same, and whether it was there before.
+    pub(crate) fn place(&self, target: &Target<'_>, of_directory: bool) -> Result<Place, Failure> {
+        let links = match target.no_symlinks && !is_off(Defence::OrdinaryProc) {
+            true => Links::Refuse,
+            false => Links::Follow,
+        };
+        let found = self.resolve(target.path, OFlags::PATH, links);
+        let was_there = found.is_ok();
+        let fd = match found {
+            Err(Errno::NOENT) if of_directory => self.make_missing(target.path, links),
+            Err(Errno::NOENT) => self.make_file(target.path),
+            found => found.op("openat2"),
+        };
+        let fd = fd.map_err(|failure| match failure.errno {
+            Errno::LOOP if links == Links::Refuse => {
+                Failure::new("must be mounted on ordinary directory", Errno::LOOP)
+            }
+            _ => failure,
+        })?;
+        Ok(Place { fd, was_there })
+    }
+
+    /// Opens a file to bind on, made if it is missing.
+    pub(crate) fn file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
+        match self.resolve(path, OFlags::PATH, Links::Follow) {
+            Err(Errno::NOENT) => self.make_file(path),
+            result => result.op("openat2"),
+        }
+    }
+
+    /// Opens the source of a bind mount inside; with `keep_link`, a link itself.
+    pub(crate) fn source(&self, path: &CStr, keep_link: bool) -> Result<OwnedFd, Failure> {
+        let links = if keep_link { Links::KeepLast } else { Links::Follow };
+        self.resolve(path, OFlags::PATH, links).op("openat2")
+    }
+
+    /// As [`Root::target`], but a link is a place itself. Not on procfs, whose links are what others go by.
+    pub(crate) fn place_of_link(
+        &self,
+        path: &CStr,
+        of_directory: bool,
+    ) -> Result<OwnedFd, Failure> {
+        const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+        let place = match self.resolve(path, OFlags::PATH, Links::KeepLast) {
+            Err(Errno::NOENT) if of_directory => return self.make_missing(path, Links::Follow),
+            Err(Errno::NOENT) => return self.make_file(path),
+            place => place.op("openat2")?,
+        };
+        match rustix::fs::fstatfs(&place).op("fstatfs")?.f_type as i64 {
+            PROC_SUPER_MAGIC => Err(Failure::new("mount on a link of procfs", Errno::XDEV)),
+            _ => Ok(place),
+        }
+    }
+
+    /// Makes a symbolic link, with the directories above it that are missing. One that says the same may be there.
+    pub(crate) fn make_link(&self, path: &CStr, text: &CStr) -> Result<(), Failure> {
+        let (parent, name) = self.parent_of(path)?;
+        match symlinkat(text, &parent, name) {
+            Err(Errno::EXIST) => {
+                let mut there = [0; LONGEST];
+                let length = readlinkat_raw(&parent, name, &mut there);
+                let there = length.ok().and_then(|length| there.get(..length));
+                match there == Some(text.to_bytes()) {
+                    true => Ok(()),
+                    false => Err(Failure::new("symlinkat", Errno::EXIST)),
+                }
+            }
+            result => result.op("symlinkat"),
+        }
+    }
+
+    /// Opens the directory above a path, made with its parents if it is missing, and gives the path's last name.
+    fn parent_of<'p>(&self, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Failure> {
+        let mut buffer = [MaybeUninit::uninit(); LONGEST];
+        let bytes = path.to_bytes_with_nul();
+        let cut = bytes.iter().rposition(|&byte| byte == b'/');
+        let parent = self.make_directories(c_prefix(&mut buffer, bytes, 0, cut.unwrap_or(0))?)?;
+        let name = bytes.get(cut.map_or(0, |cut| cut + 1)..).unwrap_or_default();
+        let name =
+            CStr::from_bytes_with_nul(name).map_err(|_| Failure::new("path", Errno::INVAL))?;
+        Ok((parent, name))
+    }
+
+    /// Opens a directory, made with its parents if it is missing.
+    pub(crate) fn make_directories(&self, path: &CStr) -> Result<OwnedFd, Failure> {
+        match self.resolve(path, DIRECTORY, Links::Follow) {
+            Err(Errno::NOENT) => self.make_missing(path, Links::Follow),
+            result => result.op("openat2"),
+        }
+    }
+
+    /// Has `make` make a file of its own kind at `path`, where the kernel has said that there is one: it is a link,
+    /// and if that leads to nothing, the file is made where it leads.
+    pub(crate) fn make_behind_link(
+        &self,
+        path: &CStr,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> Result<(), Errno>,
+    ) -> Result<(), Failure> {
+        inside::make_with(self.0, path, MADE, make).map(drop).op("mknodat")
+    }
+
+    /// Makes a directory that is not there, with those of its parents that are not. Each prefix is
+    /// looked up from the root, the longest first, so that links on the way mean what they mean inside;
+    /// only what is missing is made, below the descriptor of its parent. A name that is there all the same is a
+    /// link to what is not.
+    fn make_missing(&self, path: &CStr, links: Links) -> Result<OwnedFd, Failure> {
+        let mut buffer = [MaybeUninit::uninit(); LONGEST];
+        let bytes = path.to_bytes();
+        let mut there = bytes.len();
+        let mut directory = loop {
+            there = bytes
+                .get(..there)
+                .unwrap_or_default()
+                .iter()
+                .rposition(|&b| b == b'/')
+                .unwrap_or(0);
+            let prefix = c_prefix(&mut buffer, bytes, 0, there)?;
+            match self.resolve(prefix, DIRECTORY, links) {
+                Err(Errno::NOENT) if there > 0 => {}
+                result => break result.op("openat2")?,
+            }
+        };
+        let mut start = if there == 0 { 0 } else { there + 1 };
+        for end in ends_of_names(bytes).filter(move |&end| end > there) {
+            let name = c_prefix(&mut buffer, bytes, start, end)?;
+            match mkdirat(&directory, name, MADE) {
+                Ok(()) => {}
+                Err(Errno::EXIST) if links == Links::Follow => {
+                    return inside::make_directories(self.0, path, MADE).op("openat");
+                }
+                // Somebody else has made it meanwhile.
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Failure::new("mkdirat", errno)),
+            }
+            let flags = DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            directory = openat(&directory, name, flags, Mode::empty()).op("openat")?;
+            start = end + 1;
+        }
+        Ok(directory)
+    }
+
+    fn make_file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
+        let (parent, name) = self.parent_of(path)?;
+        let mut flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if is_off(Defence::ResolveInRoot) {
+            flags = OFlags::CREATE | OFlags::CLOEXEC;
+        }
+        match openat(&parent, name, flags, MADE) {
+            Ok(_) => {}
+            // A link to what is not there.
+            Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE).op("openat"),
+            Err(Errno::NOENT) if is_off(Defence::ResolveInRoot) => {
+                return inside::make_file(self.0, path, MADE).op("openat");
+            }
+            Err(errno) => return Err(Failure::new("openat", errno)),
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&parent, name, flags, Mode::empty()).op("openat")
+    }
+}
+
+/// Where each name of a path ends.
+fn ends_of_names(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    slashes.chain(core::iter::once(path.len())).filter(|&end| end > 0)
+}
+
+/// `path[start..end]` as a C string in `buffer`.
+fn c_prefix<'b>(
+    buffer: &'b mut [MaybeUninit<u8>; LONGEST],
+    path: &[u8],
+    start: usize,
+    end: usize,
+) -> Result<&'b CStr, Failure> {
+    let part = path.get(start..end).unwrap_or_default();
+    let too_long = Failure::new("path", Errno::NAMETOOLONG);
+    let Some(room) = buffer.get_mut(..part.len() + 1) else { return Err(too_long) };
+    let (text, nul) = room.split_at_mut(part.len());
+    text.write_copy_of_slice(part);
+    nul.write_copy_of_slice(&[0]);
+    // SAFETY: both parts of it have just been written.
+    let room = unsafe { room.assume_init_ref() };
+    CStr::from_bytes_with_nul(room).map_err(|_| Failure::new("path", Errno::INVAL))
+}
+
+/// Whether a descriptor is a directory.
+pub(crate) fn is_directory(fd: impl AsFd) -> Result<bool, Failure> {
+    let stat = rustix::fs::fstat(fd).op("fstat")?;
+    Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::path::{Path, PathBuf};
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("dayfly-root-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(dir.join("root")).unwrap();
+        dir
+    }
+
+    fn open_root(dir: &Path) -> OwnedFd {
+        let path = dir.join("root");
+        openat(rustix::fs::CWD, path.to_str().unwrap(), OFlags::PATH, Mode::empty()).unwrap()
+    }
+
+    fn make(dir: &Path, path: &str) -> Result<OwnedFd, Failure> {
+        let fd = open_root(dir);
+        Root::new(fd.as_fd()).make_directories(&CString::new(path).unwrap())
+    }
+
+    #[test]
+    fn links_of_a_hostile_image_stay_inside() {
+        let dir = scratch("links");
+        std::os::unix::fs::symlink("/outside", dir.join("root/absolute")).unwrap();
+        std::os::unix::fs::symlink("../../../../..", dir.join("root/up")).unwrap();
+        std::fs::create_dir(dir.join("root/outside")).unwrap();
+        make(&dir, "absolute/a/b").unwrap();
+        assert!(dir.join("root/outside/a/b").is_dir());
+        make(&dir, "up/c").unwrap();
+        assert!(dir.join("root/c").is_dir());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_made_inside() {
+        let dir = scratch("dangling");
+        std::os::unix::fs::symlink("/nowhere", dir.join("root/link")).unwrap();
+        std::os::unix::fs::symlink("../../run/resolv.conf", dir.join("root/file")).unwrap();
+        std::os::unix::fs::symlink("circle", dir.join("root/circle")).unwrap();
+        make(&dir, "link/a").unwrap();
+        assert!(dir.join("root/nowhere/a").is_dir());
+        let fd = open_root(&dir);
+        let root = Root::new(fd.as_fd());
+        let target = |path: &'static CStr| Target { path, no_symlinks: false };
+        root.target(&target(c"file"), false).unwrap();
+        assert!(dir.join("root/run/resolv.conf").is_file());
+        assert_eq!(root.target(&target(c"circle"), true).unwrap_err().errno, Errno::LOOP);
+        assert!(!dir.join("run").exists() && !Path::new("/nowhere").exists());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn files_and_the_root_itself_are_targets() {
+        let dir = scratch("files");
+        let fd = open_root(&dir);
+        let root = Root::new(fd.as_fd());
+        let file = Target { path: c"a/b/file", no_symlinks: false };
+        assert!(!is_directory(root.target(&file, false).unwrap()).unwrap());
+        let top = Target { path: c"", no_symlinks: false };
+        assert!(is_directory(root.target(&top, true).unwrap()).unwrap());
+        assert!(root.find(c"a/none").unwrap().is_none());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

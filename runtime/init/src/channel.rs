@@ -1,0 +1,243 @@
+//! What passes between the two actors: one socket, few words.
+//!
+//! Init runs without asking. It says `Hooks` when its namespaces are there (only if someone waits for
+//! that), `Ready` when all that can fail before the program runs is done, and `Failed` wherever it
+//! stops. The parent answers with one byte. When the socket closes by itself, init has become
+//! the container's process: every descriptor of ours is close-on-exec.
+
+use rustix::fd::{AsFd, OwnedFd, RawFd};
+use rustix::io::{Errno, read, write};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+use crate::failure::Failure;
+
+/// Bytes of the longest message.
+pub const LONGEST: usize = 256;
+const HEADER: usize = 7;
+
+/// What init says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "a failure carries its text: there is no heap")]
+pub enum Message {
+    /// prestart and createRuntime hooks may run.
+    Hooks,
+    /// The filter is loaded; its listener has this number in init.
+    Listener(i32),
+    /// Everything up to `start` is done.
+    Ready,
+    /// An intermediate made init; its pidfd comes with the message.
+    Delivered,
+    /// A step failed.
+    Failed {
+        /// Its place in the plan's init list.
+        step: usize,
+        /// What exactly failed, in the words of init, and the kernel's answer.
+        failure: Failure,
+    },
+    /// The socket is closed.
+    Closed,
+    /// It was closed with words of the parent unread: init has ended before its program.
+    Died,
+}
+
+/// What the parent says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Id mappings and limits are in place.
+    Admitted = b'a' as isize,
+    /// Init is in its cgroups, where an intermediate had no room to make it.
+    Moved = b'm' as isize,
+    /// The hooks have run.
+    HooksDone = b'h' as isize,
+    /// The filter's agent has the listener.
+    ListenerSent = b'l' as isize,
+    /// The new process is on record.
+    Commit = b'c' as isize,
+    /// Run the program (said by the `start` command).
+    Start = b's' as isize,
+}
+
+/// A connected pair: the host's end and init's.
+///
+/// # Errors
+/// Those of socketpair(2).
+pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Says one word to init.
+///
+/// # Errors
+/// EPIPE if init is gone.
+pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
+    send(fd, &[word as u8], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Waits for one word from the parent.
+///
+/// # Errors
+/// EPIPE if it is gone, EPROTO for another word.
+pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
+    let mut byte = [0u8; 1];
+    loop {
+        match read(fd.as_fd(), &mut byte) {
+            Ok(0) => return Err(Errno::PIPE),
+            Ok(_) if byte == [word as u8] => return Ok(()),
+            Ok(_) => return Err(Errno::PROTO),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Whether the other end is still open.
+pub fn is_open(fd: impl AsFd) -> bool {
+    let mut byte = [0u8; 1];
+    recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).err() == Some(Errno::AGAIN)
+}
+
+/// Says that init reached a point.
+///
+/// # Errors
+/// EPIPE if the parent is gone.
+pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
+    let kind = match message {
+        Message::Hooks => b'H',
+        Message::Ready => b'R',
+        Message::Delivered => b'P',
+        Message::Listener(_) | Message::Failed { .. } | Message::Closed | Message::Died => {
+            return Err(Errno::INVAL);
+        }
+    };
+    send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Says where the filter's listener is. By write(2), the one call that no filter may ask an agent about:
+/// that has the listener only after this.
+///
+/// # Errors
+/// Those of write(2); a parent that is gone ends init by SIGPIPE.
+pub fn announce_listener(fd: impl AsFd, listener: RawFd) -> Result<(), Errno> {
+    let [a, b, c, d] = listener.to_ne_bytes();
+    write(fd, &[b'L', a, b, c, d]).map(drop)
+}
+
+/// Says that step number `step` failed; best effort.
+pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
+    let mut bytes = [0u8; LONGEST];
+    let text = failure.text();
+    let length = text.len().min(LONGEST - HEADER);
+    let (header, rest) = bytes.split_at_mut(HEADER);
+    let step = (step as u16).to_ne_bytes();
+    let errno = failure.errno.raw_os_error().to_ne_bytes();
+    let fields = core::iter::once(b'E').chain(step).chain(errno);
+    for (to, from) in header.iter_mut().zip(fields) {
+        *to = from;
+    }
+    for (to, from) in rest.iter_mut().zip(text) {
+        *to = *from;
+    }
+    let _ = send(fd, bytes.get(..HEADER + length).unwrap_or_default(), SendFlags::NOSIGNAL);
+}
+
+/// Waits for what init says next.
+///
+/// # Errors
+/// Those of read(2); EPROTO for what is no message.
+pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
+    let mut bytes = [0u8; LONGEST];
+    let mut unread = false;
+    let length = loop {
+        match read(fd.as_fd(), &mut bytes) {
+            Err(Errno::INTR) => {}
+            // The other end closed with words of ours unread. That comes first; what it said before
+            // can still be read.
+            Err(Errno::CONNRESET) if !unread => unread = true,
+            result => break result?,
+        }
+    };
+    match bytes.get(..length).unwrap_or_default() {
+        [] if unread => Ok(Message::Died),
+        said => parse(said),
+    }
+}
+
+/// What init has said last, if it was that it failed; does not wait.
+pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
+    let mut bytes = [0u8; LONGEST];
+    // What init said last is behind what nobody has asked for yet, and an end with words of ours unread.
+    for _ in 0..4 {
+        match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return None,
+            Ok((_, length)) => {
+                let said = parse(bytes.get(..length).unwrap_or_default());
+                if let Ok(failed @ Message::Failed { .. }) = said {
+                    return Some(failed);
+                }
+            }
+            Err(Errno::CONNRESET | Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// EPROTO for what is none.
+pub fn parse(bytes: &[u8]) -> Result<Message, Errno> {
+    match bytes {
+        [] => Ok(Message::Closed),
+        [b'H'] => Ok(Message::Hooks),
+        [b'L', a, b, c, d] => Ok(Message::Listener(i32::from_ne_bytes([*a, *b, *c, *d]))),
+        [b'R'] => Ok(Message::Ready),
+        [b'P'] => Ok(Message::Delivered),
+        [b'E', s0, s1, e0, e1, e2, e3, text @ ..] => Ok(Message::Failed {
+            step: usize::from(u16::from_ne_bytes([*s0, *s1])),
+            failure: Failure::said(
+                text,
+                Errno::from_raw_os_error(i32::from_ne_bytes([*e0, *e1, *e2, *e3])),
+            ),
+        }),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_arrives_whole_and_the_end_is_seen() {
+        let (host, init) = pair().unwrap();
+        report(&init, 300, &Failure::new("fsopen", Errno::NODEV).with(b"unknown \"nofs\""));
+        announce(&init, &Message::Ready).unwrap();
+        announce_listener(&init, 77).unwrap();
+        let Message::Failed { step, failure } = listen(&host).unwrap() else { panic!() };
+        assert_eq!((step, failure.errno), (300, Errno::NODEV));
+        assert_eq!(failure.text(), b"fsopen: unknown \"nofs\"");
+        assert_eq!(listen(&host).unwrap(), Message::Ready);
+        assert_eq!(listen(&host).unwrap(), Message::Listener(77));
+        say(&host, Word::Commit).unwrap();
+        assert_eq!(expect(&init, Word::Admitted), Err(Errno::PROTO));
+        drop(init);
+        assert_eq!(listen(&host).unwrap(), Message::Closed);
+    }
+
+    #[test]
+    fn what_init_said_last_arrives_though_it_did_not_listen() {
+        let (host, init) = pair().unwrap();
+        report(&init, 7, &Failure::new("stat", Errno::NOENT));
+        say(&host, Word::Commit).unwrap();
+        drop(init);
+        assert!(matches!(listen(&host).unwrap(), Message::Failed { step: 7, .. }));
+        assert_eq!(listen(&host).unwrap(), Message::Closed);
+        let (host, init) = pair().unwrap();
+        say(&host, Word::Commit).unwrap();
+        drop(init);
+        assert_eq!(listen(&host).unwrap(), Message::Died);
+    }
+}

@@ -1,0 +1,61 @@
+//! The clone: init begins, in memory of its own or in the parent's.
+
+use core::ffi::c_void;
+
+use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use sys::clone::{Child, Clone, CloneFlags, clone3, clone3_shared};
+use sys::stack::Stack;
+
+use crate::job::Job;
+use crate::step::Memory;
+use crate::{actor, intermediate};
+
+/// Makes init, or the intermediate that makes it.
+///
+/// # Errors
+/// Those of clone3(2), and ENOMEM.
+///
+/// # Safety
+/// The process has one thread. Both ends of the channel are open, and all that `birth` borrows stays as it is.
+pub unsafe fn begin(
+    job: &'static Job,
+    flags: CloneFlags,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Child, Errno> {
+    // The clock's first reading looks for the vDSO, and allocates: not for init to do.
+    sys::recorder::now();
+    let argument = (&raw const *job).cast();
+    match job.memory {
+        Memory::Shared => {
+            let stack = Stack::map()?;
+            // SAFETY: everything that init or the intermediate reaches through `birth` is never freed nor
+            // changed, and neither allocates: this crate has no heap.
+            unsafe { clone3_shared(flags, cgroup, &stack, born, argument) }
+        }
+        // SAFETY: the process has one thread, by the caller's promise.
+        Memory::Copied => match unsafe { clone3(flags, cgroup) }? {
+            Clone::Parent(child) => Ok(child),
+            Clone::Child => born(argument),
+        },
+    }
+}
+
+/// The first of init's own, or the intermediate's.
+extern "C" fn born(argument: *const c_void) -> ! {
+    // SAFETY: what `begin` was given, which is leaked.
+    let job: &'static Job = unsafe { &*argument.cast() };
+    if let Some(recorder) = &job.recorder {
+        recorder.born();
+    }
+    // SAFETY: this process has its own descriptor table, in which both numbers are open and nobody
+    // else's. Were the host's end open here too, its closing would go unseen.
+    let channel = unsafe {
+        drop(OwnedFd::from_raw_fd(job.parent_end));
+        OwnedFd::from_raw_fd(job.channel)
+    };
+    if let Some(intermediate) = job.intermediate {
+        intermediate::pass_on(intermediate, job, &channel);
+    }
+    actor::run(job, channel)
+}

@@ -1,0 +1,95 @@
+//! Why a step failed, in a form that needs no allocation.
+
+use rustix::io::Errno;
+
+use crate::hooks::HookFailure;
+use crate::step::Hooks;
+use crate::take::Failed;
+
+const ROOM: usize = 240;
+
+/// Why a step of init failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The kernel's answer.
+    pub errno: Errno,
+    text: [u8; ROOM],
+    length: usize,
+}
+
+impl Failure {
+    /// A failed operation, named as its man page names it.
+    pub fn new(op: &'static str, errno: Errno) -> Self {
+        let mut failure = Self { errno, text: [0; ROOM], length: 0 };
+        failure.push(op.as_bytes());
+        failure
+    }
+
+    /// A failure of which another process has said this.
+    pub fn said(text: &[u8], errno: Errno) -> Self {
+        let mut failure = Self { errno, text: [0; ROOM], length: 0 };
+        failure.push(text);
+        failure
+    }
+
+    /// With more detail.
+    pub fn with(mut self, detail: &[u8]) -> Self {
+        self.push(b": ");
+        self.push(detail);
+        self
+    }
+
+    /// A hook that failed in init.
+    pub fn of_hook(hooks: &Hooks<'_>, failed: &HookFailure) -> Self {
+        use core::fmt::Write;
+        let mut failure = Self { errno: Errno::CANCELED, text: [0; ROOM], length: 0 };
+        let _ = write!(
+            failure,
+            "error running {} hook #{}: {}",
+            hooks.kind, failed.index, failed.reason
+        );
+        if !failed.output().is_empty() {
+            failure.push(b", output: ");
+            failure.push(failed.output());
+        }
+        failure
+    }
+
+    /// The text, in UTF-8 if what it quotes is.
+    pub fn text(&self) -> &[u8] {
+        self.text.get(..self.length).unwrap_or_default()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = self.text.get_mut(self.length..).unwrap_or_default();
+        for (to, from) in room.iter_mut().zip(bytes) {
+            *to = *from;
+            self.length += 1;
+        }
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(Failed { op, hint, errno }: Failed) -> Self {
+        let failure = Self::new(op, errno);
+        if hint.is_empty() { failure } else { failure.with(hint.trim_start().as_bytes()) }
+    }
+}
+
+impl core::fmt::Write for Failure {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Names the operation of a bare errno.
+pub(crate) trait Op<T> {
+    fn op(self, op: &'static str) -> Result<T, Failure>;
+}
+
+impl<T> Op<T> for Result<T, Errno> {
+    fn op(self, op: &'static str) -> Result<T, Failure> {
+        self.map_err(|errno| Failure::new(op, errno))
+    }
+}

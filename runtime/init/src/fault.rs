@@ -1,0 +1,91 @@
+//! Fault points, for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail,
+//! or its process to die there. In all others nothing of this is left.
+
+/// Whose steps are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The plan's list for the parent.
+    Parent = 1,
+    /// Its init list.
+    Init = 2,
+    /// What a command does besides: its steps in a trace, and what else of it can fail.
+    Command = 3,
+    /// The intermediate: join, clone, hand over.
+    Intermediate = 4,
+    /// The network maker: its steps in a trace.
+    Network = 5,
+}
+
+#[cfg(not(dayfly_faults))]
+mod point {
+    use rustix::io::Errno;
+
+    /// Does nothing.
+    #[inline(always)]
+    pub fn strike(_: super::Place, _: usize) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+#[cfg(dayfly_faults)]
+mod point {
+    use super::Place;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use rustix::io::Errno;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// Place and step of the fault, and whether it kills; 0 for none.
+    static ARMED: AtomicU32 = AtomicU32::new(0);
+    const KILL: u32 = 1 << 31;
+    const ALLOCATE: u32 = 1 << 30;
+
+    /// Reads `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill` or
+    /// `allocate` (and go on, where that is no fault).
+    /// False for anything else.
+    pub fn arm(text: &str) -> bool {
+        let mut words = text.split(':');
+        let place = match words.next() {
+            Some("parent") => Place::Parent,
+            Some("init") => Place::Init,
+            Some("command") => Place::Command,
+            Some("intermediate") => Place::Intermediate,
+            Some("network") => Place::Network,
+            _ => return false,
+        };
+        let step = words.next().and_then(|word| word.parse::<u16>().ok());
+        let kind = match words.next() {
+            Some("fail") => 0,
+            Some("kill") => KILL,
+            Some("allocate") => ALLOCATE,
+            _ => return false,
+        };
+        let Some(step) = step else { return false };
+        ARMED.store(kind | (place as u32) << 16 | u32::from(step), Ordering::Relaxed);
+        true
+    }
+
+    /// Fails, or does not return, if the fault is here.
+    ///
+    /// # Errors
+    /// EIO.
+    pub fn strike(place: Place, step: usize) -> Result<(), Errno> {
+        let armed = ARMED.load(Ordering::Relaxed);
+        if armed & !(KILL | ALLOCATE) != (place as u32) << 16 | (step as u32 & 0xffff) {
+            return Ok(());
+        }
+        if armed & ALLOCATE != 0 {
+            sys::alloc::provoke(step);
+            return Ok(());
+        }
+        if armed & KILL == 0 {
+            return Err(Errno::IO);
+        }
+        let _ = kill_process(getpid(), Signal::KILL);
+        // The first process of a PID namespace cannot be killed from inside. It ends as suddenly so.
+        sys::start::exit(137)
+    }
+}
+
+#[cfg(dayfly_faults)]
+pub use point::arm;
+pub use point::strike;

@@ -1,0 +1,254 @@
+//! Running hooks: a program, the container's state on its standard input, a time limit.
+//!
+//! Used by the parent, by init and by later commands.
+//! State and output travel through memfds: no pipe to fill, nothing to poll but the pidfd.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::recorder::now;
+use sys::stdio::write_all;
+
+use crate::failure::Failure;
+use crate::step::{Hook, Hooks, StateText};
+
+/// Bytes of a failed hook's output that its error quotes.
+const QUOTED: usize = 160;
+
+/// A hook that failed.
+#[derive(Debug)]
+pub struct HookFailure {
+    /// Its place in the list of its kind.
+    pub index: usize,
+    /// How it ended.
+    pub reason: Reason,
+    /// The end of what it printed.
+    output: [u8; QUOTED],
+    length: usize,
+}
+
+/// How hooks are run.
+#[derive(Default, Clone, Copy)]
+pub struct Manner<'a> {
+    /// The directory they begin in.
+    pub directory: Option<&'a CStr>,
+    /// What HOME is for those that have the process's environment.
+    pub home: Option<&'a CStr>,
+    /// What each does to itself last before its exec.
+    pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,
+    /// Who is told of each that has ended: its pid, when it began and when it was over.
+    pub lived: Option<&'a Lived<'a>>,
+}
+
+/// Hears of a hook that has ended.
+pub type Lived<'a> = dyn Fn(&Hook<'_>, Pid, (u64, u64)) + 'a;
+
+/// How a hook failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Could not be run.
+    Errno(Errno),
+    /// Ended with this status.
+    Status(i32),
+    /// Ended by this signal.
+    Signal(i32),
+    /// Took longer than its timeout, in seconds.
+    Timeout(u32),
+}
+
+impl core::fmt::Display for Reason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Errno(errno) => f.write_str(sys::errno::describe(*errno)),
+            Self::Status(status) => write!(f, "exit status {status}"),
+            Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+            Self::Timeout(seconds) => write!(f, "hook ran past specified timeout of {seconds}s"),
+        }
+    }
+}
+
+impl HookFailure {
+    /// What it printed, cut.
+    pub fn output(&self) -> &[u8] {
+        self.output.get(..self.length).unwrap_or_default().trim_ascii()
+    }
+
+    /// The error's text, as runc words it.
+    pub fn describe(&self, hooks: &Hooks<'_>) -> impl core::fmt::Display {
+        core::fmt::from_fn(|f| {
+            write!(f, "error running {} hook #{}: {}", hooks.kind, self.index, self.reason)?;
+            let output = self.output();
+            if !output.is_empty() {
+                f.write_str(", output: ")?;
+            }
+            for chunk in output.utf8_chunks() {
+                f.write_str(chunk.valid())?;
+                if !chunk.invalid().is_empty() {
+                    f.write_char(char::REPLACEMENT_CHARACTER)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs all hooks of a kind in order; the first failure ends it.
+///
+/// # Errors
+/// The hook that failed.
+pub fn run_all(
+    hooks: &Hooks<'_>,
+    state: &StateText<'_>,
+    status: &str,
+    pid: i32,
+    manner: &Manner<'_>,
+) -> Result<(), HookFailure> {
+    for (index, hook) in hooks.list.iter().enumerate() {
+        let mut failure =
+            HookFailure { index, reason: Reason::Status(0), output: [0; QUOTED], length: 0 };
+        match run(hook, state, status, pid, manner, &mut failure) {
+            Ok(()) => {}
+            Err(reason) => {
+                failure.reason = reason;
+                return Err(failure);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A memfd as a `core::fmt` writer.
+struct Writer<'a>(&'a OwnedFd);
+
+impl Write for Writer<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        write_all(self.0, text.as_bytes()).map_err(|_| core::fmt::Error)
+    }
+}
+
+fn run(
+    hook: &Hook<'_>,
+    state: &StateText<'_>,
+    status: &str,
+    pid: i32,
+    manner: &Manner<'_>,
+    failure: &mut HookFailure,
+) -> Result<(), Reason> {
+    let input = memfd_create(c"state", MemfdFlags::CLOEXEC).map_err(Reason::Errno)?;
+    let output = memfd_create(c"output", MemfdFlags::CLOEXEC).map_err(Reason::Errno)?;
+    write!(Writer(&input), "{}{}", state.head(), StateText::tail(status, pid))
+        .and_then(|()| seek(&input, SeekFrom::Start(0)).map(drop).map_err(|_| core::fmt::Error))
+        .map_err(|_| Reason::Errno(Errno::IO))?;
+
+    let start = manner.lived.map_or(0, |_| now());
+    let child = spawn(hook, &input, &output, manner).map_err(Reason::Errno)?;
+    let timed_out = match hook.timeout {
+        Some(seconds) => !exits_within(&child.pidfd, seconds),
+        None => false,
+    };
+    if timed_out {
+        let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+    }
+    let status = wait(&child.pidfd).map_err(Reason::Errno)?;
+    if let Some(lived) = manner.lived {
+        lived(hook, child.pid, (start, now()));
+    }
+    let reason = match (timed_out, status.exit_status(), status.terminating_signal()) {
+        (true, ..) => Reason::Timeout(hook.timeout.unwrap_or(0)),
+        (_, Some(0), _) => return Ok(()),
+        (_, Some(status), _) => Reason::Status(status),
+        (_, _, signal) => Reason::Signal(signal.unwrap_or(0)),
+    };
+    failure.length = rustix::io::pread(&output, &mut failure.output, 0).unwrap_or(0);
+    Err(reason)
+}
+
+/// Runs a program with its standard streams in files.
+///
+/// # Errors
+/// Those of clone3(2).
+pub fn spawn(
+    hook: &Hook<'_>,
+    input: &OwnedFd,
+    output: &OwnedFd,
+    manner: &Manner<'_>,
+) -> Result<Child, Errno> {
+    sys::signal::hear_of_children();
+    // SAFETY: one thread; the child only makes system calls and then execs or exits.
+    match unsafe { clone3(CloneFlags::empty(), None) }? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let errno = become_hook(hook, input, output, manner);
+            sys::start::exit(errno.raw_os_error().clamp(1, 125) | 0x80)
+        }
+    }
+}
+
+/// In the child. Returns only if exec failed; what went wrong is then the hook's output.
+fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Manner<'_>) -> Errno {
+    let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
+    if let Some(directory) = manner.directory {
+        let _ = rustix::process::chdir(directory);
+    }
+    let redirected = rustix::stdio::dup2_stdin(input)
+        .and_then(|()| rustix::stdio::dup2_stdout(output))
+        .and_then(|()| rustix::stdio::dup2_stderr(output))
+        .and_then(|()| sys::exec::cloexec_from(3));
+    if let Err(errno) = redirected {
+        return errno;
+    }
+    if let Some(confine) = manner.confine
+        && let Err(failure) = confine()
+    {
+        say(&[failure.text(), b": ", sys::errno::describe(failure.errno).as_bytes()]);
+        return failure.errno;
+    }
+    let home = manner.home.filter(|_| hook.is_of_process);
+    let errno = sys::exec::execve(hook.path, &hook.argv, &hook.envp, home);
+    say(&[b"exec ", hook.path.to_bytes(), b": ", sys::errno::describe(errno).as_bytes()]);
+    errno
+}
+
+fn say(parts: &[&[u8]]) {
+    for part in parts {
+        let _ = write_all(sys::stdio::stderr(), part);
+    }
+}
+
+/// Whether a process ends in so many seconds.
+pub fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
+    let deadline = now() + u64::from(seconds) * 1_000_000_000;
+    loop {
+        let left = deadline.saturating_sub(now());
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as _,
+        };
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return false,
+            Err(Errno::INTR) => {}
+            _ => return true,
+        }
+    }
+}
+
+/// Waits for the end of a child.
+///
+/// # Errors
+/// ECHILD if it is not a child, or was waited for.
+pub fn wait(pidfd: &OwnedFd) -> Result<WaitIdStatus, Errno> {
+    loop {
+        match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => return Err(Errno::CHILD),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

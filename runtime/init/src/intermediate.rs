@@ -1,0 +1,101 @@
+//! The intermediate: an intermediate process that makes init as the parent's child (CLONE_PARENT), hands it
+//! over and ends. There is one
+//!
+//! - where new namespaces must belong to a joined user namespace: clone3(2) gives them to the caller's, so
+//!   somebody must join that one first;
+//! - where init is born into a PID namespace that others are in: they could stop it before its first
+//!   instruction, and see what it has been born with. So the intermediate, which they cannot see, takes init's
+//!   first steps and closes what init does not use (`plan/src/newborn.rs`). Where no memory limit can be felt, it
+//!   works in the parent's memory, who waits for its end: that costs less than a copy.
+
+use core::sync::atomic::Ordering;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::defence::{Defence, is_off};
+
+use crate::fault::{Place, strike};
+use crate::job::Job;
+use crate::slots::Slots;
+use crate::step::{Intermediate, Slot};
+use crate::{actor, clock};
+
+/// The step that fails where the PID limit of the cgroup leaves no room for intermediate and init.
+pub const CLONE: &str = "clone by intermediate";
+
+/// In the intermediate: returns only in init.
+pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &OwnedFd) {
+    let Job { slots, time, flags, .. } = job;
+    let joined =
+        strike(Place::Intermediate, 0).and_then(|()| join(intermediate, slots)).and_then(|()| {
+            match time.filter(|_| intermediate.time) {
+                Some(time) => clock::enter(time, slots).map_err(|refused| refused.errno()),
+                None => Ok(()),
+            }
+        });
+    if let Err(errno) = joined {
+        refuse(channel, b'u', errno);
+    }
+    if !actor::go_ahead(job, channel, intermediate.steps) {
+        sys::start::exit(1);
+    }
+    let stripped = match intermediate.strips.filter(|_| !is_off(Defence::BareBirth)) {
+        Some(first) => sys::exec::close_all_but(first, job.kept),
+        None => Ok(()),
+    };
+    if let Err(errno) = strike(Place::Intermediate, 1).and(stripped) {
+        refuse(channel, b'c', errno);
+    }
+    // SAFETY: this process has one thread; who shares its memory waits for its end.
+    match unsafe { clone3(*flags | CloneFlags::PARENT, None) } {
+        Ok(Clone::Child) => sys::stack::forget(),
+        Ok(Clone::Parent(child)) => {
+            match strike(Place::Intermediate, 2).and_then(|()| hand_over(job, channel, &child)) {
+                Ok(()) => sys::start::exit(0),
+                Err(errno) => refuse(channel, b'h', errno),
+            }
+        }
+        Err(errno) => refuse(channel, b'c', errno),
+    }
+}
+
+fn hand_over(job: &Job, channel: &OwnedFd, child: &Child) -> Result<(), Errno> {
+    if job.relay_shares() {
+        job.made.store(child.pid.as_raw_nonzero().get(), Ordering::Relaxed);
+        return Ok(());
+    }
+    sys::fdpass::send(channel, b"P", child.pidfd.as_fd())
+}
+
+fn join(intermediate: Intermediate, slots: &Slots) -> Result<(), Errno> {
+    let Intermediate { first, user, pid, .. } = intermediate;
+    let kinds = [(user, CloneFlags::NEWUSER), (pid, CloneFlags::NEWPID)];
+    let kinds = kinds.into_iter().filter_map(|(slot, kind)| Some((slot?, kind)));
+    for (slot, kind) in first.into_iter().flatten().chain(kinds) {
+        let namespace = slots.get(slot).ok_or(Errno::BADF)?;
+        match slot {
+            Slot::CONTAINER => sys::ns::join_process(namespace, kind)?,
+            _ => sys::ns::join(namespace, kind)?,
+        }
+    }
+    Ok(())
+}
+
+fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
+    let [a, b, c, d] = errno.raw_os_error().to_ne_bytes();
+    let _ = rustix::net::send(channel, &[step, a, b, c, d], SendFlags::NOSIGNAL);
+    sys::start::exit(1)
+}
+
+/// The step of an intermediate, and the kernel's answer, in what it has said where it has failed.
+pub fn refusal(said: &[u8]) -> Option<(&'static str, Errno)> {
+    let [step, a, b, c, d] = *said else { return None };
+    let step = match step {
+        b'u' => "join namespaces",
+        b'c' => CLONE,
+        _ => "hand over from intermediate",
+    };
+    Some((step, Errno::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]))))
+}

@@ -1,0 +1,100 @@
+//! The network maker: a process that makes the container's network namespace while the parent and
+//! init do everything else.
+//!
+//! A network namespace is the dearest of all to make, about half a millisecond, and nothing needs it
+//! before sysfs is mounted. The maker shares the parent's memory, hands the namespace to init over
+//! a socket of their own, and ends. With no CPU to spare it costs a process; else it costs nothing that
+//! anybody waits for.
+
+use core::ffi::c_void;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use sys::clone::{Child, CloneFlags, clone3_shared};
+use sys::recorder::Recorder;
+use sys::stack::Stack;
+
+use crate::fault::{Place, strike};
+
+/// What the maker sends along with the namespace.
+const MADE: u8 = b'n';
+
+/// Its steps, in order.
+pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
+
+/// What the maker works with.
+#[derive(Debug)]
+pub struct Maker {
+    /// Its end of the socket.
+    pub socket: RawFd,
+    /// Where it leaves when it did what, if anybody asks.
+    pub recorder: Option<Recorder>,
+}
+
+/// Starts a maker, whose end is announced by no signal.
+///
+/// # Errors
+/// Those of clone3(2), and ENOMEM.
+///
+/// # Safety
+/// The process has one thread, and the socket is open.
+pub unsafe fn begin(maker: &'static Maker) -> Result<Child, Errno> {
+    let stack = Stack::map()?;
+    let flags = CloneFlags::SILENT;
+    // SAFETY: `maker` is never freed nor changed, and nothing here has a heap.
+    unsafe { clone3_shared(flags, None, &stack, make, (&raw const *maker).cast()) }
+}
+
+impl Maker {
+    /// Runs one of the steps.
+    fn step<T>(&self, step: usize, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        strike(Place::Network, step)?;
+        let Some(recorder) = &self.recorder else { return work() };
+        let begun = recorder.begin(step);
+        let result = work();
+        recorder.end(begun, result.as_ref().map(drop).map_err(|errno| *errno));
+        result
+    }
+
+    fn namespace(&self) -> Result<OwnedFd, Errno> {
+        self.step(0, || sys::ns::unshare(CloneFlags::NEWNET))?;
+        self.step(1, sys::net::loopback_up)?;
+        openat(CWD, c"/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn hand_over(&self) -> Result<(), Errno> {
+        // SAFETY: open in this process, which has its own descriptor table and does not close it.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
+        match self.namespace() {
+            Ok(made) => self.step(2, || sys::fdpass::send(socket, &[MADE], made.as_fd())),
+            Err(errno) => {
+                let errno = errno.raw_os_error().to_ne_bytes();
+                rustix::net::send(socket, &errno, SendFlags::NOSIGNAL).map(drop)
+            }
+        }
+    }
+}
+
+extern "C" fn make(argument: *const c_void) -> ! {
+    // SAFETY: what `begin` was given.
+    let maker: &'static Maker = unsafe { &*argument.cast() };
+    if let Some(recorder) = &maker.recorder {
+        recorder.born();
+    }
+    sys::start::exit(i32::from(maker.hand_over().is_err()))
+}
+
+/// In init: waits for the namespace.
+///
+/// # Errors
+/// What the maker met; EPIPE if it was killed.
+pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let mut bytes = [0u8; 4];
+    match sys::fdpass::receive(socket, &mut bytes)? {
+        (1, Some(namespace)) => Ok(namespace),
+        (4, None) => Err(Errno::from_raw_os_error(i32::from_ne_bytes(bytes))),
+        _ => Err(Errno::PIPE),
+    }
+}

@@ -1,0 +1,81 @@
+//! The steps that init reads, and what they are made of: one variant a kernel object.
+//!
+//! A step is pure data, and borrowed: whoever compiles it keeps what it names until init's exec. So between clone and
+//! exec init only issues system calls.
+
+mod birth;
+mod init;
+mod mount;
+mod state;
+
+use core::ffi::CStr;
+
+use rustix::process::Resource;
+use sys::exec::StringArray;
+
+pub use birth::*;
+pub use init::*;
+pub use mount::*;
+pub use state::StateText;
+
+/// A numbered place for a descriptor that the parent opens and init uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// The host's procfs, opened before anything of the container exists (DESIGN: private procfs).
+    pub const PROC: Self = Self(0);
+    /// The root filesystem's tree.
+    pub const ROOT: Self = Self(1);
+    /// The console socket.
+    pub const CONSOLE: Self = Self(2);
+    /// The socket that `start` connects to; the caller of the launcher provides it.
+    pub const START: Self = Self(3);
+    /// The host's /dev/null, detached.
+    pub const NULL: Self = Self(4);
+    /// The pidfd of the container that an exec enters; the caller provides it.
+    pub const CONTAINER: Self = Self(5);
+    /// The template mount namespace; the caller provides it.
+    pub const TEMPLATE: Self = Self(6);
+    /// The socket over which init gets its network namespace.
+    pub const NETWORK: Self = Self(7);
+    /// The cgroup's device program, loaded, where the caller has it.
+    pub const DEVICES: Self = Self(8);
+    /// The first slot that compile hands out.
+    pub const FIRST_FREE: Self = Self(9);
+}
+
+/// One resource limit; `None` is unlimited.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Which.
+    pub resource: Resource,
+    /// The soft limit.
+    pub soft: Option<u64>,
+    /// The hard limit.
+    pub hard: Option<u64>,
+}
+
+/// Hooks of one kind, for [`InitStep::RunHooks`] and the parent.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Hooks<'a> {
+    /// The kind, as config.json names it.
+    pub kind: &'static str,
+    /// In order.
+    pub list: &'a [Hook<'a>],
+}
+
+/// One hook.
+#[derive(Debug, Clone, Copy)]
+pub struct Hook<'a> {
+    /// The program.
+    pub path: &'a CStr,
+    /// Its arguments.
+    pub argv: StringArray<'a>,
+    /// Its environment.
+    pub envp: StringArray<'a>,
+    /// Whether that is the container's process's, HOME included.
+    pub is_of_process: bool,
+    /// Seconds it may take.
+    pub timeout: Option<u32>,
+}

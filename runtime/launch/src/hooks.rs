@@ -1,0 +1,43 @@
+//! Hooks that are run outside the container (`init::hooks`), each a row of the time line.
+
+use core::ffi::CStr;
+
+use init::hooks::{self, HookFailure};
+use init::step::{Hook, Hooks, StateText};
+use rustix::process::Pid;
+use trace::Tracer;
+
+/// How hooks are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner<'a> {
+    /// The directory they begin in.
+    pub directory: Option<&'a CStr>,
+    /// Each is a row of its time line.
+    pub tracer: Option<&'a Tracer>,
+}
+
+/// Runs all hooks of a kind in order; the first failure ends it.
+///
+/// # Errors
+/// The hook that failed.
+#[allow(clippy::result_large_err, reason = "as in init, which has no heap")]
+pub fn run_all(
+    hooks: &Hooks<'_>,
+    state: &StateText<'_>,
+    status: &str,
+    pid: i32,
+    manner: &Manner<'_>,
+) -> Result<(), HookFailure> {
+    let tracer = manner.tracer.filter(|tracer| tracer.is_on());
+    let lived = |hook: &Hook<'_>, pid: Pid, time| {
+        if let Some(tracer) = tracer {
+            tracer.lived_awaited("hook", pid, &hook.path.to_string_lossy(), time);
+        }
+    };
+    let manner = hooks::Manner {
+        directory: manner.directory,
+        lived: tracer.map(|_| &lived as &hooks::Lived<'_>),
+        ..hooks::Manner::default()
+    };
+    hooks::run_all(hooks, state, status, pid, &manner)
+}

@@ -1,0 +1,155 @@
+//! Runs a plan: the parent and init.
+//!
+//! [`launch`] runs the parent's list; the clone among its steps makes the other actor (`dayfly-init`), which runs the
+//! init list and becomes the container's process. If anything fails, init is killed and the cgroup
+//! removed before the error is returned: there is no state between "launched" and "never was".
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod cgroup_kill;
+mod clock;
+mod crowd;
+mod error;
+mod holder;
+mod hooks;
+mod id_helper;
+mod intermediate;
+mod launched;
+mod net_devices;
+mod network;
+mod parent;
+mod seal;
+mod starter;
+
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use init::{Place, Slots};
+use plan::step::{ParentStep, Slot};
+use plan::{Plan, ResctrlPlan};
+use rustix::fd::{AsFd, OwnedFd};
+use trace::Tracer;
+
+pub use cgroup_kill::kills_newborn;
+pub use crowd::is_crowded;
+pub use error::Error;
+pub use hooks::{Manner, run_all as run_hooks};
+pub use init::fault;
+pub use init::hooks::{HookFailure, wait};
+pub use launched::{Launched, Pending};
+pub use network::Network;
+pub use parent::{OnTurn, Turn};
+pub use seal::{SEALED, seal_self};
+pub use starter::{Start, Waiter, start, waiter};
+
+/// Descriptors that the caller opened for the plan's well-known slots.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// For [`Slot::START`]: a listening socket.
+    pub start: Option<OwnedFd>,
+    /// For [`Slot::CONSOLE`]: a connected socket.
+    pub console: Option<OwnedFd>,
+    /// For [`Slot::CONTAINER`]: the pidfd of the init that an exec joins.
+    pub container: Option<OwnedFd>,
+    /// For [`Slot::TEMPLATE`]: the template mount namespace.
+    pub template: Option<OwnedFd>,
+    /// For [`Slot::DEVICES`]: the cgroup's device program.
+    pub devices: Option<OwnedFd>,
+    /// The network namespace, where the caller had it begun earlier.
+    pub network: Option<Network>,
+}
+
+/// The connection to the caller's console socket, if the plan makes one.
+#[cold]
+fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
+    let connects = plan.parent.iter().any(|step| matches!(step, ParentStep::ConnectConsole { .. }));
+    let console = slots.get(Slot::CONSOLE).filter(|_| connects)?;
+    rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
+}
+
+/// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
+/// the host run; `on_turn` is called once init exists, and before it goes on to its program.
+/// The plan has to stay: an init that waits for `start` in this process's memory reads it later.
+///
+/// # Errors
+/// What failed. Nothing of the launch is left then.
+pub fn launch<'a>(
+    plan: &'static Plan,
+    given: Given,
+    bundle: &'a CStr,
+    tracer: &'a Tracer,
+    on_turn: &'a mut OnTurn<'a>,
+) -> Result<Launched, Error> {
+    let places: Vec<Place> = (0..plan.slots).map(|_| Place::default()).collect();
+    let slots = Slots::new(places.leak());
+    for (slot, fd) in [
+        (Slot::START, given.start),
+        (Slot::CONSOLE, given.console),
+        (Slot::CONTAINER, given.container),
+        (Slot::TEMPLATE, given.template),
+        (Slot::DEVICES, given.devices),
+    ] {
+        if let Some(fd) = fd {
+            slots.set(slot, fd);
+        }
+    }
+    let mut parent = parent::Parent {
+        plan,
+        slots: &slots,
+        tracer,
+        bundle,
+        on_turn,
+        cgroup: None,
+        holder: None,
+        is_not_born_inside: false,
+        channel: None,
+        child: None,
+        network: given.network,
+        own_pid_namespace: None,
+        own_namespaces: Vec::new(),
+        entrances: None,
+        own_cpus: None,
+        own_oom_score: None,
+        program_since: 0,
+        rootfs: None,
+    };
+    let result = parent.run();
+    // A clone that failed early has not come back from the namespaces that init was to begin in.
+    let back = parent.leave_namespaces();
+    let result = result.and(back.map_err(Error::from));
+    let console = result.is_err().then(|| connected_console(plan, &slots)).flatten();
+    let parent::Parent { child, network, cgroup, holder, channel, program_since, rootfs, .. } =
+        parent;
+    drop(slots);
+    let rootfs = rootfs.map(rootfs::Assembly::finish);
+    match (result, child) {
+        (Ok(()), Some(child)) => {
+            if let Some(mut cgroup) = cgroup {
+                cgroup.keep();
+            }
+            let pending = Pending::of(plan, channel, network);
+            Ok(Launched { child, program_since, pending, rootfs })
+        }
+        (result, child) => {
+            if let Some(child) = child {
+                let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+                let _ = wait(&child.pidfd);
+            }
+            let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
+            let error = result.err().unwrap_or(Error::Parent(missing));
+            let error = cgroup_kill::reason_of(
+                error,
+                plan,
+                cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()),
+                console,
+            );
+            drop(holder);
+            drop(cgroup);
+            if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {
+                let _ = group.remove();
+            }
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The network maker (`init::network`) as the parent has it.
+
+use alloc::boxed::Box;
+
+use init::channel;
+use init::network::{Maker, STEPS, begin};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use sys::Context;
+use sys::clone::Child;
+use trace::{Label, Phase, Recorder, Steps, Tracer};
+
+/// __WALL of waitid(2): the maker's end is announced by no signal, which would only wake a command that
+/// waits for its container.
+pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
+
+/// A network namespace that is being made.
+#[derive(Debug)]
+pub struct Network {
+    maker: Child,
+    socket: Option<OwnedFd>,
+}
+
+impl Network {
+    /// Starts a maker.
+    ///
+    /// # Errors
+    /// Those of socketpair(2) and clone3(2).
+    pub fn begin(tracer: &Tracer) -> Result<Self, sys::Error> {
+        let context = ("clone3", "network maker");
+        let (ours, theirs) = channel::pair().context(context.0, context.1)?;
+        let recorder = tracer.is_on().then(|| Recorder::new(STEPS.len()));
+        let task: &'static Maker =
+            Box::leak(Box::new(Maker { socket: ours.as_raw_fd(), recorder }));
+        // SAFETY: the runtime has one thread, and `ours` is open until the end of this function.
+        let maker = unsafe { begin(task) }.context(context.0, context.1)?;
+        if let Some(recorder) = &task.recorder {
+            tracer.joined(plan::NETWORK, maker.pid, recorder, &Row, 0);
+        }
+        Ok(Self { maker, socket: Some(theirs) })
+    }
+
+    /// Init's end of the socket.
+    pub(crate) fn take_socket(&mut self) -> Option<OwnedFd> {
+        self.socket.take()
+    }
+}
+
+impl Drop for Network {
+    /// Reaps the maker. It has ended long ago where init got what it made; else nobody wants that.
+    fn drop(&mut self) {
+        let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
+        let ended = WaitIdOptions::EXITED | ALL;
+        if let Ok(None) = waitid(maker, ended | WaitIdOptions::NOHANG) {
+            let _ = sys::signal::send(self.maker.pidfd.as_fd(), 9);
+            let _ = waitid(WaitId::PidFd(self.maker.pidfd.as_fd()), ended);
+        }
+    }
+}
+
+/// The maker's steps on a time line.
+#[derive(Debug)]
+struct Row;
+
+impl Steps for Row {
+    fn label(&self, step: usize) -> Option<Label<'_>> {
+        let name = STEPS.get(step)?;
+        Some(Label { phase: Phase::Platform, name, object: "".into(), awaits: None })
+    }
+}

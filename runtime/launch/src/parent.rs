@@ -1,0 +1,300 @@
+//! The parent: prepares what init uses, makes init, and sees it through to its program.
+
+mod cgroups;
+mod clone;
+mod hear;
+mod ladder;
+mod namespaces;
+mod nodes;
+mod outside;
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use cgroup::Cgroup;
+use init::{filesystem, take};
+use plan::step::{ParentStep, SecurityModule, Slot};
+use plan::{Labelled, Plan};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::CpuSet;
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use trace::{Failed, Tracer};
+
+use crate::holder::Holder;
+use crate::network::Network;
+use crate::{Error, id_helper};
+use init::Slots;
+use init::channel::{self, Message, Word};
+use init::fault::{self, Place};
+use init::take::OUT_OF_ORDER;
+
+use crate::error::words;
+use clone::Way;
+pub(crate) use hear::await_message;
+use hear::unexpected;
+use ladder::Wanted;
+
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+
+/// A moment of a launch at which the caller has something to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Turn<'a> {
+    /// Init exists, and nothing of the container runs before this is done.
+    Born(&'a Child),
+    /// Init is about to go on to its program.
+    GoesOn,
+}
+
+/// What the caller does then.
+pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
+
+/// A launch in progress.
+pub(crate) struct Parent<'a> {
+    pub plan: &'static Plan,
+    pub slots: &'a Slots,
+    pub tracer: &'a Tracer,
+    /// Where hooks run.
+    pub bundle: &'a CStr,
+    pub on_turn: &'a mut OnTurn<'a>,
+    /// Removed again when dropped, unless the launch succeeds.
+    pub cgroup: Option<Cgroup>,
+    /// What keeps the cgroup's scope alive until init is in it.
+    pub holder: Option<Holder>,
+    /// The kernel could not have init born in its cgroup, whatever the plan says.
+    pub is_not_born_inside: bool,
+    pub channel: Option<OwnedFd>,
+    pub child: Option<Child>,
+    /// Init's network namespace.
+    pub network: Option<Network>,
+    /// The namespace that children are born in when a PID namespace was entered.
+    pub own_pid_namespace: Option<OwnedFd>,
+    /// The other namespaces that it comes back to.
+    pub own_namespaces: Vec<(OwnedFd, CloneFlags)>,
+    /// How init comes into its cgroup, opened before the parent went to another cgroup namespace.
+    pub entrances: Option<Vec<OwnedFd>>,
+    /// The CPUs it ran on before it went to those that init begins on.
+    pub own_cpus: Option<CpuSet>,
+    /// What this process's score was before it went along with init's.
+    pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
+    /// When init was seen to have become its program.
+    pub program_since: u64,
+    /// The root filesystem, where it is assembled from layers.
+    pub rootfs: Option<rootfs::Assembly<'static>>,
+}
+
+impl Parent<'_> {
+    /// Runs the parent's list.
+    pub(crate) fn run(&mut self) -> Result<(), Error> {
+        let plan = self.plan;
+        for (number, step) in plan.parent.iter().enumerate() {
+            let start = self.tracer.clock();
+            let result = match fault::strike(Place::Parent, number) {
+                Ok(()) => self.step(step),
+                Err(errno) => {
+                    let label = step.label();
+                    Err(sys::Error::new(label.name, label.object, errno).into())
+                }
+            };
+            self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
+            result.map_err(|error| self.reason_of(error))?;
+        }
+        Ok(())
+    }
+
+    /// Why a step failed: where init had said that it failed, nothing could be done with it any more.
+    #[cold]
+    fn reason_of(&self, error: Error) -> Error {
+        let heard = match (&error, &self.channel) {
+            (Error::Parent(_) | Error::Cgroup(_) | Error::Resctrl(_), Some(channel)) => {
+                channel::heard_failure(channel)
+            }
+            _ => None,
+        };
+        match heard {
+            Some(failed) => unexpected(self.plan, failed, &Message::Ready, || Error::death(None)),
+            None => match error {
+                Error::Parent(error) if error.op == OUT_OF_ORDER => self.bug_of_plan(error).into(),
+                error => error,
+            },
+        }
+    }
+
+    /// The same with the rule of order that the plan breaks.
+    fn bug_of_plan(&self, error: sys::Error) -> sys::Error {
+        match plan::check::check(self.plan) {
+            Ok(()) => error,
+            Err(broken) => sys::Error::new(OUT_OF_ORDER, broken.to_string(), error.errno),
+        }
+    }
+
+    fn step(&mut self, step: &'static ParentStep) -> Result<(), Error> {
+        match step {
+            ParentStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
+                .context("prctl", "PR_SET_DUMPABLE")?,
+            ParentStep::OpenProc => self.slots.set(Slot::PROC, open_proc()?),
+            ParentStep::RequireModule(module) => require(*module)?,
+            ParentStep::MakeUserNamespace { slot, maps } => {
+                let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+                let made = sys::user_namespace::make(proc, &maps.uid_map, &maps.gid_map)?;
+                self.slots.set(*slot, made);
+            }
+            ParentStep::CloneTree(tree) => {
+                self.slots
+                    .set(tree.slot, take::tree(tree, self.slots).map_err(taken_from(tree.source))?);
+            }
+            ParentStep::MakeTree { slot, filesystem } => {
+                let made = filesystem::make(filesystem, None).map_err(|failure| {
+                    let object = format!("{}: {}", step.label().object, words(&failure));
+                    sys::Error::new("mount", object, failure.errno)
+                })?;
+                self.slots.set(*slot, made);
+            }
+            ParentStep::MapLayers { user_namespace } => {
+                let slots = self.slots;
+                let user_namespace = match user_namespace {
+                    Some(slot) => Some(slots.get(*slot).ok_or_else(no_child)?),
+                    None => None,
+                };
+                self.rootfs()?.map_layers(user_namespace)?;
+            }
+            ParentStep::OpenLayers => self.rootfs()?.open_layers()?,
+            ParentStep::MakeUpper => self.rootfs()?.make_upper()?,
+            ParentStep::AssembleRootfs => {
+                let tree = self.rootfs()?.assemble()?;
+                self.slots.set(Slot::ROOT, tree);
+            }
+            ParentStep::DetachLayers => self.rootfs()?.detach_layers()?,
+            ParentStep::CopyLayers => {
+                let tree = self.rootfs()?.copy_layers()?;
+                self.slots.set(Slot::ROOT, tree);
+            }
+            ParentStep::CloneDevice(device) => {
+                self.slots.set(device.slot, take::device(device).map_err(taken_from(device.path))?);
+            }
+            ParentStep::MakeNodes(nodes) => self.make_nodes(nodes)?,
+            ParentStep::OpenNamespace { slot, path, foreign, .. } => {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                let fd = openat(CWD, path, flags, Mode::empty())
+                    .context("open namespace", path.to_string_lossy())?;
+                if let Some((own, refusal)) = foreign {
+                    self.refuse_own(&fd, own, refusal)?;
+                }
+                self.slots.set(*slot, fd);
+            }
+            ParentStep::OpenRoot { slot, init } => {
+                self.slots.set(*slot, self.open_root_of(*init)?);
+            }
+            ParentStep::ConnectConsole { path } => {
+                // An attempt before this one may have.
+                if self.slots.get(Slot::CONSOLE).is_none() {
+                    let socket = sys::fdpass::dial(path.as_c_str());
+                    let socket = socket.context("connect", path.to_string_lossy())?;
+                    self.slots.set(Slot::CONSOLE, socket);
+                }
+            }
+            ParentStep::CreateCgroup => self.enter_cgroup()?,
+            ParentStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
+            ParentStep::EnterNamespace { slot, kind } => self.enter_namespace(*slot, *kind)?,
+            ParentStep::RunOn(cpus) => self.run_on(cpus)?,
+            ParentStep::Clone { flags, intermediate, memory, time, into_cgroup, thread_move } => {
+                let way = Way { into_cgroup: *into_cgroup, thread_move: *thread_move };
+                let wanted = Wanted { flags: *flags, intermediate: *intermediate, time: *time };
+                self.clone_init(wanted, way, *memory)?;
+            }
+            ParentStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
+            ParentStep::MakeNetwork => self.make_network()?,
+            ParentStep::MoveNetDevices { namespace, devices } => {
+                self.move_net_devices(*namespace, devices)?;
+            }
+            ParentStep::MapIds(maps) => self.map_ids(maps)?,
+            ParentStep::MapOwnId(maps) => {
+                self.write_proc("setgroups", "deny")?;
+                self.map_ids(maps)?;
+            }
+            ParentStep::MapIdsThrough(helpers) => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                id_helper::map_ids(child.pid, helpers)?;
+            }
+            ParentStep::LimitResources(limits) => self.limit_resources(limits)?,
+            ParentStep::Admit => self.say(Word::Admitted)?,
+            ParentStep::AdjustOomScore(score) => self.adjust_oom_score(*score)?,
+            ParentStep::InheritOomScore(score) => self.take_on_oom_score(*score)?,
+            ParentStep::RestoreOomScore => self.restore_oom_score()?,
+            ParentStep::EnterResctrl => self.enter_resctrl()?,
+            ParentStep::RecordBirth => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                (self.on_turn)(Turn::Born(child))?;
+            }
+            ParentStep::RunHooks => self.run_hooks()?,
+            ParentStep::SendListener(agent) => self.send_listener(agent)?,
+            ParentStep::AwaitReady => self.await_message(&Message::Ready)?,
+            ParentStep::Commit => {
+                (self.on_turn)(Turn::GoesOn)?;
+                self.say(Word::Commit)?;
+            }
+            ParentStep::AwaitExec => {
+                self.await_message(&Message::Closed)?;
+                self.program_since = self.tracer.clock();
+            }
+        }
+        Ok(())
+    }
+
+    /// The root filesystem that is being assembled.
+    fn rootfs(&mut self) -> Result<&mut rootfs::Assembly<'static>, Error> {
+        let recipe = self.plan.rootfs.as_deref().ok_or_else(no_child)?;
+        Ok(self.rootfs.get_or_insert_with(|| rootfs::Assembly::new(recipe)))
+    }
+}
+
+/// Whether the kernel has a module and the host uses it, by runc's rules: AppArmor is enabled; SELinux has its
+/// file system mounted, for writing, and a policy. Without one it would take any label for the kernel's.
+fn require(module: SecurityModule) -> Result<(), Error> {
+    const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
+    const ST_RDONLY: i64 = 1;
+    let present = match module {
+        SecurityModule::AppArmor => sys::fs::read_text(c"/sys/module/apparmor/parameters/enabled")
+            .is_ok_and(|enabled| enabled.starts_with('Y')),
+        SecurityModule::SeLinux => {
+            let is_there =
+                |fs: rustix::fs::StatFs| fs.f_type == SELINUX_MAGIC && fs.f_flags & ST_RDONLY == 0;
+            let has_policy = || {
+                sys::fs::read_text(c"/proc/self/attr/current")
+                    .is_ok_and(|own| own.trim_end_matches(['\0', '\n']) != "kernel")
+            };
+            statfs(c"/sys/fs/selinux").is_ok_and(is_there) && has_policy()
+        }
+    };
+    if present { Ok(()) } else { Err(Error::NoModule(module)) }
+}
+
+/// A step wants what no step before it has left. [`Parent::bug_of_plan`] tells which rule that breaks.
+fn no_child() -> sys::Error {
+    sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
+}
+
+/// The host's procfs, verified: type of the filesystem and inode of its root, so that a bind over
+/// /proc cannot catch our writes.
+fn open_proc() -> Result<OwnedFd, sys::Error> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = openat(CWD, c"/proc", flags, Mode::empty()).context("open", "/proc")?;
+    let kind = fstatfs(&fd).context("fstatfs", "/proc")?.f_type as i64;
+    let inode = fstat(&fd).context("fstat", "/proc")?.st_ino;
+    if kind == PROC_SUPER_MAGIC && inode == 1 {
+        return Ok(fd);
+    }
+    Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
+}
+
+/// Names the object of what could not be taken.
+fn taken_from(source: &CStr) -> impl FnOnce(take::Failed) -> sys::Error {
+    move |take::Failed { op, hint, errno }| {
+        sys::Error::new(op, format!("{}{hint}", source.to_string_lossy()), errno)
+    }
+}

@@ -1,0 +1,81 @@
+//! The parent and cgroups: the container's own, and its group of resctrl.
+
+use cgroup::Cgroup;
+use plan::step::Slot;
+use plan::{CgroupPlan, ResctrlPlan};
+
+use super::{Parent, no_child};
+use crate::Error;
+use crate::holder::Holder;
+
+impl Parent<'_> {
+    pub(super) fn enter_cgroup(&mut self) -> Result<(), Error> {
+        self.cgroup = match &self.plan.cgroup {
+            None => None,
+            Some(CgroupPlan::Create { location, resources, as_user: true }) => {
+                Some(Cgroup::create_as_user(location, resources)?)
+            }
+            Some(CgroupPlan::Create { location, resources, as_user: false }) => {
+                let program = self.slots.get(Slot::DEVICES);
+                Some(Cgroup::create(location, resources, program)?)
+            }
+            Some(CgroupPlan::Scope { location, resources, properties }) => {
+                let program = self.slots.get(Slot::DEVICES);
+                let holder = self.holder.insert(Holder::start()?).pid();
+                Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
+            }
+            Some(CgroupPlan::Join { location, .. }) => Some(match Cgroup::open(location) {
+                Err(error) if error.is_gone() => match self.cgroup_of_init() {
+                    Some(cgroup) => cgroup,
+                    None => return Err(error.into()),
+                },
+                result => result?,
+            }),
+        };
+        Ok(())
+    }
+
+    /// The cgroup that the container's init has moved to, for an exec that asks for none in particular.
+    pub(super) fn cgroup_of_init(&self) -> Option<Cgroup> {
+        let Some(CgroupPlan::Join { location, or_that_of: Some(init) }) = &self.plan.cgroup else {
+            return None;
+        };
+        Cgroup::open(&location.moved_to_by(*init)?).ok()
+    }
+
+    /// Goes after the container's init where that has moved below its cgroup, which can have no processes of its own
+    /// then; whether it did.
+    pub(super) fn follows_init(&mut self) -> bool {
+        let is_closed = self.cgroup.as_ref().is_some_and(Cgroup::hands_down);
+        match self.cgroup_of_init().filter(|_| is_closed) {
+            Some(cgroup) => {
+                self.cgroup = Some(cgroup);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn enter_resctrl(&self) -> Result<(), Error> {
+        let pid = self.child.as_ref().ok_or_else(no_child)?.pid;
+        match &self.plan.resctrl {
+            None => {}
+            Some(ResctrlPlan::Create { group, schemata }) => group.enter(schemata, pid)?,
+            Some(ResctrlPlan::Join { group }) => group.join(pid)?,
+        }
+        Ok(())
+    }
+
+    /// Lets go of what kept the scope alive, once init is in all of the cgroup. That init would move
+    /// there itself is not enough: it may not have come to that.
+    pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
+        let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        if !born_inside || self.is_not_born_inside {
+            cgroup.add(child.pid.as_raw_nonzero().get())?;
+        }
+        self.holder = None;
+        Ok(cgroup.without_holder(resources)?)
+    }
+}

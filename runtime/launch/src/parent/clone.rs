@@ -1,0 +1,275 @@
+//! The parent makes init.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicI32;
+
+use plan::Labelled;
+use plan::step::{InitStep, Intermediate, Memory, NumberSet, Slot};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use trace::Recorder;
+
+use super::hear::unexpected;
+use super::ladder::{Attempt, Fell, Moved, Wanted};
+use super::{Parent, no_child};
+use crate::clock::{self, Elsewhere};
+use crate::network::Network;
+use crate::{Error, intermediate};
+use init::channel::{self, Message, Word};
+use init::{Filter, Job, hooks};
+
+/// How init gets into its cgroup.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// By birth, on cgroup v2.
+    pub into_cgroup: bool,
+    /// On v1 as the one thread that it has.
+    pub thread_move: bool,
+}
+
+/// What an attempt has made.
+pub(super) struct Born {
+    child: Child,
+    channel: OwnedFd,
+    recorder: Option<Recorder>,
+    /// Whether init waits to be moved, to make its cgroup namespace.
+    awaits_move: bool,
+    /// Whether the parent came back from the time namespace.
+    back: Result<(), sys::Error>,
+}
+
+/// Makes init, or the intermediate that makes it.
+fn begin(
+    job: &'static Job,
+    flags: CloneFlags,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Child, Errno> {
+    // SAFETY: the runtime has one thread. Whoever made `birth` holds both ends of the channel, and has leaked it.
+    unsafe { init::begin(job, flags, cgroup) }
+}
+
+impl Parent<'_> {
+    /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.
+    pub(super) fn enter_pid_namespace(&mut self, slot: Slot) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let own = openat(CWD, c"/proc/self/ns/pid", flags, Mode::empty())
+            .context("open", "/proc/self/ns/pid")?;
+        let target = self.slots.get(slot).ok_or_else(no_child)?;
+        let result = match slot {
+            Slot::CONTAINER => sys::ns::join_process(target, CloneFlags::NEWPID),
+            _ => sys::ns::join(target, CloneFlags::NEWPID),
+        };
+        result.context("setns", "pid namespace")?;
+        self.own_pid_namespace = Some(own);
+        Ok(())
+    }
+
+    /// Children run where their parent does.
+    pub(super) fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
+        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        sched_setaffinity(None, &sys::sched::cpu_set(cpus.iter()))
+            .context("sched_setaffinity", cpus)?;
+        self.own_cpus = Some(own);
+        Ok(())
+    }
+
+    /// Makes init, and comes back from wherever that took this process.
+    pub(super) fn clone_init(
+        &mut self,
+        wanted: Wanted,
+        way: Way,
+        memory: Memory,
+    ) -> Result<(), Error> {
+        let made = self.make_init(wanted, way, memory);
+        let own = self.leave_namespaces();
+        let (born, attempt) = made?;
+        let Born { child, channel, mut recorder, awaits_move, back } = born;
+        if let Some(recorder) = &mut recorder {
+            if let Some((step, ahead)) = self.plan.init.iter().enumerate().find_map(own_time) {
+                recorder.set_move(step, ahead);
+            }
+            if wanted.time.is_some() {
+                recorder.set_ahead(clock::ahead(child.pid, self.slots).unwrap_or(0));
+            }
+            self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.parent.len());
+        }
+        let pid = child.pid.as_raw_nonzero().get();
+        self.child = Some(child);
+        self.channel = Some(channel);
+        back?;
+        own?;
+        if let (true, Some(cgroup)) = (attempt.moved != Moved::No, &self.cgroup) {
+            cgroup.add(pid)?;
+        }
+        if awaits_move {
+            self.say(Word::Moved)?;
+        }
+        if let Some(own) = self.own_cpus.take() {
+            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")?;
+        }
+        if let Some(own) = self.own_pid_namespace.take() {
+            sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
+        }
+        Ok(())
+    }
+
+    /// Makes init in one way.
+    pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
+        let Wanted { flags, intermediate, time } = wanted;
+        let (ours, theirs) = channel::pair().context("socketpair", "")?;
+        let steps = self.plan.init.len();
+        // What is shared by an intermediate is not by init.
+        let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
+        let recorder = match (self.tracer.is_on(), is_shared) {
+            (false, _) => None,
+            (true, true) => Some(Recorder::new(steps)),
+            (true, false) => Some(Recorder::shared(steps).context("mmap", "trace")?),
+        };
+        let job: &'static Job = Box::leak(Box::new(Job {
+            steps: &self.plan.init,
+            filter: self
+                .plan
+                .filter
+                .as_ref()
+                .map(|program| Filter { instructions: &program.filter, flags: program.flags }),
+            state: self.plan.state,
+            // SAFETY: for init, which has copies of them, and releases them by its exec or by close_range(2),
+            // after which it uses the table no longer; the intermediate hands them down.
+            slots: unsafe { self.slots.of_init() },
+            procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
+            channel: theirs.as_raw_fd(),
+            parent_end: ours.as_raw_fd(),
+            recorder: recorder.clone(),
+            flags,
+            intermediate,
+            time,
+            memory: attempt.memory,
+            kept: self.kept(intermediate, &theirs, &attempt.procs),
+            is_moved: attempt.moved == Moved::Everywhere,
+            pause: sys::defence::pause_at(self.plan.init.iter().map(|step| step.label().name)),
+            made: AtomicI32::new(0),
+        }));
+        let elsewhere =
+            match time.filter(|_| !intermediate.is_some_and(|intermediate| intermediate.time)) {
+                Some(time) => Some(Elsewhere::enter(time, self.slots)?),
+                None => None,
+            };
+        if job.relay_shares() {
+            // Init is known by its number until there is a pidfd, which must not be another one's by then.
+            sys::signal::hear_of_children();
+        }
+        let born_in = attempt.born_in(self.cgroup.as_ref());
+        let child = begin(job, wanted.at_birth(), born_in).map_err(Fell::Clone);
+        let child = child.and_then(|child| match intermediate {
+            None => Ok(child),
+            Some(_) => self.receive_init(child, &ours, job).map_err(Fell::Other),
+        });
+        let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
+        let awaits_move = job.late_cgroup_namespace().is_some();
+        match (child, back) {
+            (Ok(child), back) => Ok(Born { child, channel: ours, recorder, awaits_move, back }),
+            (Err(_), Err(lost)) => Err(lost.into()),
+            (Err(fell), Ok(())) => Err(fell),
+        }
+    }
+
+    /// What init comes into its cgroup by, where it is not born there.
+    pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
+        let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
+        let mut procs = cgroup.entrances(way.thread_move)?;
+        if !way.into_cgroup {
+            procs.extend(cgroup.unified_procs_fd()?);
+        }
+        Ok(procs)
+    }
+
+    /// What an intermediate that strips leaves open for init: what init's own steps use, and of cgroups only those
+    /// that it joins itself.
+    fn kept(
+        &self,
+        intermediate: Option<Intermediate>,
+        channel: &OwnedFd,
+        procs: &[OwnedFd],
+    ) -> &'static [RawFd] {
+        let Some(intermediate) = intermediate.filter(|intermediate| intermediate.strips.is_some())
+        else {
+            return &[];
+        };
+        let own = self.plan.init.get(intermediate.steps..).unwrap_or_default();
+        let joins = own.iter().any(|step| matches!(step, InitStep::JoinCgroups));
+        // Where init opens one of its own, the host's is not for it.
+        let has_own_proc = own.iter().any(|step| matches!(step, InitStep::OpenProc));
+        let slots = own.iter().flat_map(InitStep::slots);
+        let slots = slots.filter(|slot| !(has_own_proc && *slot == Slot::PROC));
+        let slots = slots.filter_map(|slot| Some(self.slots.get(slot)?.as_raw_fd()));
+        let procs = procs.iter().filter(|_| joins).map(AsRawFd::as_raw_fd);
+        slots.chain(procs).chain([channel.as_raw_fd()]).collect::<Vec<RawFd>>().leak()
+    }
+
+    /// Whether init may come to its cgroups from outside, which takes longer.
+    pub(super) fn may_move(&self, intermediate: Option<Intermediate>) -> bool {
+        let steps = intermediate.map_or(0, |intermediate| intermediate.steps);
+        let first = self.plan.init.get(..steps).unwrap_or_default();
+        self.cgroup.is_some() && first.iter().any(|step| matches!(step, InitStep::JoinCgroups))
+    }
+
+    /// Takes init from the intermediate, which then ends.
+    fn receive_init(
+        &self,
+        intermediate: Child,
+        channel: &OwnedFd,
+        job: &Job,
+    ) -> Result<Child, Error> {
+        let (received, ended) = match job.relay_shares() {
+            true => {
+                let ended = hooks::wait(&intermediate.pidfd);
+                (intermediate::take_over(job, channel), ended)
+            }
+            false => {
+                let proc = self.slots.get(Slot::PROC);
+                (
+                    intermediate::receive(&intermediate.pidfd, channel, proc),
+                    hooks::wait(&intermediate.pidfd),
+                )
+            }
+        };
+        match received {
+            Ok(child) => Ok(child),
+            Err(intermediate::Refused::Died) => {
+                Err(Error::death(ended.ok().and_then(|status| status.terminating_signal())))
+            }
+            Err(intermediate::Refused::Failed(step, errno)) => {
+                Err(Error::Init { step: step.into(), detail: String::new(), errno })
+            }
+            Err(intermediate::Refused::Init(failed)) => {
+                Err(unexpected(self.plan, *failed, &Message::Delivered, || Error::death(None)))
+            }
+            Err(intermediate::Refused::System(error)) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn make_network(&mut self) -> Result<(), Error> {
+        let network = match &mut self.network {
+            Some(begun) => begun,
+            None => self.network.insert(Network::begin(self.tracer)?),
+        };
+        if let Some(socket) = network.take_socket() {
+            self.slots.set(Slot::NETWORK, socket);
+        }
+        Ok(())
+    }
+}
+
+/// Where init enters a time namespace of its own, and by how much its clock is ahead then.
+fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
+    match step {
+        InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),
+        _ => None,
+    }
+}

@@ -1,0 +1,153 @@
+//! What the parent hears of init, and says to it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::ffi::CStr;
+
+use init::hooks;
+use plan::step::InitStep;
+use plan::{CgroupPlan, Labelled, Plan};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use sys::Context;
+
+use super::{Parent, no_child};
+use crate::Error;
+use crate::error::words;
+use init::channel::{self, Message, Word};
+
+impl Parent<'_> {
+    pub(super) fn say(&self, word: Word) -> Result<(), Error> {
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        match channel::say(channel, word) {
+            Ok(()) => Ok(()),
+            // Init is gone; it may have said why.
+            Err(Errno::PIPE) => self.await_message(&Message::Closed).and(Err(self.death())),
+            Err(errno) => Err(sys::Error::new("send", "init", errno).into()),
+        }
+    }
+
+    pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        await_message(self.plan, channel, expected, || self.death())
+    }
+
+    /// How init ended, when it did not say.
+    pub(super) fn death(&self) -> Error {
+        let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
+        Error::death(status.and_then(|status| status.terminating_signal()))
+    }
+}
+
+/// Waits for what init says, and puts into words what it was not expected to say. `death` tells of an
+/// init that ended without a word.
+pub(crate) fn await_message(
+    plan: &Plan,
+    channel: &OwnedFd,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Result<(), Error> {
+    match channel::listen(channel).context("read", "init")? {
+        message if message == *expected => Ok(()),
+        other => Err(unexpected(plan, other, expected, death)),
+    }
+}
+
+pub(super) fn unexpected(
+    plan: &Plan,
+    message: Message,
+    expected: &Message,
+    death: impl FnOnce() -> Error,
+) -> Error {
+    match message {
+        Message::Failed { step, failure } => {
+            describe_failure(plan, step, failure.errno, words(&failure))
+        }
+        Message::Closed | Message::Died => death(),
+        other => {
+            let object = format!("{other:?} instead of {expected:?}");
+            sys::Error::new("read", object, Errno::PROTO).into()
+        }
+    }
+}
+
+/// Puts a failure of init into words.
+fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> Error {
+    let reason = sys::errno::describe(errno);
+    match plan.init.get(step) {
+        Some(InitStep::FindProgram { name, searched, .. }) => {
+            let text = match (searched, errno) {
+                (true, Errno::NOENT | Errno::NOTDIR) => {
+                    format!("exec: {name:?}: executable file not found in $PATH")
+                }
+                (false, Errno::NOENT | Errno::NOTDIR) => {
+                    format!("exec: {name:?}: stat {name}: {reason}")
+                }
+                _ => format!("exec: {name:?}: {reason}"),
+            };
+            Error::Program { text, errno }
+        }
+        Some(InitStep::Exec { argv, .. }) => {
+            let program = argv.iter().next().map(CStr::to_string_lossy).unwrap_or_default();
+            Error::Program { text: format!("exec {program}: {reason}"), errno }
+        }
+        Some(InitStep::RunHooks { .. }) => Error::Hook(detail),
+        // SCHED_DEADLINE may not be kept to a part of the CPUs: sched_setattr(2).
+        Some(InitStep::SetScheduler(_)) if errno == Errno::PERM && names_cpus(plan) => {
+            Error::Init {
+                step: "process scheduler can't be used together with AllowedCPUs".into(),
+                detail,
+                errno,
+            }
+        }
+        Some(InitStep::LimitResources(_)) if errno == Errno::PERM => Error::Init {
+            step: "error setting rlimits".into(),
+            detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
+            errno,
+        },
+        Some(InitStep::ChangeUser { uid, gid, .. }) if errno == Errno::INVAL => {
+            let step = match detail.as_str() {
+                "setresgid" => format!("cannot setgid to unmapped gid {gid} in user namespace"),
+                "setresuid" => format!("cannot setuid to unmapped uid {uid} in user namespace"),
+                _ => format!("change user {uid}:{gid}"),
+            };
+            Error::Init { step, detail, errno }
+        }
+        Some(step @ InitStep::MountFs(mount)) if errno == Errno::PERM => {
+            let hint = match mount.kind.to_bytes() {
+                b"sysfs" => {
+                    " (a user namespace may mount sysfs only with a network namespace of its own: bind \
+                     the host's /sys, or add the namespace)"
+                }
+                b"proc" => {
+                    " (a user namespace may mount proc only with a PID namespace of its own, and where \
+                     it sees one that nothing is mounted over)"
+                }
+                _ => "",
+            };
+            let step = format!("mount {}", step.label().object);
+            Error::Init { step, detail: format!("{detail}{hint}"), errno }
+        }
+        Some(step) => {
+            let label = step.label();
+            let object = label.object;
+            let step = if object.is_empty() {
+                label.name.to_string()
+            } else {
+                format!("{} {object}", label.name)
+            };
+            Error::Init { step, detail, errno }
+        }
+        None => Error::Init { step: "unknown step".into(), detail, errno },
+    }
+}
+
+/// Whether the container is kept to some CPUs.
+fn names_cpus(plan: &Plan) -> bool {
+    let (Some(CgroupPlan::Create { resources, .. }) | Some(CgroupPlan::Scope { resources, .. })) =
+        &plan.cgroup
+    else {
+        return false;
+    };
+    resources.cpu.as_ref().is_some_and(|cpu| !cpu.cpus.is_empty())
+}

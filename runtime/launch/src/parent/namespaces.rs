@@ -1,0 +1,65 @@
+//! Namespaces that init gets from its parent: the parent goes there, and comes back.
+
+use alloc::format;
+
+use alloc::vec::Vec;
+use plan::step::{ParentStep, Slot};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use sys::Context;
+use sys::clone::CloneFlags;
+
+use super::clone::Way;
+use super::{Parent, no_child};
+use crate::Error;
+
+impl Parent<'_> {
+    /// Joins the namespace of a slot.
+    pub(super) fn enter_namespace(&mut self, slot: Slot, kind: CloneFlags) -> Result<(), Error> {
+        let name = name(kind)?;
+        if kind == CloneFlags::NEWCGROUP {
+            self.entrances = self.entrances_of_clone()?;
+        }
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let path = format!("self/ns/{name}");
+        let own = openat(proc, path.as_str(), flags, Mode::empty())
+            .context("open", format!("/proc/{path}"))?;
+        let target = self.slots.get(slot).ok_or_else(no_child)?;
+        sys::ns::join(target, kind).context("setns", format!("{name} namespace"))?;
+        self.own_namespaces.push((own, kind));
+        Ok(())
+    }
+
+    /// How the init of the clone that follows comes into its cgroup. With nsdelegate a move out of a cgroup namespace is
+    /// refused, and since Linux 5.16 that of who opened the file counts (`cgroup_procs_write_permission`).
+    fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
+        let way = self.plan.parent.iter().find_map(|step| match step {
+            ParentStep::Clone { into_cgroup, thread_move, .. } => {
+                Some(Way { into_cgroup: *into_cgroup, thread_move: *thread_move })
+            }
+            _ => None,
+        });
+        way.map(|way| self.open_entrances(way)).transpose()
+    }
+
+    /// Goes back to where it was before.
+    pub(crate) fn leave_namespaces(&mut self) -> Result<(), sys::Error> {
+        while let Some((own, kind)) = self.own_namespaces.pop() {
+            sys::ns::join(own.as_fd(), kind).context("setns", "own namespace")?;
+        }
+        Ok(())
+    }
+}
+
+/// What it is called in /proc/PID/ns.
+fn name(kind: CloneFlags) -> Result<&'static str, sys::Error> {
+    match kind {
+        CloneFlags::NEWNET => Ok("net"),
+        CloneFlags::NEWIPC => Ok("ipc"),
+        CloneFlags::NEWUTS => Ok("uts"),
+        CloneFlags::NEWCGROUP => Ok("cgroup"),
+        _ => Err(sys::Error::new("setns", "a namespace of another kind", Errno::INVAL)),
+    }
+}

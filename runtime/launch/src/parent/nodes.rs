@@ -1,0 +1,63 @@
+//! Device nodes for a container that may not make them: on a file system that is mounted as a whole nowhere, each
+//! handed over as a mount. Their inodes are the container's alone.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use init::{filesystem, make_node, take};
+use plan::step::{OwnNode, OwnNodes, Slot};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::process::umask;
+use sys::Context;
+use sys::mount::clone_with;
+
+use super::{Parent, no_child, taken_from};
+use crate::Error;
+use crate::error::words;
+
+const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
+
+impl Parent<'_> {
+    /// Makes them, and puts each into its slot.
+    pub(super) fn make_nodes(&mut self, step: &OwnNodes) -> Result<(), Error> {
+        let tree = filesystem::make(&step.filesystem, None).map_err(|failure| {
+            let object = format!("tmpfs of device nodes: {}", words(&failure));
+            sys::Error::new("mount", object, failure.errno)
+        })?;
+        let mask = umask(Mode::empty());
+        let made = step.nodes.iter().map(|own| make(&tree, own)).collect::<Result<Vec<bool>, _>>();
+        umask(mask);
+        let made = made?;
+        if let Some(slot) = step.id_map {
+            let user_namespace = self.slots.get(slot).ok_or_else(no_child)?;
+            take::map_ids(&tree, user_namespace, false).map_err(|failed| {
+                sys::Error::new(failed.op, format!("device nodes{}", failed.hint), failed.errno)
+            })?;
+        }
+        for (OwnNode { node, host }, is_made) in step.nodes.iter().zip(made) {
+            let taken = match (is_made, host.slot) {
+                (false, _) => take::device(host).map_err(taken_from(host.path))?,
+                // What covers masked files is nobody's to change, be it the container's own.
+                (true, Slot::NULL) => clone_with(tree.as_fd(), node.name, &take::COVER)
+                    .context("open_tree", node.name.to_string_lossy())?,
+                (true, _) => open_tree(&tree, node.name, CLONE)
+                    .context("open_tree", node.name.to_string_lossy())?,
+            };
+            self.slots.set(host.slot, taken);
+        }
+        Ok(())
+    }
+}
+
+/// Makes one, unless the caller may not: root has no CAP_MKNOD, or is in a cgroup whose device rules deny it, or has no
+/// CAP_CHOWN.
+fn make(tree: &OwnedFd, own: &OwnNode) -> Result<bool, sys::Error> {
+    match make_node(tree.as_fd(), own.node.name, &own.node) {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM) => Ok(false),
+        Err(errno) => Err(errno).context("mknodat", own.node.name.to_string_lossy()),
+    }
+}

@@ -1,0 +1,190 @@
+//! What the parent does to init from outside.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use plan::step::{Agent, IdMaps, Limit, NetDevice, ParentStep, Slot};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+use rustix::process::{PidfdGetfdFlags, Rlimit, pidfd_getfd, prlimit};
+use sys::Context;
+use trace::Phase;
+
+use super::hear::unexpected;
+use super::{Parent, no_child};
+use crate::{Error, hooks, net_devices};
+use init::channel::{self, Message, Word};
+
+impl Parent<'_> {
+    /// Sets init's score if it has another one than this process, from which it has its own.
+    pub(super) fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
+        let score = score.to_string();
+        let own = self.open_oom_score(&score)?;
+        if own.is_none() {
+            return Ok(());
+        }
+        self.own_oom_score = own;
+        self.write_proc("oom_score_adj", &score)
+    }
+
+    /// Takes on the score that init is to have.
+    pub(super) fn take_on_oom_score(&mut self, score: i32) -> Result<(), Error> {
+        let score = score.to_string();
+        let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
+        rustix::io::pwrite(&file, score.as_bytes(), 0).map_err(|errno| {
+            let hint = match errno {
+                Errno::ACCESS => " (below the caller's own, which takes CAP_SYS_RESOURCE)",
+                _ => "",
+            };
+            sys::Error::new("set", format!("oom_score_adj {score}{hint}"), errno)
+        })?;
+        self.own_oom_score = Some((file, own));
+        Ok(())
+    }
+
+    /// The file of this process's score and what that is, if it is not `score`.
+    pub(super) fn open_oom_score(
+        &self,
+        score: &str,
+    ) -> Result<Option<(OwnedFd, Vec<u8>)>, sys::Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = c"self/oom_score_adj";
+        let mut own = [0; 8];
+        let file = openat(proc, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let file = file.context("open", "/proc/self/oom_score_adj")?;
+        let length =
+            rustix::io::read(&file, &mut own).context("read", "/proc/self/oom_score_adj")?;
+        let own = own.get(..length).unwrap_or_default().trim_ascii();
+        Ok((own != score.as_bytes()).then(|| (file, own.to_vec())))
+    }
+
+    pub(super) fn restore_oom_score(&mut self) -> Result<(), Error> {
+        let Some((file, own)) = self.own_oom_score.take() else { return Ok(()) };
+        if self.plan.parent.iter().all(|step| !matches!(step, ParentStep::AwaitExec)) {
+            self.await_message(&Message::Closed)?;
+        }
+        // Best effort: a lower score than init's may be forbidden, and the container runs by now.
+        let _ = rustix::io::pwrite(&file, &own, 0);
+        Ok(())
+    }
+
+    pub(super) fn move_net_devices(
+        &self,
+        namespace: Option<Slot>,
+        devices: &[NetDevice],
+    ) -> Result<(), Error> {
+        let own;
+        let namespace = match namespace {
+            Some(slot) => self.slots.get(slot).ok_or_else(no_child)?,
+            None => {
+                let child = self.child.as_ref().ok_or_else(no_child)?;
+                let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+                let path = format!("{}/ns/net", child.pid.as_raw_nonzero());
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                own = openat(proc, path.as_str(), flags, Mode::empty())
+                    .context("open", format!("/proc/{path}"))?;
+                own.as_fd()
+            }
+        };
+        Ok(net_devices::move_all(devices, namespace)?)
+    }
+
+    /// Fails if a namespace to join is the one this process is in itself.
+    pub(super) fn refuse_own(
+        &self,
+        namespace: &OwnedFd,
+        own: &CStr,
+        refusal: &str,
+    ) -> Result<(), Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let joined = fstat(namespace).context("fstat", "namespace")?;
+        let own = statat(proc, own, AtFlags::empty())
+            .context("stat", format!("/proc/{}", own.to_string_lossy()))?;
+        match (joined.st_dev, joined.st_ino) == (own.st_dev, own.st_ino) {
+            true => Err(Error::Refused(refusal.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn map_ids(&self, maps: &IdMaps) -> Result<(), Error> {
+        self.write_proc("uid_map", &maps.uid_map)?;
+        self.write_proc("gid_map", &maps.gid_map)
+    }
+
+    /// Writes a file of init's directory in the verified procfs.
+    pub(super) fn write_proc(&self, name: &str, text: &str) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = format!("{}/{name}", child.pid.as_raw_nonzero());
+        sys::fs::write_at(proc, path.as_str(), text.as_bytes())
+            .context("write", format!("/proc/{path} ({})", text.trim_end()))?;
+        Ok(())
+    }
+
+    pub(super) fn limit_resources(&self, limits: &[Limit]) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        for limit in limits {
+            let value = Rlimit { current: limit.soft, maximum: limit.hard };
+            prlimit(Some(child.pid), limit.resource, value)
+                .map(drop)
+                .context("error setting rlimit", format!("{:?}", limit.resource))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_hooks(&self) -> Result<(), Error> {
+        self.tracer.wait(Phase::Sync, "await hooks", "", plan::INIT, || {
+            self.await_message(&Message::Hooks)
+        })?;
+        let pid = self.child.as_ref().map_or(0, |child| child.pid.as_raw_nonzero().get());
+        for kind in &self.plan.runtime_hooks {
+            let (directory, tracer) = (Some(self.bundle), Some(self.tracer));
+            let manner = hooks::Manner { directory, tracer };
+            // prestart is from a time when create was done by then, and callers look for that word.
+            let status = if kind.kind == "prestart" { "created" } else { "creating" };
+            hooks::run_all(kind, &self.plan.state, status, pid, &manner)
+                .map_err(|failed| Error::Hook(failed.describe(kind).to_string()))?;
+        }
+        self.say(Word::HooksDone)
+    }
+
+    /// Sends the filter's listener to its agent, on a connection of its own that is then closed.
+    pub(super) fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let number = match channel::listen(channel).context("read", "init")? {
+            Message::Listener(number) => number,
+            other => {
+                return Err(unexpected(self.plan, other, &Message::Listener(-1), || self.death()));
+            }
+        };
+        let pid = child.pid.as_raw_nonzero().get();
+        let listener = pidfd_getfd(&child.pidfd, number, PidfdGetfdFlags::empty())
+            .context("pidfd_getfd", format!("seccomp listener of {pid}"))?;
+        let path = || agent.socket.to_string_lossy();
+        let socket = sys::fdpass::dial(agent.socket.as_c_str()).context(
+            "failed to connect with seccomp agent specified in the seccomp profile",
+            path(),
+        )?;
+        let message = agent.message(&self.plan.state, pid);
+        sys::fdpass::send_whole(&socket, message.as_bytes(), listener.as_fd())
+            .context("cannot send seccomp fd to", path())?;
+        self.say(Word::ListenerSent)
+    }
+
+    /// The root of the container's init, in the verified procfs.
+    pub(super) fn open_root_of(&self, init: i32) -> Result<OwnedFd, Error> {
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        let path = format!("{init}/root");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(proc, path.as_str(), flags, Mode::empty())
+            .context("open", format!("/proc/{path}"))?;
+        // The number was init's if init lives still.
+        let container = self.slots.get(Slot::CONTAINER).ok_or_else(no_child)?;
+        sys::signal::send(container, 0).context("kill", "container init")?;
+        Ok(root)
+    }
+}

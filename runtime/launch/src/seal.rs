@@ -1,0 +1,98 @@
+//! CVE-2019-5736: nothing inside a container may reach a writable dayfly binary.
+//!
+//! /proc/PID/exe of a dayfly process that a container can see leads to the binary on the host. Opened
+//! for writing once that process has ended, it would replace the runtime. So before a command enters
+//! a container, it makes sure that its own binary sits on a read-only mount: a packaged install can
+//! provide one, and the check is then all it costs. Otherwise the command moves onto a detached read-only
+//! copy of the mount, as it runs (`sys::reexec`), or executes itself again from there, or, where that is
+//! not allowed, from a sealed memfd.
+
+use alloc::ffi::CString;
+use alloc::format;
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{
+    Access, CWD, MemfdFlags, Mode, OFlags, SealFlags, access, fcntl_add_seals, memfd_create,
+    openat, sendfile,
+};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use sys::Context;
+use sys::defence::{Defence, is_off};
+use sys::mount::{MountAttr, attr, mount_setattr};
+use trace::{Phase, Tracer};
+
+/// The environment variable in which a traced command tells its second life of the first: when that
+/// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
+pub const SEALED: &str = "DAYFLY_SEALED";
+
+/// Makes sure that this process, which began at `entered`, runs from where nobody can write. Most often
+/// it returns when that is so; where the running image cannot be moved, the program starts again and
+/// this call is reached a second time.
+///
+/// # Errors
+/// If no safe copy could be made.
+pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), sys::Error> {
+    if is_off(Defence::Seal) {
+        return Ok(());
+    }
+    let start = tracer.clock();
+    // Told before anything else that could forbid it, and cheaper than statfs(2), which has ext4 add
+    // up its counters.
+    if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
+        return Ok(());
+    }
+    let copy = match read_only_mount() {
+        Ok(mount) if move_onto(&mount, args).is_ok() => {
+            tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
+            return Ok(());
+        }
+        Ok(mount) => mount,
+        // Only where that is not allowed can this be a memfd already.
+        Err(_) if is_sealed_memfd() => return Ok(()),
+        Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
+    };
+    let left = tracer.is_on().then(|| format!("{SEALED}={entered},{start},{}", trace::now()));
+    let left = left.and_then(|text| CString::new(text).ok());
+    let errno = sys::exec::execve_fd(copy.as_fd(), args, left.as_deref());
+    Err(sys::Error::new("execveat", "/proc/self/exe", errno))
+}
+
+/// Has this process run from `mount` from now on, at a third of what a second execve(2) takes: that
+/// would end one address space, fill another one, and come back here through everything before.
+fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
+    // What open_tree(2) returns names the file without opening it.
+    let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: the mount shows what /proc/self/exe leads to, which cannot be written to while it runs; a
+    // command begins with one thread and without children.
+    unsafe { sys::reexec::remap(file.as_fd(), args) }
+}
+
+fn read_only_mount() -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, c"/proc/self/exe", flags)?;
+    let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    mount_setattr(tree.as_fd(), false, &readonly)?;
+    Ok(tree)
+}
+
+const SEALS: SealFlags =
+    SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
+
+fn sealed_memfd() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let own = openat(CWD, c"/proc/self/exe", flags, Mode::empty())?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let copy = memfd_create(c"dayfly", flags)?;
+    while sendfile(&copy, &own, None, 1 << 22)? > 0 {}
+    fcntl_add_seals(&copy, SEALS)?;
+    Ok(copy)
+}
+
+/// Whether the binary is already a copy of [`sealed_memfd`]'s.
+fn is_sealed_memfd() -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(own) = openat(CWD, c"/proc/self/exe", flags, Mode::empty()) else { return false };
+    rustix::fs::fcntl_get_seals(&own).is_ok_and(|seals| seals.contains(SEALS))
+}

@@ -1,0 +1,179 @@
+//! Who runs dayfly: what a start without privileges on the host has to do otherwise.
+//!
+//! *Rootless* is a caller who is not uid 0: the container needs a user namespace, and its mappings are
+//! written by newuidmap(1) and newgidmap(1) but for the caller's own ids. *Confined* is also one who
+//! is uid 0 of a user namespace that somebody else made (`podman unshare`): device nodes cannot be made
+//! there, and mounts are taken by init, in the copy of the mount table that it may change.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use spec::mount_options::MountOptions;
+use spec::{IdMapping, Linux, Spec};
+use sys::clone::CloneFlags;
+
+use crate::Error;
+use crate::namespaces::{Namespaces, maps};
+use crate::path::c_string;
+use crate::step::{IdHelper, ParentStep};
+
+/// The inode of the first user namespace (`PROC_USER_INIT_INO`, linux/proc_ns.h).
+const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
+/// As execvp(3) has it where there is no PATH.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Who runs dayfly.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+    /// Whether it lives in a user namespace other than the host's first.
+    pub nested: bool,
+    /// Whether setgroups(2) is denied to it.
+    pub setgroups_denied: bool,
+    /// Where to look for newuidmap and newgidmap, as `PATH` has it.
+    pub path: String,
+}
+
+impl Caller {
+    /// The calling process, with the `PATH` of its environment. One call for root.
+    pub fn probe(path: Option<&str>) -> Self {
+        let namespace = rustix::fs::stat(c"/proc/self/ns/user");
+        let nested = namespace.is_ok_and(|stat| stat.st_ino != FIRST_USER_NAMESPACE);
+        let denied =
+            || sys::fs::read_text("/proc/self/setgroups").is_ok_and(|text| text == "deny\n");
+        let uid = rustix::process::geteuid();
+        Self {
+            uid: uid.as_raw(),
+            gid: if uid.is_root() { 0 } else { rustix::process::getegid().as_raw() },
+            nested,
+            setgroups_denied: nested && denied(),
+            path: path.unwrap_or(DEFAULT_PATH).to_string(),
+        }
+    }
+
+    /// Whether it is not root, of whatever user namespace.
+    pub fn is_rootless(&self) -> bool {
+        self.uid != 0
+    }
+
+    /// Whether it lacks root's rights on the host.
+    pub fn is_confined(&self) -> bool {
+        self.uid != 0 || self.nested
+    }
+
+    /// Refuses what nobody could give to a container of this caller, in runc's words.
+    pub(crate) fn check(
+        &self,
+        spec: &Spec<'_>,
+        linux: &Linux<'_>,
+        keep_groups: bool,
+    ) -> Result<(), Error> {
+        if !self.is_rootless() {
+            return Ok(());
+        }
+        let namespaces = Namespaces::of(linux);
+        if !namespaces.user() {
+            return Err(Error::config("rootless container requires user namespaces"));
+        }
+        if namespaces.new.contains(CloneFlags::NEWUSER) {
+            for (list, what) in [(&linux.uid_mappings, "UID"), (&linux.gid_mappings, "GID")] {
+                if list.is_empty() {
+                    let text = format!("rootless containers requires at least one {what} mapping");
+                    return Err(Error::config(text));
+                }
+            }
+            check_mounts(spec, linux)?;
+        }
+        if !linux.net_devices.is_empty() {
+            let text = "network devices are not supported for rootless containers";
+            return Err(Error::config(text));
+        }
+        if namespaces.new.contains(CloneFlags::NEWUSER)
+            && namespaces.joined.contains(CloneFlags::NEWTIME)
+        {
+            let text =
+                "a time namespace cannot be joined from a new user namespace: it is not its own";
+            return Err(Error::config(text));
+        }
+        if keep_groups {
+            return Ok(());
+        }
+        let groups = spec.process.as_ref().map(|process| &process.user.additional_gids[..]);
+        self.check_groups(groups.unwrap_or_default())
+    }
+
+    /// Refuses supplementary groups that cannot be set.
+    pub(crate) fn check_groups(&self, groups: &[u32]) -> Result<(), Error> {
+        if self.is_rootless() && !groups.is_empty() {
+            let text =
+                "cannot set any additional groups in a rootless container (setgroups(2) is denied)";
+            return Err(Error::config(text));
+        }
+        Ok(())
+    }
+
+    /// How the mappings of the container's new user namespace are written.
+    pub(crate) fn map_ids(&self, linux: &Linux<'_>) -> Result<ParentStep, Error> {
+        let (uids, gids) = (&linux.uid_mappings[..], &linux.gid_mappings[..]);
+        if !self.is_rootless() {
+            return Ok(ParentStep::MapIds(maps(uids, gids)));
+        }
+        let own = |list: &[IdMapping], id: u32| match list {
+            [map] => map.host_id == id && map.size == 1,
+            _ => false,
+        };
+        if own(uids, self.uid) && own(gids, self.gid) {
+            return Ok(ParentStep::MapOwnId(maps(uids, gids)));
+        }
+        let maps = maps(uids, gids);
+        Ok(ParentStep::MapIdsThrough([
+            self.helper("newuidmap", maps.uid_map)?,
+            self.helper("newgidmap", maps.gid_map)?,
+        ]))
+    }
+
+    /// A setuid helper, with the mappings it is to write.
+    fn helper(&self, name: &'static str, map: String) -> Result<IdHelper, Error> {
+        let path = self.find(name).ok_or_else(|| {
+            Error::config(format!(
+                "mapping more than the caller's own id takes {name}, which is not in $PATH: install \
+                 the package uidmap (or shadow-utils), or map one id"
+            ))
+        })?;
+        Ok(IdHelper { path, name, map })
+    }
+
+    fn find(&self, name: &str) -> Option<CString> {
+        let directories = self.path.split(':').filter(|directory| directory.starts_with('/'));
+        let mut candidates = directories.filter_map(|at| c_string(format!("{at}/{name}")).ok());
+        candidates.find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
+    }
+}
+
+/// Refuses owners of mounts that have no id in the user namespace.
+fn check_mounts(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Error> {
+    let is_mapped = |list: &[IdMapping], id: u32| {
+        let of = |map: &IdMapping| id.checked_sub(map.container_id).is_some_and(|at| at < map.size);
+        list.iter().any(of)
+    };
+    for mount in &spec.mounts {
+        for word in &MountOptions::parse(&mount.options).data {
+            let (list, number) = match word.split_once('=') {
+                Some(("uid", number)) => (&linux.uid_mappings, number),
+                Some(("gid", number)) => (&linux.gid_mappings, number),
+                _ => continue,
+            };
+            if number.parse().is_ok_and(|id| !is_mapped(list, id)) {
+                return Err(Error::config(format!(
+                    "cannot specify {word} mount option for rootless container: the id is not mapped \
+                     in the user namespace"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

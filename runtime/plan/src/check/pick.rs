@@ -1,0 +1,162 @@
+//! Which steps a rule is about.
+
+use crate::check::law::Step;
+use crate::step::{InitStep, ParentStep, Slot};
+use sys::clone::CloneFlags;
+
+/// Steps of the parent.
+macro_rules! parent {
+    ($pattern:pat $(if $guard:expr)?) => {
+        (|step: $crate::check::law::Step<'_>| matches!(step.parent, Some($pattern) $(if $guard)?))
+            as $crate::check::law::Pick
+    };
+}
+
+/// Steps of init.
+macro_rules! init {
+    ($pattern:pat $(if $guard:expr)?) => {
+        (|step: $crate::check::law::Step<'_>| matches!(step.init, Some($pattern) $(if $guard)?))
+            as $crate::check::law::Pick
+    };
+}
+
+pub(super) use {init, parent};
+
+/// The parent takes something to be mounted from the host, or makes it.
+pub fn parent_takes(step: Step<'_>) -> bool {
+    matches!(
+        step.parent,
+        Some(
+            ParentStep::CloneTree(_)
+                | ParentStep::MakeTree { .. }
+                | ParentStep::CloneDevice(_)
+                | ParentStep::MakeNodes(_)
+                | ParentStep::MapLayers { .. }
+                | ParentStep::OpenLayers
+                | ParentStep::MakeUpper
+                | ParentStep::AssembleRootfs
+                | ParentStep::DetachLayers
+                | ParentStep::CopyLayers
+        )
+    )
+}
+
+/// Init takes something to be mounted from the host.
+pub fn init_takes(step: Step<'_>) -> bool {
+    matches!(step.init, Some(InitStep::CloneTree(_) | InitStep::CloneDevice(_)))
+}
+
+/// Either of them does.
+pub fn takes(step: Step<'_>) -> bool {
+    parent_takes(step) || init_takes(step)
+}
+
+/// Something is mounted.
+pub fn mounts(step: Step<'_>) -> bool {
+    matches!(
+        step.init,
+        Some(
+            InitStep::AttachRoot { .. }
+                | InitStep::AttachTree { .. }
+                | InitStep::AttachBind(_)
+                | InitStep::MountFs(_)
+        )
+    )
+}
+
+/// Something is made in the root filesystem.
+pub fn fills(step: Step<'_>) -> bool {
+    mounts(step)
+        || matches!(
+            step.init,
+            Some(
+                InitStep::MakeDevices { .. }
+                    | InitStep::MakeLinks { .. }
+                    | InitStep::MakeDirectory { .. }
+            )
+        )
+}
+
+/// The root filesystem becomes the root.
+pub fn enters_root(step: Step<'_>) -> bool {
+    matches!(
+        step.init,
+        Some(InitStep::PivotRoot | InitStep::ChangeRoot { .. } | InitStep::EnterRoot)
+    )
+}
+
+/// The same, for processes that are added to a container as well.
+pub fn gets_root(step: Step<'_>) -> bool {
+    let joined = match step.init {
+        Some(InitStep::JoinProcess { kinds, .. }) => kinds.contains(CloneFlags::NEWNS),
+        Some(InitStep::EnterRootOf { .. }) => true,
+        _ => false,
+    };
+    joined || enters_root(step)
+}
+
+/// Init joins namespaces that others are in.
+pub fn joins(step: Step<'_>) -> bool {
+    match step.init {
+        Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::TEMPLATE,
+        Some(InitStep::JoinProcess { .. }) => true,
+        _ => false,
+    }
+}
+
+/// The parent goes to a namespace for the time of the clone.
+pub fn goes_elsewhere(step: Step<'_>) -> bool {
+    matches!(
+        step.parent,
+        Some(ParentStep::EnterPidNamespace { .. } | ParentStep::EnterNamespace { .. })
+    )
+}
+
+/// Hooks between the mounts and the root.
+pub fn container_hooks(step: Step<'_>) -> bool {
+    matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "createContainer")
+}
+
+/// Hooks between `start` and the program.
+pub fn start_hooks(step: Step<'_>) -> bool {
+    matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "startContainer")
+}
+
+/// Init is in its program.
+pub fn executes(step: Step<'_>) -> bool {
+    matches!(step.init, Some(InitStep::Exec { .. }))
+}
+
+/// A mask or a read-only path.
+pub fn protects(step: Step<'_>) -> bool {
+    matches!(step.init, Some(InitStep::MaskPath { .. } | InitStep::ReadonlyPath { .. }))
+}
+
+/// What takes privileges that go with the user.
+pub fn sets_up(step: Step<'_>) -> bool {
+    fills(step)
+        || gets_root(step)
+        || protects(step)
+        || container_hooks(step)
+        || matches!(
+            step.init,
+            Some(
+                InitStep::JoinCgroups
+                    | InitStep::JoinNamespace { .. }
+                    | InitStep::JoinNetwork
+                    | InitStep::BecomeRoot
+                    | InitStep::Unshare(_)
+                    | InitStep::LoopbackUp
+                    | InitStep::SetHostname(_)
+                    | InitStep::SetDomainname(_)
+                    | InitStep::OpenConsole { .. }
+                    | InitStep::FreezeTmpfs { .. }
+                    | InitStep::Reconfigure { .. }
+                    | InitStep::SetMountAttr { .. }
+                    | InitStep::WriteSysctl { .. }
+                    | InitStep::SetScheduler(_)
+                    | InitStep::SetIoPriority(_)
+                    | InitStep::SetMemoryPolicy { .. }
+            )
+        )
+}

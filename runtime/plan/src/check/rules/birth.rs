@@ -1,0 +1,114 @@
+//! How init comes into the world, and with what.
+
+use sys::clone::CloneFlags;
+
+use crate::check::Rule;
+use crate::check::law::{Finding, Law, Look};
+use crate::check::pick::{init_takes, parent};
+use crate::step::{InitStep, Intermediate, Memory, ParentStep};
+
+/// The rules.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "one-clone",
+        what: "there is one clone",
+        why: "record, words and cleaning up are for one init",
+        laws: &[Law::Once(parent!(ParentStep::Clone { .. }))],
+    },
+    Rule {
+        name: "alone-in-shared-memory",
+        what: "init shares memory only as the first of a new PID namespace, without hooks",
+        why: "others in there could trace it, and so write to the parent",
+        laws: &[Law::Own(alone_in_shared_memory)],
+    },
+    Rule {
+        name: "time-in-own-memory",
+        what: "who joins a time or user namespace shares memory with nobody",
+        why: "setns(2) refuses it else (EUSERS, EINVAL)",
+        laws: &[
+            Law::Each(
+                parent!(
+                    ParentStep::Clone { time: Some(_), intermediate: None, .. }
+                        | ParentStep::Clone {
+                            intermediate: Some(Intermediate { time: true, .. }),
+                            ..
+                        }
+                ),
+                parent!(ParentStep::Clone { memory: Memory::Copied, .. }),
+            ),
+            Law::Each(
+                parent!(ParentStep::Clone {
+                    intermediate: Some(Intermediate { user: Some(_), .. }),
+                    ..
+                }),
+                parent!(ParentStep::Clone { memory: Memory::Copied, .. }),
+            ),
+        ],
+    },
+    Rule {
+        name: "intermediate-takes-inherited",
+        what: "an intermediate takes steps that a child inherits, and it alone joins a PID namespace",
+        why: "of all else init would have nothing; setns(2) of a PID namespace is for children",
+        laws: &[Law::Own(relay_steps)],
+    },
+    Rule {
+        name: "bare-birth",
+        what: "an intermediate closes what init does not use, unless it joins a user namespace",
+        why: "others may stop init before its first instruction, and look (CVE-2016-9962)",
+        laws: &[Law::Each(
+            parent!(ParentStep::Clone { intermediate: Some(Intermediate { user: None, .. }), .. }),
+            parent!(ParentStep::Clone {
+                intermediate: Some(Intermediate { strips: Some(_), .. }),
+                ..
+            }),
+        )],
+    },
+];
+
+fn alone_in_shared_memory(look: &Look<'_>, finding: &mut Finding) {
+    let shared =
+        look.first(parent!(ParentStep::Clone { memory: Memory::Shared, intermediate: None, .. }));
+    let Some(clone) = shared else { return };
+    finding.applies = true;
+    if let Some(ParentStep::Clone { flags, .. }) = look.step(clone).parent
+        && !flags.contains(CloneFlags::NEWPID)
+    {
+        finding.blame(clone);
+    }
+    let others = look.all(|step| {
+        init_takes(step)
+            || match step.init {
+                Some(InitStep::MountFs(mount)) => mount.copy_up,
+                Some(
+                    InitStep::RunHooks { .. } | InitStep::OpenProc | InitStep::EnterTime { .. },
+                ) => true,
+                _ => false,
+            }
+    });
+    for number in others {
+        finding.blame(number);
+    }
+}
+
+fn relay_steps(look: &Look<'_>, finding: &mut Finding) {
+    let mut steps = 0;
+    for step in &look.plan.parent {
+        if let ParentStep::Clone { intermediate: Some(intermediate), .. } = step {
+            steps = intermediate.steps;
+        }
+    }
+    let by_init = look.init().start + steps;
+    finding.applies = steps > 0;
+    for number in look.init() {
+        let Some(step) = look.step(number).init else { continue };
+        let for_children = match step {
+            InitStep::JoinNamespace { kind, .. } => kind.contains(CloneFlags::NEWPID),
+            InitStep::JoinProcess { kinds, .. } => kinds.contains(CloneFlags::NEWPID),
+            _ => false,
+        };
+        finding.applies |= for_children;
+        if if number < by_init { !step.is_inherited() } else { for_children } {
+            finding.blame(number);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The seccomp filter, and what it takes to load it.
+
+use alloc::vec::Vec;
+
+use crate::check::Rule;
+use crate::check::law::{Finding, Law, Look, Step};
+use crate::check::pick::{executes, init};
+use crate::process::CAP_SYS_ADMIN;
+use crate::step::{Capabilities, InitStep};
+
+/// The rules.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "filter-may-be-loaded",
+        what: "the filter comes after the user and with no_new_privs or CAP_SYS_ADMIN",
+        why: "seccomp(2) takes either, and a filter need not let setresuid(2) pass",
+        laws: &[
+            Law::Before(
+                init!(InitStep::ChangeUser { .. } | InitStep::NoNewPrivileges),
+                init!(InitStep::LoadSeccomp { .. }),
+            ),
+            Law::Own(may_be_loaded),
+        ],
+    },
+    Rule {
+        name: "sys-admin-given-back",
+        what: "CAP_SYS_ADMIN that was kept for the filter goes after it, without prctl(2)",
+        why: "nobody gave it to the program; the filter may forbid prctl(2)",
+        laws: &[Law::Own(given_back)],
+    },
+    Rule {
+        name: "filter-before-exec",
+        what: "under a filter without a listener init calls capset(2) and execve(2) alone",
+        why: "it need let nothing else pass",
+        laws: &[Law::Own(|look, finding| {
+            if look.first(init!(InitStep::HandOverListener)).is_none() {
+                Law::Then(
+                    init!(InitStep::LoadSeccomp { .. }),
+                    executes,
+                    init!(InitStep::SetCapabilities(_)),
+                )
+                .weigh(look, finding);
+            }
+        })],
+    },
+    Rule {
+        name: "listener-handed-over",
+        what: "a listener goes to the parent right after the load, and before start",
+        why: "what init calls waits for the agent; the parent is gone after",
+        laws: &[
+            Law::Own(|look, finding| {
+                if look.plan.filter.as_ref().is_some_and(seccomp::Program::has_listener) {
+                    Law::Then(
+                        init!(InitStep::LoadSeccomp { .. }),
+                        init!(InitStep::HandOverListener),
+                        |_| false,
+                    )
+                    .weigh(look, finding);
+                }
+            }),
+            Law::Before(init!(InitStep::HandOverListener), init!(InitStep::AwaitCommit)),
+        ],
+    },
+    Rule {
+        name: "hooks-under-filter",
+        what: "startContainer hooks run under the filter, loaded by each where init has not",
+        why: "they are programs of the container's; what runs them needs no leave",
+        laws: &[Law::Own(hooks_under_filter)],
+    },
+];
+
+/// What counts around a load of the filter.
+struct Load {
+    number: usize,
+    /// Nobody may gain privileges by then.
+    confined: bool,
+    /// The capabilities it has.
+    before: Option<Capabilities>,
+    /// Those it has in the end.
+    after: Option<Capabilities>,
+}
+
+/// Each load: by init, or by hooks that do so themselves.
+fn loads(look: &Look<'_>) -> Vec<Load> {
+    let mut loads: Vec<Load> = Vec::new();
+    let (mut confined, mut before) = (false, None);
+    for number in look.init() {
+        let mut after = None;
+        match look.step(number).init {
+            Some(InitStep::NoNewPrivileges) => confined = true,
+            Some(InitStep::SetCapabilities(sets)) => {
+                before = Some(*sets);
+                if let Some(last) = loads.last_mut() {
+                    last.after = before;
+                }
+            }
+            Some(InitStep::RunHooks { confined: Some(own), .. }) => after = own.capabilities,
+            Some(InitStep::LoadSeccomp { .. }) => {}
+            _ => continue,
+        }
+        if loading(look.step(number)) {
+            loads.push(Load { number, confined, before, after });
+        }
+    }
+    loads
+}
+
+fn loading(step: Step<'_>) -> bool {
+    matches!(
+        step.init,
+        Some(InitStep::RunHooks { confined: Some(_), .. } | InitStep::LoadSeccomp { .. })
+    )
+}
+
+fn may_be_loaded(look: &Look<'_>, finding: &mut Finding) {
+    for load in loads(look) {
+        finding.applies = true;
+        let is_admin = load.before.is_none_or(|sets| sets.effective & CAP_SYS_ADMIN != 0);
+        if !load.confined && !is_admin {
+            finding.blame(load.number);
+        }
+    }
+}
+
+fn given_back(look: &Look<'_>, finding: &mut Finding) {
+    for load in loads(look) {
+        finding.applies = true;
+        let is_given_back = load.after.is_some_and(|sets| sets.ambient == 0);
+        if !load.confined && load.before.is_some() && !is_given_back {
+            finding.blame(load.number);
+        }
+    }
+}
+
+fn hooks_under_filter(look: &Look<'_>, finding: &mut Finding) {
+    let Some(load) = look.first(init!(InitStep::LoadSeccomp { .. })) else { return };
+    for number in look.init() {
+        if let Some(InitStep::RunHooks { confined, hooks, .. }) = look.step(number).init {
+            let is_of_start = hooks.kind == "startContainer";
+            finding.applies |= is_of_start;
+            if confined.is_some() != (is_of_start && number < load) {
+                finding.blame(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Mounts, the way into the root, and what covers parts of it.
+
+use sys::mount::attr;
+
+use crate::check::Rule;
+use crate::check::law::{Finding, Law, Look};
+use crate::check::pick::{enters_root, gets_root, init, init_takes, joins, mounts, protects};
+use crate::step::{InitStep, Slot};
+
+/// The rules.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "cut-off-before-mounts",
+        what: "propagation is cut, or the template joined, before the root is attached",
+        why: "else every mount travels out to the host",
+        laws: &[Law::Needs(
+            init!(InitStep::AttachRoot { .. }),
+            init!(
+                InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::TEMPLATE, .. }
+            ),
+        )],
+    },
+    Rule {
+        name: "root-before-mounts",
+        what: "the root is attached before it is entered and before mounts in it",
+        why: "mounts on a tree that is attached nowhere take Linux 6.15",
+        laws: &[Law::Before(init!(InitStep::AttachRoot { .. }), |step| {
+            enters_root(step) || mounts(step) && !init!(InitStep::AttachRoot { .. })(step)
+        })],
+    },
+    Rule {
+        name: "one-way-into-root",
+        what: "init gets its root once, after all namespaces",
+        why: "else it runs on the host's; setns(2) of a mount namespace sets another one",
+        laws: &[Law::Once(gets_root), Law::Before(joins, enters_root)],
+    },
+    Rule {
+        name: "no-host-path-inside",
+        what: "nothing is looked up on the host once the root is entered",
+        why: "the image decides what such a path means then (CVE-2021-30465)",
+        laws: &[Law::Before(
+            |step| {
+                init_takes(step)
+                    || init!(InitStep::AttachRoot { .. } | InitStep::DetachPropagation)(step)
+            },
+            enters_root,
+        )],
+    },
+    Rule {
+        name: "protected-inside",
+        what: "terminal, masks, parameters and directory come with the host's tree out of sight",
+        why: "a link of the image could lead out to the host (CVE-2025-31133, CVE-2025-52565)",
+        laws: &[Law::Needs(
+            |step| {
+                protects(step)
+                    || init!(
+                        InitStep::OpenConsole { .. }
+                            | InitStep::WriteSysctl { .. }
+                            | InitStep::ChangeDirectory { .. }
+                    )(step)
+            },
+            gets_root,
+        )],
+    },
+    Rule {
+        name: "masks-after-mounts",
+        what: "a path is masked after all that is made at, above or below it",
+        why: "a later mount would show it again, or fail below a mask",
+        laws: &[Law::Own(masks_after_mounts)],
+    },
+    Rule {
+        name: "read-only-last",
+        what: "a tree becomes read-only after all that is made in it",
+        why: "places of mounts, nodes and links could not be made (EROFS)",
+        laws: &[Law::Own(read_only_last)],
+    },
+    Rule {
+        name: "network-before-sysfs",
+        what: "init joins its network before it mounts a sysfs or sets parameters",
+        why: "they would be the host's",
+        laws: &[Law::Before(init!(InitStep::JoinNetwork), |step| {
+            matches!(step.init, Some(InitStep::MountFs(mount)) if mount.kind.to_bytes() == b"sysfs")
+                || init!(InitStep::WriteSysctl { .. })(step)
+        })],
+    },
+];
+
+/// Whether one place is the other one or above it.
+fn is_above(place: &[u8], below: &[u8]) -> bool {
+    place.is_empty()
+        || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// Where a step makes something in the root.
+fn place(step: &InitStep) -> Option<&[u8]> {
+    Some(match step {
+        InitStep::AttachTree { target, .. } => target.path.to_bytes(),
+        InitStep::AttachBind(bind) => bind.target.path.to_bytes(),
+        InitStep::MountFs(mount) => mount.target.path.to_bytes(),
+        InitStep::MakeDevices { directory, .. } | InitStep::MakeLinks { directory, .. } => {
+            directory.to_bytes()
+        }
+        InitStep::MakeDirectory { path } => path.to_bytes(),
+        _ => return None,
+    })
+}
+
+/// Blames what is made at `at` or below it, or above as well, after step `number`.
+fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
+    finding.applies = true;
+    for other in number + 1..look.steps().end {
+        let Some(made) = look.step(other).init.and_then(place) else { continue };
+        if is_above(at, made) || above && is_above(made, at) {
+            finding.blame(number);
+            finding.blame(other);
+        }
+    }
+}
+
+fn masks_after_mounts(look: &Look<'_>, finding: &mut Finding) {
+    for number in look.init() {
+        if let Some(InitStep::MaskPath { path, .. } | InitStep::ReadonlyPath { path }) =
+            look.step(number).init
+        {
+            later(look, number, path.to_bytes(), true, finding);
+        }
+    }
+}
+
+fn read_only_last(look: &Look<'_>, finding: &mut Finding) {
+    for number in look.init() {
+        let path = match look.step(number).init {
+            Some(InitStep::SetMountAttr { path, attr, .. }) if attr.set & attr::RDONLY != 0 => path,
+            Some(InitStep::FreezeTmpfs { path }) => path,
+            _ => continue,
+        };
+        later(look, number, path.to_bytes(), false, finding);
+    }
+}

@@ -1,0 +1,335 @@
+//! The clone: which namespaces are new, which are joined, and in what order.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use rustix::process::Resource;
+use spec::{Linux, Process, Str};
+use sys::clone::CloneFlags;
+
+use crate::birth::Birth;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::fast_path::FastPaths;
+use crate::namespaces::flag;
+use crate::path::c_string;
+use crate::step::{
+    InitStep, Intermediate, Limit, Memory, NetDevice, ParentStep, Slot, TimeNamespace,
+};
+use crate::{Error, ExecRequest, keep};
+
+/// What init has from its parent (`elsewhere-only-to-clone`) where it is to live in a user namespace: from in there
+/// it could join none that another one owns. Whoever has root's rights above joins these as well that the container's
+/// own owns.
+pub(crate) const BEFORE_USER: [CloneFlags; 4] =
+    [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
+
+/// Opens what is joined, then adds the clone. setns(2) of a PID namespace only changes where children are
+/// born: so that is for an intermediate, which with no user namespace joins all the others as well (newborn.rs).
+/// With a joined user namespace, new ones must be made from inside it: that takes an intermediate, too, and the PID
+/// namespace is joined by the parent, where that may come back. So are those of [`BEFORE_USER`], where there is a
+/// user namespace; else the intermediate goes.
+pub fn compile(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    limits: Vec<Limit>,
+) -> Result<(), Error> {
+    let Context { linux, namespaces, birth, .. } = context;
+    let mut user = None;
+    let mut pid = None;
+    let mut time = None;
+    let mut joins = Vec::new();
+    for namespace in &linux.namespaces {
+        let Some(path) = &namespace.path else { continue };
+        let kind = flag(namespace.kind);
+        let slot = builder.slot();
+        // Kernel parameters of a namespace that is the host's would be changed for the host.
+        let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
+            Some(refusal) => {
+                let own = format!("self/ns/{}", namespace.kind.proc_name());
+                Some((c_string(own)?, refusal.to_string()))
+            }
+            None => None,
+        };
+        let path = c_string(path.as_str())?;
+        builder.parent(ParentStep::OpenNamespace { slot, path, kind, foreign });
+        match kind {
+            CloneFlags::NEWUSER => user = Some(slot),
+            CloneFlags::NEWPID => pid = Some(slot),
+            CloneFlags::NEWTIME => time = Some(TimeNamespace::Joined(slot)),
+            kind => joins.push((slot, kind)),
+        }
+    }
+    // From namespaces of init's back to its own the parent comes only with rights on the host.
+    let confined = context.caller.is_confined();
+    let relay_pid = pid.filter(|_| confined || user.is_none());
+    let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
+    let network = network.map(|(slot, _)| *slot);
+    // Without any rights above there is nothing but what the joined user namespace owns.
+    let mut first = Vec::new();
+    if namespaces.user() && !context.caller.is_rootless() {
+        first = joins.extract_if(.., |(_, kind)| BEFORE_USER.contains(kind)).collect();
+    }
+    if let Some(slot) = pid.filter(|_| relay_pid.is_none()) {
+        builder.parent(ParentStep::EnterPidNamespace { slot });
+    }
+    if !confined {
+        for (slot, kind) in first.drain(..) {
+            builder.parent(ParentStep::EnterNamespace { slot, kind });
+        }
+    }
+    // The cgroup namespace is unshared later, from inside the container's cgroup; the mount namespace
+    // too if it is a copy of the template's.
+    let mut unshared = namespaces.new.intersection(CloneFlags::NEWCGROUP);
+    if birth.from_template {
+        unshared |= CloneFlags::NEWNS;
+    }
+    // `ipc-made-by-root`
+    if namespaces.user() {
+        unshared |= namespaces.new.intersection(CloneFlags::NEWIPC);
+    }
+    let mut born_in = namespaces.new.difference(unshared);
+    if born_in.contains(CloneFlags::NEWTIME) {
+        born_in.remove(CloneFlags::NEWTIME);
+        time = Some(TimeNamespace::New(keep::text(offsets(linux))));
+    }
+    if birth.parallel_network {
+        born_in.remove(CloneFlags::NEWNET);
+    }
+    // Only root of the container's user namespace may make it then: init itself, as soon as it is that.
+    let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
+    let made_inside = match &time {
+        Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
+        _ => None,
+    };
+    let Birth { memory, intermediate_memory, mut into_cgroup, thread_move, .. } = *birth;
+    // From another cgroup namespace the way there may be closed (nsdelegate, cgroup_namespaces(7)): the move is
+    // judged by whoever opened the file, the birth by its maker.
+    into_cgroup &= !(namespaces.user() && namespaces.joined.contains(CloneFlags::NEWCGROUP));
+    let relay_time = confined && time.is_some();
+    let intermediate = (user.is_some() || relay_pid.is_some() || relay_time || !first.is_empty())
+        .then_some(Intermediate {
+            first: Intermediate::first(first),
+            user,
+            pid: relay_pid,
+            time: relay_time,
+            steps: 0,
+            strips: None,
+        });
+    let memory =
+        intermediate.map_or(memory, |intermediate| intermediate.memory(intermediate_memory));
+    builder.parent(ParentStep::Clone {
+        flags: born_in,
+        intermediate,
+        memory,
+        time,
+        into_cgroup,
+        thread_move,
+    });
+    if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
+        builder
+            .parent(ParentStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
+    }
+    if own_user {
+        builder.parent(context.caller.map_ids(linux)?);
+    }
+    // `maps-before-undumpable`; and until then nobody else is in its namespaces.
+    let was_dumpable = own_user && context.caller.is_rootless();
+    if was_dumpable {
+        builder.parent(ParentStep::Undumpable);
+    }
+    limit_resources(builder, namespaces.user(), limits);
+    if !linux.net_devices.is_empty() {
+        builder
+            .parent(ParentStep::MoveNetDevices { namespace: network, devices: net_devices(linux) });
+    }
+    // `outside-before-admit`
+    if namespaces.user() || !linux.net_devices.is_empty() {
+        builder.parent(ParentStep::Admit);
+        builder.init(InitStep::AwaitAdmission);
+    }
+    // `time-while-dumpable`
+    if let Some(TimeNamespace::New(offsets)) = made_inside {
+        let ahead = nanoseconds_ahead(linux);
+        builder.init(InitStep::EnterTime { offsets, ahead });
+    }
+    if was_dumpable {
+        builder.init(InitStep::Undumpable);
+    }
+    builder.init(InitStep::JoinCgroups);
+    // With --start-cpus as late as can be (compile.rs): what init mounts is what those are for.
+    if !context.has_start_cpus {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
+    // `taken-before-root`, `joined-before-root`
+    builder.init.append(&mut builder.taken);
+    for (slot, kind) in joins {
+        builder.init(InitStep::JoinNamespace { slot, kind });
+    }
+    if namespaces.user() {
+        builder.init(InitStep::BecomeRoot);
+    }
+    // `template-left-at-once`
+    if birth.from_template {
+        builder.init(InitStep::JoinNamespace { slot: Slot::TEMPLATE, kind: CloneFlags::NEWNS });
+    }
+    if !unshared.is_empty() {
+        builder.init(InitStep::Unshare(unshared));
+    }
+    if born_in.contains(CloneFlags::NEWNET) {
+        builder.init(InitStep::LoopbackUp);
+    }
+    Ok(())
+}
+
+/// Of descriptors that init may hold besides those in slots and those that go on to the program: its own, and what its
+/// caller has left open.
+pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
+
+/// Takes out a limit of open descriptors that init could not work with (`low-nofile-last`). Init sets it last, which
+/// takes no privileges, as it only goes down; until then the hard limit, where that leaves room, is the soft one as well.
+pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
+    let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
+    let is_low = |limit: &Limit| {
+        limit.resource == Resource::Nofile && limit.soft.is_some_and(|soft| soft < room)
+    };
+    let low: Vec<Limit> = limits.iter().copied().filter(is_low).collect();
+    if !low.is_empty() {
+        limits.retain(|limit| !is_low(limit) || limit.hard.is_none_or(|hard| hard >= room));
+        for limit in limits.iter_mut().filter(|limit| is_low(limit)) {
+            limit.soft = limit.hard;
+        }
+    }
+    low
+}
+
+/// Adds the resource limits. In a user namespace root may not raise them, so the parent sets them
+/// and init has to wait for it; elsewhere init does it itself. Either way `limits-before-user` holds.
+fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
+    let some = !limits.is_empty();
+    if user_namespace {
+        if some {
+            builder.parent(ParentStep::LimitResources(limits));
+        }
+    } else if some {
+        builder.init(InitStep::LimitResources(keep::all(limits)));
+    }
+}
+
+fn net_devices(linux: &Linux<'_>) -> Vec<NetDevice> {
+    let device = |(name, device): (&Str<'_>, &spec::NetDevice<'_>)| NetDevice {
+        name: name.to_string(),
+        inside: device.name.as_ref().unwrap_or(name).to_string(),
+    };
+    linux.net_devices.iter().map(device).collect()
+}
+
+/// By how much the monotonic clock of the time namespace is ahead.
+fn nanoseconds_ahead(linux: &Linux<'_>) -> i64 {
+    let mut offsets = linux.time_offsets.iter();
+    let offset = offsets.find(|(clock, _)| clock.as_str() == "monotonic").map(|(_, offset)| offset);
+    offset.map_or(0, |offset| {
+        offset.secs.saturating_mul(1_000_000_000).saturating_add(i64::from(offset.nanosecs))
+    })
+}
+
+/// The text of timens_offsets.
+fn offsets(linux: &Linux<'_>) -> String {
+    let mut text = String::new();
+    for (clock, offset) in &linux.time_offsets {
+        let _ = writeln!(text, "{clock} {} {}", offset.secs, offset.nanosecs);
+    }
+    text
+}
+
+/// Joined by exec: every namespace of the container's init in one call. The CPUs to begin on are the
+/// parent's at the clone, since a process may be born in its cgroup; they are those to stay on, too,
+/// where no others are named.
+pub fn join_all(
+    builder: &mut Builder,
+    request: &ExecRequest<'_>,
+    process: &Process<'_>,
+    limits: Vec<Limit>,
+) -> Result<(), Error> {
+    let affinity = process.exec_cpu_affinity.as_ref().map(spec::CpuAffinity::sets).transpose()?;
+    let [initial, settled] = affinity.unwrap_or_default();
+    let kinds = request.namespaces;
+    let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
+    let joins_time = kinds.contains(CloneFlags::NEWTIME);
+    // In the host's mount namespace the container's root is known by its init alone.
+    let root = (!kinds.contains(CloneFlags::NEWNS)).then(|| builder.slot());
+    if let Some(slot) = root {
+        builder.parent(ParentStep::OpenRoot { slot, init: request.init });
+    }
+    let joins_pid = kinds.contains(CloneFlags::NEWPID);
+    // Whoever has no rights on the host joins the user namespace first; root of another one, before that, what the
+    // container's own may not own.
+    let confined = request.caller.is_confined();
+    let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
+    let joins_user = kinds.contains(CloneFlags::NEWUSER);
+    let has_first = confined && joins_user && !request.caller.is_rootless();
+    let first = BEFORE_USER.into_iter().filter(|kind| has_first && kinds.contains(*kind));
+    let rest = first.clone().fold(rest, CloneFlags::difference);
+    let intermediate = Intermediate {
+        first: Intermediate::first(first.map(|kind| (Slot::CONTAINER, kind))),
+        user: container(joins_user),
+        // Without a user namespace it is among those that the intermediate joins in one call.
+        pid: container(joins_pid && joins_user),
+        time: confined && joins_time,
+        steps: 0,
+        strips: None,
+    };
+    let is_stripped = joins_pid && !joins_user;
+    let has_intermediate = is_stripped
+        || intermediate.user.is_some()
+        || intermediate.pid.is_some()
+        || intermediate.time;
+    let rest =
+        if intermediate.user.is_some() { rest.difference(CloneFlags::NEWUSER) } else { rest };
+    let rest = if is_stripped { rest | CloneFlags::NEWPID } else { rest };
+    let intermediate = has_intermediate.then_some(intermediate);
+    if joins_pid && joins_user && !confined {
+        builder.parent(ParentStep::EnterPidNamespace { slot: Slot::CONTAINER });
+    }
+    let settled = settled.or(initial);
+    if let Some(cpus) = initial {
+        builder.parent(ParentStep::RunOn(Box::new(cpus)));
+    }
+    // The PID namespace is the container's: whoever is in there could trace a process in our memory, but for a
+    // intermediate. Where the container has a memory limit it may have reached it, however high that is: the OOM killer
+    // ends whoever shares the memory of its victim, and so this command.
+    let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
+        && !request.memory_is_limited
+        && !request.cgroup_is_asked_for;
+    let memory = match intermediate {
+        Some(intermediate) if may_share => intermediate.memory(Memory::Shared),
+        _ => Memory::Copied,
+    };
+    builder.parent(ParentStep::Clone {
+        flags: CloneFlags::empty(),
+        intermediate,
+        memory,
+        time: joins_time.then_some(TimeNamespace::Joined(Slot::CONTAINER)),
+        into_cgroup: request.fast_paths.contains(FastPaths::CLONE_INTO_CGROUP),
+        thread_move: request.fast_paths.contains(FastPaths::THREAD_MOVE),
+    });
+    limit_resources(builder, kinds.contains(CloneFlags::NEWUSER), limits);
+    if kinds.contains(CloneFlags::NEWUSER) {
+        builder.parent(ParentStep::Admit);
+        builder.init(InitStep::AwaitAdmission);
+    }
+    builder.init(InitStep::JoinCgroups);
+    builder.init(InitStep::RunOnEveryCpu);
+    if let Some(cpus) = settled {
+        builder.init(InitStep::RunOn(keep::one(sys::sched::cpu_set(cpus.iter()))));
+    }
+    if !rest.is_empty() {
+        builder.init(InitStep::JoinProcess { slot: Slot::CONTAINER, kinds: rest });
+    }
+    if let Some(slot) = root {
+        builder.init(InitStep::EnterRootOf { slot });
+    }
+    Ok(())
+}

@@ -1,0 +1,476 @@
+//! Spec to plan: decides everything that can be decided before the clone.
+//!
+//! Why steps are in their order is said by the rules of [`check`]; comments give the names of those that a place is about.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use resctrl::Schemata;
+use spec::resources::Resources;
+use spec::{InRoot, Linux, Process, Spec};
+use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
+use sys::mount::{MountAttr, attr};
+
+use crate::attributes::Execution;
+use crate::birth::Birth;
+use crate::builder::Builder;
+use crate::caller::Caller;
+use crate::clone;
+use crate::confinement;
+use crate::context::Context;
+use crate::fast_path::FastPaths;
+use crate::hooks;
+use crate::listener;
+use crate::namespaces::Namespaces;
+use crate::path::{absolute, c_str, c_string, in_root};
+use crate::process::{self, Around};
+use crate::request::{Console, Request};
+use crate::state;
+use crate::step::{Confined, Hooks, InitStep, Memory, ParentStep, WithoutNull};
+use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
+
+/// Whether the container's network namespace is made by a process of its own, which is better started
+/// early.
+pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
+    spec.linux.as_ref().is_some_and(|linux| {
+        Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
+    })
+}
+
+/// Compiles a validated configuration. Changes nothing on the system.
+///
+/// # Errors
+/// A value that cannot be, or that dayfly does not support, by name.
+pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
+    request.kernel.check()?;
+    let process =
+        spec.process.as_ref().ok_or_else(|| Error::config("process property must not be empty"))?;
+    let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
+    let empty = Linux::default();
+    let linux = spec.linux.as_deref().unwrap_or(&empty);
+    let keep_groups =
+        process::keeps_groups(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
+    request.caller.check(spec, linux, keep_groups)?;
+    let namespaces = Namespaces::of(linux);
+    let mut context = Context {
+        bundle: request.bundle,
+        rootfs: match &request.rootfs {
+            Some(layered) => layered.place.into(),
+            None => absolute(request.bundle, &root.path),
+        },
+        layers: request.rootfs.as_ref().map(|layered| layered.recipe),
+        linux,
+        mounts: &spec.mounts,
+        birth: Birth::of(spec, linux, &namespaces, request),
+        namespaces,
+        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
+        caller: &request.caller,
+        kernel: &request.kernel,
+        foreign_network: request.foreign_network,
+        has_start_cpus: request.own_cpus.is_some(),
+    };
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        request.kernel.check_detached()?;
+    }
+    if process.terminal && request.console.is_none() {
+        return Err(Error::config("a terminal needs a console socket"));
+    }
+    let filter = match (&request.filter, linux.seccomp) {
+        (Some(filter), _) => Some(filter.clone()),
+        (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
+        (None, None) => None,
+    };
+    // Its agent can have init wait right before the program, when others may enter the container already.
+    if !request.wait_for_start && filter.as_ref().is_some_and(seccomp::Program::has_listener) {
+        context.birth.memory = Memory::Copied;
+    }
+    let mut builder = Builder::new(request.caller.is_confined());
+    // Else its ids could not be mapped (namespaces.rs).
+    let maps_ids =
+        request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
+    open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
+    confinement::require(&mut builder, process, spec.linux.as_deref());
+    if context.birth.parallel_network {
+        builder.parent(ParentStep::MakeNetwork);
+    }
+
+    // The parent's steps up to the clone are interleaved with the init steps they prepare.
+    let mut waiting = Waiting::default();
+    let (mut trees, mut mounts) =
+        builder.apart(|rootfs| compile_rootfs(rootfs, &mut waiting, spec, &context))?;
+    // `cgroup-before-trees`, `sources-before-mounts`
+    builder.parent(ParentStep::CreateCgroup);
+    builder.parent.append(&mut trees);
+    let mut limits = process::limits(process)?;
+    let low_limits = clone::low_limits(&mut limits, builder.slots, request.preserve_fds);
+    let execution = Execution::of(linux)?;
+    clone::compile(&mut builder, &context, limits)?;
+
+    compile_platform(&mut builder, request, process)?;
+    builder.init.append(&mut mounts);
+    let outside = || Ok(request.env.environment().map(CString::from).collect());
+    let runtime_hooks = [
+        hooks::compile("prestart", &spec.hooks.prestart, outside)?,
+        hooks::compile("createRuntime", &spec.hooks.create_runtime, outside)?,
+    ];
+    let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
+    process::compile_oom_score(&mut builder, process, &request.caller);
+    let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
+    if resctrl.is_some() {
+        builder.parent(ParentStep::EnterResctrl);
+    }
+    builder.parent(ParentStep::RecordBirth);
+    if has_runtime_hooks {
+        builder.init(InitStep::AwaitHooks);
+        if let Some(cpus) = request.own_cpus {
+            builder.parent(ParentStep::RunOn(Box::new(cpus)));
+        }
+        builder.parent(ParentStep::RunHooks);
+    }
+    // As late as it can be: what init mounts is what the CPUs to start from are for.
+    let hooks_in_init = !spec.hooks.create_container.is_empty();
+    if context.has_start_cpus && hooks_in_init {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
+    let before_root = &spec.hooks.create_container;
+    let hooks = hooks::compile("createContainer", before_root, || Ok(Vec::new()))?;
+    add_hooks(&mut builder, hooks, None, None);
+    if is_off(Defence::AfterPivot) {
+        compile_terminal(&mut builder, process, request, &context);
+        compile_protection(&mut builder, &context, |_| true)?;
+    }
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        builder.init(InitStep::EnterRoot);
+    } else if !context.birth.from_template {
+        let locked = context.namespaces.user() || context.caller.is_confined();
+        builder.init(match request.no_pivot {
+            true => InitStep::ChangeRoot { locked },
+            false => InitStep::PivotRoot,
+        });
+    }
+    mounts::compile_root_propagation(&mut builder, &context)?;
+    if !is_off(Defence::AfterPivot) {
+        compile_terminal(&mut builder, process, request, &context);
+    }
+    // `protected-inside`, `masks-after-mounts`; what does not show the network first, so that nobody has to wait for it.
+    compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
+    builder.init.append(&mut waiting.for_network);
+    builder.init.append(&mut waiting.for_mounts);
+    compile_uts_and_sysctl(&mut builder, spec, linux)?;
+    compile_protection(&mut builder, &context, |path| context.covers_network(path))?;
+    if root.readonly {
+        // `read-only-last`
+        builder.init(read_only_root());
+    }
+
+    if context.has_start_cpus && !hooks_in_init {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
+    let around = Around {
+        preserve_fds: request.preserve_fds,
+        may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
+        keep_groups,
+        seccomp: filter.is_some(),
+        without_null: match context.dev_is_bound() {
+            true => WithoutNull::Keep,
+            false => WithoutNull::Refuse,
+        },
+        execution: &execution,
+    };
+    process::compile_identity(&mut builder, process, around)?;
+    // `low-nofile-last`
+    if !low_limits.is_empty() {
+        builder.init(InitStep::LimitResources(keep::all(low_limits)));
+    }
+    let listens = filter.as_ref().filter(|filter| filter.has_listener());
+    let from = 3 + request.preserve_fds;
+    // `released-before-start`
+    if request.wait_for_start || listens.is_some() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    if let (Some(filter), Some(profile)) = (listens, linux.seccomp) {
+        // `listener-handed-over`
+        listener::compile(&mut builder, process, filter, profile.get())?;
+    }
+    compile_handshake(&mut builder, request, process, context.birth.memory);
+    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    let of_process = || process::environment(&process.env, &request.extra_env);
+    let hooks = hooks::compile("startContainer", &spec.hooks.start_container, of_process)?;
+    let confined = filter.as_ref().filter(|filter| !filter.has_listener());
+    let confined = confined.map(|_| process::confined(process));
+    add_hooks(&mut builder, hooks, process::home_of(process), confined);
+    process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
+
+    let mut warnings = core::mem::take(&mut builder.warnings);
+    if let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources)
+        && location.is_unified()
+    {
+        let ignored = cgroup::ignored_on_v2(resources);
+        warnings.extend(
+            ignored.map(|name| {
+                format!("linux.resources.{name} is ignored: cgroup v2 has no such limit")
+            }),
+        );
+    }
+    let (parent, init, slots) = builder.finish();
+    Ok(check::finished(Plan {
+        id: request.id.to_string(),
+        parent,
+        init,
+        slots,
+        warnings,
+        runtime_hooks,
+        state: state::state(request.id, request.bundle, &spec.annotations),
+        cgroup: request
+            .cgroup
+            .as_ref()
+            .map(|location| cgroup(location, spec, linux, request.rootless))
+            .transpose()?,
+        execution,
+        rootfs: context.layers.map(|recipe| Box::new(recipe.clone())),
+        resctrl: resctrl
+            .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
+        filter,
+    }))
+}
+
+/// The end of the set-up. `create` answers once init is ready, and everything is on record before init
+/// waits for `start`. With `run` nobody waits for readiness: init goes on once it is on record
+/// (`recorded-before-it-runs`, `words-match`).
+fn compile_handshake(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+    memory: Memory,
+) {
+    // It has let go of the container's lock: whoever enters is to find the container whole.
+    let is_stripped = builder.parent.iter().any(
+        |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
+    );
+    let one_way = !request.wait_for_start
+        && !is_stripped
+        && request.kernel.fast_paths.contains(FastPaths::ONE_WAY_HANDSHAKE);
+    if !one_way {
+        builder.init(InitStep::AnnounceReady);
+        builder.parent(ParentStep::AwaitReady);
+    }
+    builder.init(InitStep::AwaitCommit);
+    builder.parent(ParentStep::Commit);
+    if request.wait_for_start {
+        builder.init(InitStep::AwaitStart);
+        return;
+    }
+    if !request.attended {
+        builder.parent(ParentStep::AwaitExec);
+    }
+    let is_own = memory == Memory::Shared || request.caller.is_confined();
+    if is_own && process.oom_score_adj.is_some() {
+        builder.parent(ParentStep::RestoreOomScore);
+    }
+}
+
+/// The cgroup, made by us or by systemd.
+fn cgroup(
+    location: &cgroup::Location,
+    spec: &Spec<'_>,
+    linux: &Linux<'_>,
+    as_user: bool,
+) -> Result<CgroupPlan, Error> {
+    let (location, resources) = (location.clone(), resources(linux));
+    if location.unit.is_none() {
+        return Ok(CgroupPlan::Create { location, resources, as_user });
+    }
+    let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
+    let properties =
+        systemd::annotated(annotations).map_err(|error| Error::Config(error.to_string()))?;
+    Ok(CgroupPlan::Scope { location, resources, properties })
+}
+
+/// The limits, with the device rules that every container gets after its own.
+fn resources(linux: &Linux<'_>) -> Box<Resources> {
+    let mut resources = linux.resources.clone().unwrap_or_default();
+    let replaced = |path: &str| linux.devices.iter().any(|device| device.path == path);
+    resources.devices.extend(cgroup::devices::default_rules(replaced));
+    resources
+}
+
+/// The program of a seccomp profile.
+///
+/// # Errors
+/// What is wrong with the profile, by name.
+pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
+    let profile = seccomp::Profile::parse(profile)?;
+    Ok(seccomp::compile(&profile, &kernel.seccomp)?)
+}
+
+/// What must be open before anything of the container exists: `proc-first`, `inherited-oom-score`,
+/// `undumpable-before-sharing`, `maps-before-undumpable`.
+pub(crate) fn open_sources(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    console: Option<Console<'_>>,
+    caller: &Caller,
+    undumpable: bool,
+) -> Result<(), Error> {
+    if caller.is_confined() {
+        builder.parent(ParentStep::OpenProc);
+        process::compile_inherited_oom_score(builder, process, caller);
+        if undumpable {
+            builder.parent(ParentStep::Undumpable);
+        }
+    } else {
+        builder.parent(ParentStep::Undumpable);
+        builder.parent(ParentStep::OpenProc);
+    }
+    if let Some(Console::Socket(path)) = console {
+        builder.parent(ParentStep::ConnectConsole { path: c_string(path)? });
+    }
+    Ok(())
+}
+
+/// Steps of init that wait for others.
+#[derive(Default)]
+struct Waiting {
+    /// Until it is in its network namespace.
+    for_network: Vec<InitStep>,
+    /// Until everything is mounted: a tmpfs becomes read-only once it has what belongs in it.
+    for_mounts: Vec<InitStep>,
+}
+
+fn compile_rootfs(
+    builder: &mut Builder,
+    waiting: &mut Waiting,
+    spec: &Spec<'_>,
+    context: &Context<'_, '_>,
+) -> Result<(), Error> {
+    mounts::compile_root(builder, context)?;
+    let in_turn = context.birth.mounts_in_turn || mounts::sysfs_comes_in_turn(context);
+    let late = |mount: &&spec::Mount<'_>| !in_turn && context.shows_network(&mount.destination);
+    let mut waits = context.birth.parallel_network;
+    for mount in spec.mounts.iter().filter(|mount| !late(mount)) {
+        if waits && in_turn && context.shows_network(&mount.destination) {
+            builder.init(InitStep::JoinNetwork);
+            waits = false;
+        }
+        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
+    }
+    devices::compile(builder, context)?;
+    let ready = builder.init.len();
+    if waits {
+        builder.init(InitStep::JoinNetwork);
+    }
+    for mount in spec.mounts.iter().filter(late) {
+        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
+    }
+    waiting.for_network = builder.init.split_off(ready);
+    let cwd = spec.process.as_ref().map_or("/", |process| &process.cwd);
+    let cwd = InRoot::new(cwd);
+    if cwd == "/" {
+        return Ok(());
+    }
+    builder.init(InitStep::MakeDirectory { path: in_root(&cwd)? });
+    Ok(())
+}
+
+/// Session and keyring.
+fn compile_platform(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+) -> Result<(), Error> {
+    builder.init(InitStep::NewSession);
+    if !request.no_new_keyring {
+        confinement::compile_keyring(builder, request.id, process)?;
+    }
+    Ok(())
+}
+
+fn compile_terminal(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    request: &Request<'_>,
+    context: &Context<'_, '_>,
+) {
+    if process.terminal {
+        builder.init(InitStep::OpenConsole {
+            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
+            uid: process.user.uid,
+            bind: !context.is_mounted("/dev/console"),
+            carried: matches!(request.console, Some(Console::Given)),
+        });
+    }
+}
+
+fn compile_uts_and_sysctl(
+    builder: &mut Builder,
+    spec: &Spec<'_>,
+    linux: &Linux<'_>,
+) -> Result<(), Error> {
+    if let Some(name) = &spec.hostname {
+        builder.init(InitStep::SetHostname(keep::text(name.as_str())));
+    }
+    if let Some(name) = &spec.domainname {
+        builder.init(InitStep::SetDomainname(keep::text(name.as_str())));
+    }
+    for (key, value) in &linux.sysctl {
+        builder.init(InitStep::WriteSysctl {
+            path: c_str(format!("sys/{}", spec::sysctl::path(key)))?,
+            value: keep::text(value.as_str()),
+        });
+    }
+    Ok(())
+}
+
+fn read_only_root() -> InitStep {
+    let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    InitStep::SetMountAttr { path: c"", recursive: false, attr }
+}
+
+/// Read-only and masked paths, those that `now` is true of.
+fn compile_protection(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    now: impl Fn(&InRoot<'_>) -> bool,
+) -> Result<(), Error> {
+    // Each path once, however often it is named: engines add to lists of defaults.
+    let places = |paths: &[InRoot<'_>]| {
+        let mut known = BTreeSet::new();
+        let wanted = paths.iter().filter(|path| !path.is_empty() && now(path));
+        let places = wanted.filter(|path| known.insert(*path)).map(in_root);
+        places.collect::<Result<Vec<&CStr>, Error>>()
+    };
+    for path in places(&context.linux.readonly_paths)? {
+        // A mount over the root would not be the root of anybody who is in there already.
+        builder.init(match path.is_empty() {
+            true => read_only_root(),
+            false => InitStep::ReadonlyPath { path },
+        });
+    }
+    for path in places(&context.linux.masked_paths)? {
+        builder.init(InitStep::MaskPath {
+            path,
+            shared: context.birth.shared_masks,
+            context: confinement::mount_context("tmpfs", context.linux)?,
+        });
+    }
+    Ok(())
+}
+
+fn add_hooks(
+    builder: &mut Builder,
+    hooks: Hooks,
+    home_of: Option<u32>,
+    confined: Option<Confined>,
+) {
+    if !hooks.list.is_empty() {
+        builder.init(InitStep::RunHooks { hooks, home_of, confined });
+    }
+}

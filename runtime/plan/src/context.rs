@@ -1,0 +1,75 @@
+//! What the parts of the compiler read.
+
+use alloc::string::String;
+use spec::mount_options::MountOptions;
+use spec::{InRoot, Linux, Mount};
+use sys::clone::CloneFlags;
+
+use crate::Kernel;
+use crate::birth::Birth;
+use crate::caller::Caller;
+use crate::namespaces::Namespaces;
+use crate::path::is_at_or_below;
+
+/// What the parts of the compiler read.
+pub struct Context<'a, 's> {
+    pub(crate) bundle: &'a str,
+    pub(crate) rootfs: String,
+    pub(crate) layers: Option<&'a rootfs::Recipe>,
+    pub(crate) linux: &'a Linux<'s>,
+    pub(crate) mounts: &'a [Mount<'s>],
+    pub(crate) namespaces: Namespaces,
+    pub(crate) birth: Birth,
+    pub(crate) cgroup: Option<&'a cgroup::Location>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) kernel: &'a Kernel,
+    /// As of [`Request`](crate::Request).
+    pub(crate) foreign_network: bool,
+    /// Whether the start is to happen on CPUs of its own.
+    pub(crate) has_start_cpus: bool,
+}
+
+impl Context<'_, '_> {
+    /// Whether a path has to wait for the network namespace: it lies at or below a sysfs, which shows
+    /// the one of whoever mounts it.
+    pub(crate) fn shows_network(&self, path: &InRoot<'_>) -> bool {
+        self.has_sysfs(|sysfs| is_at_or_below(path, sysfs))
+    }
+
+    /// Whether what is done to a path has to wait for all that waits for the network namespace: it shows that, or
+    /// has a sysfs below it (`masks-after-mounts`, `read-only-last`).
+    pub(crate) fn covers_network(&self, path: &InRoot<'_>) -> bool {
+        self.has_sysfs(|sysfs| is_at_or_below(path, sysfs) || is_at_or_below(sysfs, path))
+    }
+
+    /// Whether such a sysfs waits for the network namespace.
+    fn has_sysfs(&self, wanted: impl Fn(&str) -> bool) -> bool {
+        let mut kinds = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
+        self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))
+    }
+
+    /// Whether its user namespace owns its network namespace: it may mount a sysfs, which shows that.
+    pub(crate) fn owns_network(&self) -> bool {
+        let new = self.namespaces.new;
+        if new.contains(CloneFlags::NEWNET) {
+            return true;
+        }
+        let is_above = !self.namespaces.user() && !self.caller.is_confined();
+        is_above || !(new.contains(CloneFlags::NEWUSER) || self.foreign_network)
+    }
+
+    /// Whether something is bound over /dev, which then needs no nodes and links of ours.
+    pub(crate) fn dev_is_bound(&self) -> bool {
+        self.mounts.iter().any(|mount| {
+            let options = MountOptions::parse(&mount.options);
+            mount.destination == "/dev"
+                && (options.bind.is_some() || mount.kind == "bind")
+                && !options.remount
+        })
+    }
+
+    /// Whether some mount goes to `path`.
+    pub(crate) fn is_mounted(&self, path: &str) -> bool {
+        self.mounts.iter().any(|mount| mount.destination == *path)
+    }
+}

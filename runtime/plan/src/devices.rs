@@ -1,0 +1,264 @@
+//! Device nodes and links of /dev.
+
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use spec::{Device, DeviceKind, IdMapping, InRoot};
+use sys::defence::{Defence, is_off};
+
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{c_str, in_root};
+use crate::step::{
+    DeviceSource, InitStep, Link, Node, OwnNode, OwnNodes, ParentStep, Slot, Target,
+};
+use crate::{Error, idmap, keep, mounts};
+
+/// The devices every container has (runtime-spec, config-linux.md, "Default Devices").
+const DEFAULT: [(&str, u32, u32); 6] = [
+    ("/dev/null", 1, 3),
+    ("/dev/zero", 1, 5),
+    ("/dev/full", 1, 7),
+    ("/dev/tty", 5, 0),
+    ("/dev/random", 1, 8),
+    ("/dev/urandom", 1, 9),
+];
+
+/// Links that leave alone what is there already, but for the last.
+const LINKS: [Link; 6] = [
+    link(c"fd", c"/proc/self/fd"),
+    link(c"stdin", c"/proc/self/fd/0"),
+    link(c"stdout", c"/proc/self/fd/1"),
+    link(c"stderr", c"/proc/self/fd/2"),
+    Link { only_if: Some(c"kcore"), ..link(c"core", c"/proc/kcore") },
+    Link { replace: true, ..link(c"ptmx", c"pts/ptmx") },
+];
+
+/// One node, wherever it comes from.
+struct Wanted<'a> {
+    path: InRoot<'a>,
+    file_type: u32,
+    permissions: u32,
+    number: (u32, u32),
+    uid: u32,
+    gid: u32,
+}
+
+impl Wanted<'_> {
+    /// What covers masked files.
+    fn null() -> Self {
+        let file_type = DeviceKind::Char.file_type();
+        let number = (1, 3);
+        Self {
+            path: InRoot::known("/dev/null"),
+            file_type,
+            permissions: 0o666,
+            number,
+            uid: 0,
+            gid: 0,
+        }
+    }
+}
+
+/// Where the nodes come from.
+enum Origin {
+    /// Init makes them.
+    Init,
+    /// The parent makes them on a file system of its own, with owners as the user namespace of the slot maps
+    /// them, or as they are.
+    Parent(Option<Slot>),
+    /// They are the host's.
+    Host,
+}
+
+/// mknod(2) is not for user namespaces. Who has root's rights above makes nodes there, with number, mode and owner as
+/// they are asked for, where the kernel can hand over each by itself; others can have those of the host bound,
+/// verified.
+fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
+    if context.caller.is_confined() {
+        return Ok(Origin::Host);
+    }
+    if !context.namespaces.user() {
+        return Ok(Origin::Init);
+    }
+    if is_off(Defence::OwnNodes) || !context.kernel.copies_detached() {
+        return Ok(Origin::Host);
+    }
+    match idmap::joined_user_namespace(context) {
+        None => Ok(Origin::Parent(None)),
+        // Who is who in there only the namespace knows. (A tmpfs maps ids since Linux 6.3.)
+        Some(path) => Ok(Origin::Parent(Some(idmap::joined(builder, path)?))),
+    }
+}
+
+/// Adds what covers masked files; nodes and links, too, unless all of /dev is bound from outside.
+pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    let masks = context.linux.masked_paths.iter().any(|path| !path.is_empty());
+    let wanted = match context.dev_is_bound() {
+        true => Vec::new(),
+        false => wanted(&context.linux.devices)?,
+    };
+    let origin = origin(builder, context)?;
+    if let Origin::Parent(id_map) = origin {
+        if masks || !wanted.is_empty() {
+            own(builder, context, id_map, masks, &wanted)?;
+        }
+    } else {
+        if masks {
+            lend(builder, Slot::NULL, &Wanted::null())?;
+        }
+        if matches!(origin, Origin::Init) {
+            make(builder, &wanted)?;
+        } else {
+            for device in &wanted {
+                let slot = builder.slot();
+                lend(builder, slot, device)?;
+                attach(builder, slot, device)?;
+            }
+        }
+    }
+    if !context.dev_is_bound() {
+        links(builder);
+    }
+    Ok(())
+}
+
+fn wanted<'a>(devices: &'a [Device<'a>]) -> Result<Vec<Wanted<'a>>, Error> {
+    let mut wanted = Vec::with_capacity(DEFAULT.len() + devices.len());
+    for (path, major, minor) in DEFAULT {
+        if devices.iter().all(|device| device.path != path) {
+            wanted.push(Wanted {
+                path: InRoot::known(path),
+                file_type: DeviceKind::Char.file_type(),
+                permissions: 0o666,
+                number: (major, minor),
+                uid: 0,
+                gid: 0,
+            });
+        }
+    }
+    for device in devices {
+        // /dev/ptmx is the container's own, whatever the list says (it links into its devpts).
+        if device.path == "/dev/ptmx" {
+            continue;
+        }
+        let number = |number: i64, what| {
+            u32::try_from(number).map_err(|_| {
+                let path = &device.path;
+                Error::config(alloc::format!("device {path}: {what} number {number} is negative"))
+            })
+        };
+        wanted.push(Wanted {
+            path: device.path.clone(),
+            file_type: device.kind.file_type(),
+            permissions: device.file_mode.unwrap_or(0o666) & 0o7777,
+            number: (number(device.major, "major")?, number(device.minor, "minor")?),
+            uid: device.uid.unwrap_or(0),
+            gid: device.gid.unwrap_or(0),
+        });
+    }
+    Ok(wanted)
+}
+
+/// Groups nodes by directory, so that init opens each directory once.
+fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
+    let mut groups: Vec<(InRoot<'_>, Vec<Node>)> = Vec::new();
+    for device in wanted {
+        let (directory, name) = device.path.split();
+        let node = Node {
+            name: c_str(name)?,
+            mode: device.file_type | device.permissions,
+            device: device.number,
+            uid: device.uid,
+            gid: device.gid,
+        };
+        match groups.iter_mut().find(|(known, _)| *known == directory) {
+            Some((_, nodes)) => nodes.push(node),
+            None => groups.push((directory, alloc::vec![node])),
+        }
+    }
+    for (directory, nodes) in groups {
+        builder.init(InitStep::MakeDevices {
+            directory: in_root(&directory)?,
+            nodes: keep::all(nodes),
+        });
+    }
+    Ok(())
+}
+
+/// Takes a node of the host's.
+fn lend(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Error> {
+    builder.take_device(of_host(slot, device)?);
+    Ok(())
+}
+
+/// The node of the host's.
+fn of_host(slot: Slot, device: &Wanted<'_>) -> Result<DeviceSource, Error> {
+    let Wanted { file_type, number: (major, minor), .. } = *device;
+    Ok(DeviceSource { slot, path: c_str(device.path.as_str())?, file_type, major, minor })
+}
+
+fn attach(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Error> {
+    let target = Target { path: in_root(&device.path)?, no_symlinks: false };
+    builder.init(InitStep::AttachTree { slot, target });
+    Ok(())
+}
+
+/// Has the parent make nodes that are the container's own.
+fn own(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    id_map: Option<Slot>,
+    masks: bool,
+    wanted: &[Wanted<'_>],
+) -> Result<(), Error> {
+    let Context { linux, .. } = context;
+    let outside = |mappings: &[IdMapping], id| match id_map {
+        Some(_) => id,
+        None => outside(mappings, id),
+    };
+    let null = Wanted::null();
+    let mask = masks.then_some((Slot::NULL, &null)).into_iter();
+    let slots: Vec<Slot> = wanted.iter().map(|_| builder.slot()).collect();
+    let devices = slots.iter().copied().zip(wanted);
+    let mut nodes = Vec::with_capacity(1 + wanted.len());
+    for (number, (slot, device)) in mask.chain(devices).enumerate() {
+        // What mountinfo shows; there may be two of a name in different directories.
+        let (_, name) = device.path.split();
+        let node = Node {
+            name: c_str(alloc::format!("{number}-{name}"))?,
+            mode: device.file_type | device.permissions,
+            device: device.number,
+            uid: outside(&linux.uid_mappings, device.uid),
+            gid: outside(&linux.gid_mappings, device.gid),
+        };
+        nodes.push(OwnNode { node, host: of_host(slot, device)? });
+    }
+    let filesystem = mounts::of_nodes(context)?;
+    builder.parent(ParentStep::MakeNodes(OwnNodes { filesystem, id_map, nodes }));
+    for (slot, device) in slots.into_iter().zip(wanted) {
+        attach(builder, slot, device)?;
+    }
+    Ok(())
+}
+
+/// The host's id of a container's. One that is not mapped is nobody inside, as the host's root is.
+fn outside(mappings: &[IdMapping], id: u32) -> u32 {
+    if mappings.is_empty() {
+        return id;
+    }
+    let of = |map: &IdMapping| {
+        let at = id.checked_sub(map.container_id).filter(|at| *at < map.size)?;
+        map.host_id.checked_add(at)
+    };
+    mappings.iter().find_map(of).unwrap_or(0)
+}
+
+fn links(builder: &mut Builder) {
+    builder.init(InitStep::MakeLinks { directory: c"dev", links: &LINKS });
+}
+
+/// A link that leaves alone what is there already.
+pub(crate) const fn link(name: &'static CStr, text: &'static CStr) -> Link {
+    Link { name, text, replace: false, only_if: None }
+}

@@ -1,0 +1,49 @@
+//! Hooks (runtime-spec, config.md, "POSIX-platform Hooks").
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::vec::Vec;
+use sys::exec::StringArray;
+
+use crate::path::c_str;
+use crate::process::strings;
+use crate::step::{Hook, Hooks};
+use crate::{Error, keep};
+
+/// Lays the hooks of one kind out for execve(2). Those without an environment get `inherited`, an
+/// empty one counting as one outside the container: the specification leaves it open, and hooks rely on what runc
+/// gives them.
+///
+/// # Errors
+/// A path or argument with a NUL byte, a timeout that is not positive.
+pub fn compile(
+    kind: &'static str,
+    list: &[spec::Hook<'_>],
+    inherited: impl Fn() -> Result<Vec<CString>, Error>,
+) -> Result<Hooks, Error> {
+    // To runc's init they come without their empty lists.
+    let inside = matches!(kind, "createContainer" | "startContainer");
+    let hooks: Result<Vec<Hook>, Error> = list
+        .iter()
+        .enumerate()
+        .map(|(index, hook)| {
+            let args = if hook.args.is_empty() {
+                core::slice::from_ref(&hook.path)
+            } else {
+                hook.args.as_slice()
+            };
+            let timeout = hook.timeout.map(u32::try_from).transpose().map_err(|_| {
+                Error::config(format!("hooks.{kind}[{index}]: timeout must be a positive number"))
+            })?;
+            let own = hook.env.as_ref().filter(|env| !(inside && env.is_empty()));
+            Ok(Hook {
+                path: c_str(hook.path.as_str())?,
+                argv: StringArray::leaked(strings(args)?),
+                envp: StringArray::leaked(own.map_or_else(&inherited, |env| strings(env))?),
+                is_of_process: own.is_none() && kind == "startContainer",
+                timeout,
+            })
+        })
+        .collect();
+    Ok(Hooks { kind, list: keep::all(hooks?) })
+}

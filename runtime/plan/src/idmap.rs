@@ -1,0 +1,72 @@
+//! Id-mapped mounts: whose mappings the ids of a bound tree go through.
+
+use spec::Mount;
+use spec::mount_options::MountOptions;
+use sys::clone::CloneFlags;
+
+use crate::Error;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::namespaces::maps;
+use crate::path::c_string;
+use crate::step::{IdMaps, ParentStep, Slot, TreeIdMap};
+
+/// The mapping of a bind mount, if it has one, with the steps that make it available. Without mappings
+/// of its own it has those of the container's user namespace.
+pub fn compile(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+) -> Result<Option<TreeIdMap>, Error> {
+    let own = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
+    if options.id_map.is_none() && !own {
+        return Ok(None);
+    }
+    if context.caller.is_rootless() {
+        let text = "id-mapped mounts are not supported for rootless containers";
+        return Err(Error::config(text));
+    }
+    let recursive = options.id_map.is_some_and(|id_map| id_map.recursive);
+    let user_namespace = if own {
+        made(builder, maps(&mount.uid_mappings, &mount.gid_mappings))
+    } else if let Some(path) = joined_user_namespace(context) {
+        joined(builder, path)?
+    } else {
+        // Its own does not exist before the clone; what counts is the mappings.
+        made(builder, maps(&context.linux.uid_mappings, &context.linux.gid_mappings))
+    };
+    Ok(Some(TreeIdMap { user_namespace, recursive }))
+}
+
+pub fn joined_user_namespace<'a>(context: &'a Context<'_, '_>) -> Option<&'a str> {
+    context.linux.namespace(spec::NamespaceKind::User)?.path.as_deref()
+}
+
+/// The container's user namespace, opened once for all mounts.
+pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
+    let opened = builder.parent.iter().find_map(|step| match step {
+        ParentStep::OpenNamespace { slot, kind: CloneFlags::NEWUSER, .. } => Some(*slot),
+        _ => None,
+    });
+    if let Some(slot) = opened {
+        return Ok(slot);
+    }
+    let slot = builder.slot();
+    let kind = CloneFlags::NEWUSER;
+    builder.parent(ParentStep::OpenNamespace { slot, path: c_string(path)?, kind, foreign: None });
+    Ok(slot)
+}
+
+/// A user namespace with these mappings, made once for all mounts that have the same.
+pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
+    let known = builder.parent.iter().find_map(|step| match step {
+        ParentStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),
+        _ => None,
+    });
+    known.unwrap_or_else(|| {
+        let slot = builder.slot();
+        builder.parent(ParentStep::MakeUserNamespace { slot, maps: wanted });
+        slot
+    })
+}

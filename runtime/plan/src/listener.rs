@@ -1,0 +1,133 @@
+//! A seccomp listener's way to its agent (runtime-spec, config-linux.md, "The Container Process State").
+//!
+//! Init loads the filter and says under which number it has the listener; the parent takes a copy of
+//! it and sends that to the agent with the state of the container. As in runc this is part of `create`:
+//! an agent that is not there is an error before anything runs, and the parent, under no filter,
+//! needs nobody's leave to call.
+
+use alloc::format;
+use alloc::string::String;
+
+use init::step::StateText;
+use spec::Process;
+
+use crate::builder::Builder;
+use crate::path::c_string;
+use crate::step::{Agent, ParentStep};
+use crate::{Error, process};
+
+/// The agent of a running container's filter, and what it is told of that container.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecAgent<'a> {
+    /// Its socket: `listenerPath`.
+    pub socket: &'a str,
+    /// `listenerMetadata`, or nothing.
+    pub metadata: &'a str,
+    /// The container's init.
+    pub init: i32,
+    /// See [`StateText::head`].
+    pub state_head: &'a str,
+}
+
+/// Steps of both actors from the load of a new container's filter to its agent's having the listener.
+///
+/// # Errors
+/// A profile that names no agent.
+pub fn compile(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    filter: &seccomp::Program,
+    profile: &str,
+) -> Result<(), Error> {
+    let profile = seccomp::Profile::parse(profile)?;
+    let (socket, metadata) = profile.listener();
+    add(builder, process, filter, agent(socket, metadata, "creating", None)?);
+    Ok(())
+}
+
+/// The same for a process that is added to a container; returns the constant part of its state.
+///
+/// # Errors
+/// No agent.
+pub fn compile_exec(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    filter: &seccomp::Program,
+    to: Option<ExecAgent<'_>>,
+) -> Result<String, Error> {
+    let ExecAgent { socket, metadata, init, state_head } = to.ok_or_else(no_agent)?;
+    add(builder, process, filter, agent(socket, metadata, "running", Some(init))?);
+    Ok(state_head.into())
+}
+
+fn add(builder: &mut Builder, process: &Process<'_>, filter: &seccomp::Program, agent: Agent) {
+    process::compile_filter(builder, process, filter);
+    builder.parent(ParentStep::SendListener(agent));
+}
+
+fn agent(
+    socket: &str,
+    metadata: &str,
+    status: &'static str,
+    init: Option<i32>,
+) -> Result<Agent, Error> {
+    match socket {
+        "" => Err(no_agent()),
+        _ => Ok(Agent { socket: c_string(socket)?, metadata: metadata.into(), status, init }),
+    }
+}
+
+fn no_agent() -> Error {
+    Error::config("seccomp listenerPath is not set")
+}
+
+impl Agent {
+    /// The container process state of process `pid`.
+    pub fn message(&self, state: &StateText<'_>, pid: i32) -> String {
+        let quote = |text: &str| serde_json::to_string(text).unwrap_or_default();
+        let metadata = match self.metadata.as_str() {
+            "" => String::new(),
+            text => format!(",\"metadata\":{}", quote(text)),
+        };
+        format!(
+            "{{\"ociVersion\":{},\"fds\":[\"seccompFd\"],\"pid\":{pid}{metadata},\"state\":{}{}}}",
+            quote(spec::VERSION),
+            state.head(),
+            StateText::tail(self.status, self.init.unwrap_or(pid)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+
+    #[test]
+    fn the_message_is_what_the_specification_shows() {
+        let annotations = BTreeMap::from([("myKey".into(), "my\"Value".into())]);
+        let state = crate::state::state("c1", "/containers/redis", &annotations);
+        let mut agent = Agent {
+            socket: c"/run/agent".into(),
+            metadata: "MKNOD=\"/dev/null\"".into(),
+            status: "creating",
+            init: None,
+        };
+        let parse = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        let message = parse(agent.message(&state, 4422));
+        let expected = serde_json::json!({
+            "ociVersion": spec::VERSION, "fds": ["seccompFd"], "pid": 4422,
+            "metadata": "MKNOD=\"/dev/null\"",
+            "state": {
+                "ociVersion": spec::VERSION, "id": "c1", "status": "creating", "pid": 4422,
+                "bundle": "/containers/redis", "annotations": { "myKey": "my\"Value" },
+            },
+        });
+        assert_eq!(message, expected);
+        agent.metadata.clear();
+        agent.init = Some(7);
+        let message = parse(agent.message(&state, 4422));
+        assert!(message.get("metadata").is_none());
+        assert_eq!((&message["pid"], &message["state"]["pid"]), (&4422.into(), &7.into()));
+    }
+}

@@ -1,0 +1,146 @@
+//! Bind mounts.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use spec::mount_options::MountOptions;
+use spec::{InRoot, Mount};
+use sys::mount::{MountAttr, attr, propagation};
+
+use super::proc;
+use super::root::root_propagation;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{absolute, below, c_str, in_root};
+use crate::step::{AttachBind, BindLink, BindSource, CloneTree, InitStep, Propagation, Target};
+use crate::{Error, idmap, keep};
+
+pub(super) fn compile(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let Some(source) = mount.source.as_deref() else {
+        return Err(Error::config(format!("bind mount {destination}: source is missing")));
+    };
+    let source = absolute(context.bundle, source);
+    proc::check_bind(&source, destination)?;
+    let link = link(options, destination)?;
+    let recursive = options.bind.is_none_or(|bind| bind.recursive);
+    let inside = source_inside(context, mount, &source, recursive);
+    let id_map = idmap::compile(builder, context, mount, options)?;
+    let slot = builder.slot();
+    let mut tree = CloneTree {
+        slot,
+        source: match inside {
+            Some(path) => in_root(&InRoot::known(path))?,
+            None => c_str(source.as_str())?,
+        },
+        keep_link: options.source_nofollow || link == BindLink::Copy,
+        recursive,
+        propagation: propagation_of_bind(context, options, recursive)?,
+        attr: MountAttr {
+            set: options.attr.set,
+            clear: options.attr.clear,
+            ..MountAttr::default()
+        },
+        recursive_attr: MountAttr {
+            set: options.recursive_attr.set,
+            clear: options.recursive_attr.clear,
+            ..MountAttr::default()
+        },
+        id_map,
+    };
+    if context.caller.is_confined() && *destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
+        // A read-only /sys has the host's cgroups below it, of which the caller's own would stay
+        // writable (CVE-2023-25809).
+        tree.recursive_attr.set |= attr::RDONLY;
+    }
+    let target = Target { path: in_root(destination)?, no_symlinks: false };
+    let source = match inside {
+        Some(_) => BindSource::Inside(tree),
+        None => {
+            builder.take(tree);
+            BindSource::Taken(slot)
+        }
+    };
+    builder.init(match (source, link) {
+        (BindSource::Taken(slot), BindLink::Follow) => InitStep::AttachTree { slot, target },
+        (source, link) => InitStep::AttachBind(AttachBind { source, target, link }),
+    });
+    Ok(())
+}
+
+/// What becomes of the destination's links, by crun's words.
+fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error> {
+    match (options.copy_symlink, options.destination_nofollow) {
+        (true, false) if !options.source_nofollow => Ok(BindLink::Copy),
+        (true, _) => Err(Error::config(format!(
+            "mount {destination}: copy-symlink is mutually exclusive with src-nofollow and dest-nofollow"
+        ))),
+        (false, true) => Ok(BindLink::Keep),
+        (false, false) => Ok(BindLink::Follow),
+    }
+}
+
+/// The source as a path of the container, where that is what it is by the time of its mount: it lies in the root
+/// filesystem, at or below the place of an earlier mount (or has one below it, if those are bound as well). All
+/// others are taken from the host before anything is mounted.
+fn source_inside<'p>(
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    source: &'p str,
+    recursive: bool,
+) -> Option<&'p str> {
+    let path = below(source, &context.rootfs)?;
+    let path = if path.is_empty() { "/" } else { path };
+    let earlier = context.mounts.iter().take_while(|other| !core::ptr::eq(*other, mount));
+    let mut places = earlier.map(|other| &*other.destination);
+    let covers = |place: &str| {
+        below(path, place).is_some() || recursive && (path == "/" || below(place, path).is_some())
+    };
+    places.any(covers).then_some(path)
+}
+
+/// The source of a bind mount as a path of the container, where it lies in the root filesystem.
+pub(super) fn source_in_root(context: &Context<'_, '_>, mount: &Mount<'_>) -> Option<String> {
+    let is_bind = |word: &spec::Str<'_>| *word == "bind" || *word == "rbind";
+    if mount.kind != "bind" && !mount.options.iter().any(is_bind) {
+        return None;
+    }
+    let source = absolute(context.bundle, mount.source.as_ref()?);
+    below(&source, &context.rootfs).map(String::from)
+}
+
+/// Changes of the propagation of a bound tree, in the order of the options. Before them it is a slave: that
+/// hears of the host's later mounts and tells nothing back, as in runc; so a shared one is shared among
+/// containers, and with the host only where the root is.
+fn propagation_of_bind(
+    context: &Context<'_, '_>,
+    options: &MountOptions<'_>,
+    recursive: bool,
+) -> Result<&'static [Propagation], Error> {
+    let root = root_propagation(context)?;
+    let shares = root.is_some_and(|root| root.kind == propagation::SHARED);
+    let first = options.propagation.first();
+    let mut changes = Vec::with_capacity(1 + options.propagation.len());
+    if !(shares && first.is_some_and(|first| first.kind == propagation::SHARED)) {
+        changes.push(Propagation { kind: propagation::SLAVE, recursive });
+    }
+    for change in &options.propagation {
+        let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
+        match change.kind {
+            // Nothing is left of those before it.
+            propagation::PRIVATE | propagation::UNBINDABLE if change.recursive == recursive => {
+                changes.clear();
+            }
+            propagation::SLAVE if changes.last() == Some(&change) => continue,
+            _ => {}
+        }
+        changes.push(change);
+    }
+    Ok(keep::all(changes))
+}

@@ -1,0 +1,119 @@
+//! /sys/fs/cgroup.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use cgroup::Controller;
+use spec::InRoot;
+use spec::mount_options::{AttrChange, MountOptions};
+use sys::clone::CloneFlags;
+use sys::defence::{Defence, is_off};
+use sys::mount::{MountAttr, attr, propagation};
+
+use super::filesystem::{self, context_of, read_only};
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{c_str, in_root};
+use crate::step::{CloneTree, InitStep, MountFs, Propagation, Target};
+use crate::{Error, devices, keep};
+
+/// /sys/fs/cgroup: a fresh mount where the container has its own cgroup namespace (cheap, and rooted
+/// at its cgroup), else what the host has, bound. (A fresh cgroup2 mount from the initial cgroup
+/// namespace costs about 6 ms and may change flags of the host's root: research/floor.md §8.)
+pub(super) fn compile(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let private = context.namespaces.has(CloneFlags::NEWCGROUP);
+    let own = AttrChange { set: options.attr.set, clear: options.attr.clear };
+    let Some(location) = context.cgroup else {
+        return Err(Error::config(format!("mount {destination}: the container has no cgroup")));
+    };
+    if let (Some(place), true) = (&location.unified, location.is_unified()) {
+        return if private {
+            let step = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
+            builder.init(InitStep::MountFs(step));
+            Ok(())
+        } else {
+            bind_cgroup(builder, context, place.mount(), &own, destination)
+        };
+    }
+    let mut parameters = Vec::from([(c"mode", Some(c"755")), (c"size", Some(c"64k"))]);
+    parameters.extend(context_of("tmpfs", context)?);
+    let top = in_root(destination)?;
+    let tmpfs = MountFs {
+        kind: c"tmpfs",
+        source: c"tmpfs",
+        parameters: keep::all(parameters),
+        attr: MountAttr { set: own.set & !attr::RDONLY, ..MountAttr::default() },
+        target: Target { path: top, no_symlinks: false },
+        label: None,
+        copy_up: false,
+        inherit_mode: false,
+        inherit_owner: false,
+        oversized: None,
+    };
+    builder.init(InitStep::MountFs(tmpfs));
+    let mut links = Vec::new();
+    for hierarchy in &location.legacy {
+        let name = hierarchy.place.mount().rsplit('/').next().unwrap_or_default();
+        let below = InRoot::from(format!("{destination}/{name}"));
+        if private {
+            let named = hierarchy.controllers.contains(Controller::Systemd);
+            let none = named.then_some("none");
+            let controllers = hierarchy.controllers.iter().map(Controller::name);
+            let words: Vec<&str> = none.into_iter().chain(controllers).collect();
+            let options = MountOptions { attr: own, data: words, ..MountOptions::default() };
+            let step = filesystem::new("cgroup", Some("cgroup"), &options, &below, None)?;
+            builder.init(InitStep::MountFs(step));
+        } else {
+            bind_cgroup(builder, context, hierarchy.place.directory(), &own, &below)?;
+        }
+        // Co-mounted controllers are found under each of their names: cpu beside cpu,cpuacct.
+        for link in name.split(',').filter(|link| *link != name) {
+            links.push(devices::link(c_str(link)?, c_str(name)?));
+        }
+    }
+    if !links.is_empty() {
+        builder.init(InitStep::MakeLinks { directory: top, links: keep::all(links) });
+    }
+    if own.set & attr::RDONLY != 0 {
+        later.push(read_only(context, top));
+    }
+    Ok(())
+}
+
+fn bind_cgroup(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    source: &str,
+    change: &AttrChange,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let slot = builder.slot();
+    // What a caller without privileges may write to in the host's hierarchy, its container may as well:
+    // all of its cgroups, not just the container's (CVE-2023-25809).
+    let undefended = is_off(Defence::CgroupReadOnly);
+    let protection = if context.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
+    let taken_back = if undefended { attr::RDONLY } else { 0 };
+    builder.take(CloneTree {
+        slot,
+        source: c_str(source)?,
+        keep_link: false,
+        recursive: true,
+        propagation: &[Propagation { kind: propagation::SLAVE, recursive: true }],
+        attr: MountAttr {
+            set: (change.set & !taken_back) | protection,
+            clear: change.clear,
+            ..MountAttr::default()
+        },
+        recursive_attr: MountAttr { set: protection, ..MountAttr::default() },
+        id_map: None,
+    });
+    let target = Target { path: in_root(destination)?, no_symlinks: false };
+    builder.init(InitStep::AttachTree { slot, target });
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! New file systems: their parameters, attributes and labels.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::fmt::Write;
+
+use spec::mount_options::{self, MountOptions};
+use spec::{InRoot, Mount};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr};
+
+use super::host_path::{LONGEST_PARAMETER, has_relative_layers, names_host_path, needs_host_table};
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{c_str, in_root};
+use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Target};
+use crate::{Error, confinement, keep};
+
+/// Adds a new file system. The parent makes one that is made from its own paths.
+pub(super) fn compile(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let label = context_of(&mount.kind, context)?;
+    let mut step = new(&mount.kind, mount.source.as_deref(), options, destination, label)?;
+    if mount.kind == "mqueue" {
+        step.label = context.linux.mount_label.as_deref().map(c_str).transpose()?;
+    }
+    step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
+    step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
+    step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
+    if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
+        // What is mounted below it, and the device nodes in /dev, still have to be made.
+        step.attr.set &= !attr::RDONLY;
+        later.push(read_only(context, step.target.path));
+    }
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        check_detached(mount, &step)?;
+    }
+    if names_host_path(mount)
+        && !needs_host_table(mount)
+        && !context.namespaces.user()
+        && !context.caller.is_confined()
+    {
+        let (slot, target) = (builder.slot(), step.target);
+        builder.parent(ParentStep::MakeTree { slot, filesystem: step });
+        builder.init(InitStep::AttachTree { slot, target });
+        return Ok(());
+    }
+    builder.init(InitStep::MountFs(step));
+    Ok(())
+}
+
+/// Refuses what cannot be made for a root that is attached nowhere: mount(2) does not reach it, and it is nobody's
+/// working directory yet.
+fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
+    let what = match (&step.oversized, has_relative_layers(mount)) {
+        (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
+        (None, true) => "layers by relative paths take".into(),
+        (None, false) => return Ok(()),
+    };
+    let destination = &mount.destination;
+    let text = format!("mount {destination}: {what} a mount namespace of the container's own");
+    Err(Error::config(text))
+}
+
+/// The step that makes one; `context` is the option with the label of its files.
+pub(super) fn new(
+    kind: &str,
+    source: Option<&str>,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+    context: Option<Parameter>,
+) -> Result<MountFs, Error> {
+    let mut parameters = parameters(options)?;
+    let is_oversized = |(_, value): &Parameter| {
+        value.is_some_and(|value| value.to_bytes().len() > LONGEST_PARAMETER)
+    };
+    let in_full = match parameters.iter().any(is_oversized) {
+        true => Some(oversized(options, context)?),
+        false => None,
+    };
+    parameters.extend(context);
+    Ok(MountFs {
+        kind: c_str(kind)?,
+        source: c_str(source.filter(|source| !source.is_empty()).unwrap_or(kind))?,
+        parameters: keep::all(parameters),
+        attr: MountAttr {
+            set: options.attr.set | options.recursive_attr.set,
+            propagation: propagation_of(options).unwrap_or(0),
+            ..MountAttr::default()
+        },
+        target: Target {
+            path: in_root(destination)?,
+            no_symlinks: matches!(kind, "proc" | "sysfs"),
+        },
+        label: None,
+        copy_up: false,
+        inherit_mode: false,
+        inherit_owner: false,
+        oversized: in_full,
+    })
+}
+
+/// Options of the file system, for fsconfig(2).
+pub(super) fn parameters(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
+    let mut parameters = Vec::new();
+    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
+    let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
+    words.extend_from_slice(&options.data);
+    for word in words {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (word, None),
+        };
+        if key.is_empty() {
+            continue;
+        }
+        let value = value.map(c_str).transpose()?;
+        parameters.push((c_str(key)?, value));
+    }
+    Ok(parameters)
+}
+
+/// The same with all attributes, for mount(2).
+fn oversized(options: &MountOptions<'_>, context: Option<Parameter>) -> Result<Oversized, Error> {
+    const FLAGS: [(u64, u32); 8] = [
+        (mount_options::MOUNT_ATTR_RDONLY, 1),
+        (mount_options::MOUNT_ATTR_NOSUID, 2),
+        (mount_options::MOUNT_ATTR_NODEV, 4),
+        (mount_options::MOUNT_ATTR_NOEXEC, 8),
+        (mount_options::MOUNT_ATTR_NOSYMFOLLOW, 1 << 8),
+        (mount_options::MOUNT_ATTR_NOATIME, 1 << 10),
+        (mount_options::MOUNT_ATTR_NODIRATIME, 1 << 11),
+        (mount_options::MOUNT_ATTR_STRICTATIME, 1 << 24),
+    ];
+    let set = options.attr.set | options.recursive_attr.set;
+    let flags = FLAGS.iter().filter(|(attr, _)| set & attr != 0);
+    let flags = flags.fold(options.superblock_set, |flags, (_, flag)| flags | flag);
+    let mut data = options.data.join(",");
+    if let Some((_, Some(label))) = context {
+        let _ = write!(data, ",context=\"{}\"", label.to_string_lossy());
+    }
+    Ok(Oversized { data: c_str(data)?, flags })
+}
+
+/// The last propagation named wins; mount_setattr(2) knows one.
+fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
+    options.propagation.last().map(|propagation| propagation.kind)
+}
+
+/// The option that gives the files of such a file system the SELinux label of the container's mounts.
+pub(super) fn context_of(
+    kind: &str,
+    context: &Context<'_, '_>,
+) -> Result<Option<Parameter>, Error> {
+    let label = confinement::mount_context(kind, context.linux)?;
+    Ok(label.map(|label| (c"context", Some(label))))
+}
+
+/// Makes a tmpfs read-only once everything in it is made.
+pub(super) fn read_only(context: &Context<'_, '_>, path: &'static CStr) -> InitStep {
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return InitStep::FreezeTmpfs { path };
+    }
+    let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+    InitStep::SetMountAttr { path, recursive: false, attr }
+}

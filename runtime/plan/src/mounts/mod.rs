@@ -1,0 +1,63 @@
+//! The mounts of config.json as steps.
+
+mod bind;
+mod cgroup;
+mod filesystem;
+pub mod host_path;
+mod proc;
+mod remount;
+mod root;
+mod sysfs;
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use spec::mount_options::MountOptions;
+use spec::{InRoot, Mount};
+
+pub use self::root::{compile_root, compile_root_propagation};
+pub use self::sysfs::sysfs_comes_in_turn;
+use crate::Error;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::step::{InitStep, MountFs};
+
+/// Adds one mount. What must wait until everything below it is in place (read-only tmpfs) goes to
+/// `later`.
+pub fn compile_mount(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+) -> Result<(), Error> {
+    let options = MountOptions::parse(&mount.options);
+    let destination = &mount.destination;
+    if options.remount {
+        return remount::compile(builder, later, context, mount, &options, destination);
+    }
+    if *destination == "/" {
+        // Processes that are in the root already would not see it.
+        return Err(Error::config(format!(
+            "mount {destination}: the mountpoint is on the top of the rootfs: name it in root.path instead"
+        )));
+    }
+    if options.bind.is_some() || mount.kind == "bind" {
+        return bind::compile(builder, context, mount, &options, destination);
+    }
+    proc::check_filesystem(&mount.kind, destination)?;
+    if mount.kind == "cgroup" || mount.kind == "cgroup2" {
+        return cgroup::compile(builder, later, context, &options, destination);
+    }
+    if mount.kind == "sysfs" && !context.owns_network() {
+        return sysfs::bind(builder, &options, destination);
+    }
+    filesystem::compile(builder, later, context, mount, &options, destination)
+}
+
+/// The file system of device nodes that are made for a container, mounted as a whole nowhere. Not noexec, which is for
+/// mmap(2) as well.
+pub fn of_nodes(context: &Context<'_, '_>) -> Result<MountFs, Error> {
+    let words = ["nosuid", "mode=0755"].map(spec::Str::from);
+    let label = filesystem::context_of("tmpfs", context)?;
+    filesystem::new("tmpfs", None, &MountOptions::parse(&words), &InRoot::known("/dev"), label)
+}

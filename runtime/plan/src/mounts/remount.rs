@@ -1,0 +1,75 @@
+//! Changes of what is mounted already.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use spec::mount_options::{AttrChange, MountOptions, Propagation};
+use spec::{InRoot, Mount};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr};
+
+use super::filesystem::parameters;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{c_str, in_root};
+use crate::step::{InitStep, Parameter};
+use crate::{Error, keep};
+
+/// Changes what is mounted already. Only what the options name is changed: with mount(2) everything
+/// else would be taken back. A file system is only touched where options of its own are named.
+pub(super) fn compile(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let refused = |why| Err(Error::config(format!("mount {destination}: remount {why}")));
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        return refused("takes a mount namespace of the container's own");
+    }
+    if options.id_map.is_some() || !mount.uid_mappings.is_empty() {
+        return refused("cannot change the ids of a mount");
+    }
+    if options.tmpcopyup {
+        return refused("cannot copy what a tmpfs covers already");
+    }
+    let path = in_root(destination)?;
+    let mut steps = Vec::new();
+    let is_bind = options.bind.is_some() || mount.kind == "bind";
+    let parameters = if is_bind { &[] } else { keep::all(changes(options)?) };
+    if !parameters.is_empty() {
+        steps.push(InitStep::Reconfigure { path, parameters });
+    }
+    let mut set = |recursive, attr: MountAttr| {
+        if !attr.is_empty() {
+            steps.push(InitStep::SetMountAttr { path, recursive, attr });
+        }
+    };
+    for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
+        let AttrChange { set: bits, clear } = change;
+        set(recursive, MountAttr { set: bits, clear, ..MountAttr::default() });
+    }
+    for Propagation { kind, recursive } in &options.propagation {
+        set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
+    }
+    if steps.is_empty() {
+        // Something has to be mounted there all the same.
+        steps.push(InitStep::Reconfigure { path, parameters: &[] });
+    }
+    // What is mounted below it, and the device nodes in /dev, still have to be made.
+    match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
+        0 => builder.init.append(&mut steps),
+        _ => later.append(&mut steps),
+    }
+    Ok(())
+}
+
+/// Options of the file system, those that are taken back first.
+fn changes(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
+    let cleared = options.cleared_superblock_words().map(|word| Ok((c_str(word)?, None)));
+    let mut changes = cleared.collect::<Result<Vec<_>, Error>>()?;
+    changes.append(&mut parameters(options)?);
+    Ok(changes)
+}

@@ -1,0 +1,54 @@
+//! /sys of a container that does not own its network.
+
+use spec::InRoot;
+use spec::mount_options::MountOptions;
+use sys::mount::{MountAttr, attr, propagation};
+
+use super::bind::source_in_root;
+use crate::Error;
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::path::{in_root, is_at_or_below};
+use crate::step::{CloneTree, InitStep, Propagation, Target};
+
+/// Binds the host's /sys, with all that is mounted there: the kernel lets a sysfs be mounted only by whoever owns the
+/// network namespace that it shows. Read-only throughout, as it has the host's cgroups.
+pub(super) fn bind(
+    builder: &mut Builder,
+    options: &MountOptions<'_>,
+    destination: &InRoot<'_>,
+) -> Result<(), Error> {
+    let slot = builder.slot();
+    let set = options.attr.set | options.recursive_attr.set | attr::RDONLY;
+    builder.take(CloneTree {
+        slot,
+        source: c"/sys",
+        keep_link: false,
+        recursive: true,
+        propagation: &[Propagation { kind: propagation::SLAVE, recursive: true }],
+        attr: MountAttr::default(),
+        recursive_attr: MountAttr { set, ..MountAttr::default() },
+        id_map: None,
+    });
+    let target = Target { path: in_root(destination)?, no_symlinks: true };
+    builder.init(InitStep::AttachTree { slot, target });
+    Ok(())
+}
+
+/// Whether a mount that shows nothing of the network lies over a sysfs of before, or binds something of it: then that
+/// sysfs cannot wait for the network namespace until the others are made.
+pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
+    context.birth.parallel_network
+        && context.mounts.iter().enumerate().any(|(index, mount)| {
+            let earlier = context.mounts.iter().take(index).filter(|other| other.kind == "sysfs");
+            let mut earlier = earlier.map(|sysfs| &*sysfs.destination).peekable();
+            if earlier.peek().is_none() || context.shows_network(&mount.destination) {
+                return false;
+            }
+            let source = source_in_root(context, mount);
+            earlier.any(|sysfs| {
+                is_at_or_below(sysfs, &mount.destination)
+                    || source.as_ref().is_some_and(|source| is_at_or_below(source, sysfs))
+            })
+        })
+}

@@ -1,0 +1,62 @@
+//! Paths as the plan has them: made absolute, and strings for the kernel.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use spec::{InRoot, clean};
+
+use crate::{Error, keep};
+
+/// A string for the kernel; one with a NUL byte in it is refused.
+pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
+    CString::new(text).map_err(|error| {
+        Error::config(format!(
+            "{:?} contains a NUL byte",
+            String::from_utf8_lossy(&error.into_vec())
+        ))
+    })
+}
+
+/// The same for a step of init.
+pub fn c_str(text: impl Into<Vec<u8>>) -> Result<&'static CStr, Error> {
+    c_string(text).map(keep::c_str)
+}
+
+/// `path` if it is absolute, else below `base`.
+pub fn absolute(base: &str, path: &str) -> String {
+    match path.starts_with('/') {
+        true => clean(path).into_owned(),
+        false => clean(&format!("{base}/{path}")).into_owned(),
+    }
+}
+
+/// A path of the container for a step of init: relative to the root.
+pub fn in_root(path: &InRoot<'_>) -> Result<&'static CStr, Error> {
+    c_str(path.relative())
+}
+
+/// What follows `place` in a clean path, if it lies there: nothing, if it is that place. Nothing lies below `/`.
+pub fn below<'p>(path: &'p str, place: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(place)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// Whether a clean path is the other one or below it, where everything lies below `/`.
+pub fn is_at_or_below(path: &str, above: &str) -> bool {
+    above == "/" || below(path, above).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_begin_at_their_base() {
+        assert_eq!(absolute("/bundle", "rootfs"), "/bundle/rootfs");
+        assert_eq!(absolute("/bundle", "/r"), "/r");
+        assert_eq!(in_root(&InRoot::new("/dev/../etc")).unwrap().to_str(), Ok("etc"));
+    }
+}

@@ -1,0 +1,272 @@
+//! The process: who it is, what it may, what it runs.
+
+use alloc::collections::BTreeSet;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use rustix::process::{Gid, Resource};
+use spec::Process;
+use sys::exec::StringArray;
+
+use crate::attributes::{self, Execution};
+use crate::builder::Builder;
+use crate::caller::Caller;
+use crate::confinement;
+use crate::path::{c_str, c_string};
+use crate::step::{Capabilities, Confined, InitStep, Limit, ParentStep, WithoutNull};
+use crate::{Error, keep};
+
+pub(crate) const CAP_SYS_ADMIN: u64 = 1 << 21;
+/// The annotation that [`keeps_groups`] heeds.
+pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
+
+/// What the process step lists need besides the process itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// Descriptors after 2 that go on to the process.
+    pub preserve_fds: u32,
+    /// Whether it lives in a user namespace where setgroups(2) may be denied.
+    pub may_lack_setgroups: bool,
+    /// Whether it keeps the caller's supplementary groups: see [`keeps_groups`].
+    pub keep_groups: bool,
+    /// Whether there is a seccomp filter to load.
+    pub seccomp: bool,
+    /// As of [`InitStep::ChangeUser`].
+    pub without_null: WithoutNull,
+    /// What every process of the container has.
+    pub execution: &'a Execution,
+}
+
+/// The OOM score is set from outside, through the procfs that the parent verified.
+pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
+    if let Some(score) = process.oom_score_adj.filter(|_| !caller.is_confined()) {
+        builder.parent(ParentStep::AdjustOomScore(score));
+    }
+}
+
+/// What a confined caller does instead: `inherited-oom-score`.
+pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
+    if let Some(score) = process.oom_score_adj.filter(|_| caller.is_confined()) {
+        builder.parent(ParentStep::InheritOomScore(score));
+    }
+}
+
+/// Init steps from scheduling to the search for the program: everything that can fail before `start`
+/// (`program-before-start`). CAP_SYS_ADMIN is kept where it is what loads the filter (`filter-may-be-loaded`).
+pub fn compile_identity(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    around: Around<'_>,
+) -> Result<(), Error> {
+    if process.args.is_empty() {
+        return Err(Error::config("args must not be empty"));
+    }
+    attributes::compile(builder, process, around.execution)?;
+    let user = &process.user;
+    builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
+    let warnings = &mut builder.warnings;
+    let wanted = process.capabilities.as_ref().map(|sets| warned_sets(sets, warnings));
+    if let Some((bounding, _)) = wanted {
+        builder.init(InitStep::LimitCapabilities { drop: !bounding });
+    }
+    let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
+    builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
+    let skip_groups =
+        around.keep_groups || around.may_lack_setgroups && user.additional_gids.is_empty();
+    builder.init(InitStep::ChangeUser {
+        uid: user.uid,
+        gid: user.gid,
+        groups: (!skip_groups)
+            .then(|| keep::all(user.additional_gids.iter().copied().map(Gid::from_raw).collect())),
+        without_null: around.without_null,
+    });
+    builder.init(InitStep::VerifyDirectory);
+    let keep_admin = around.seccomp && !process.no_new_privileges;
+    if let Some((_, mut sets)) = wanted {
+        if keep_admin {
+            sets.effective |= CAP_SYS_ADMIN;
+            sets.permitted |= CAP_SYS_ADMIN;
+        }
+        builder.init(InitStep::SetCapabilities(sets));
+    }
+    if process.no_new_privileges {
+        builder.init(InitStep::NoNewPrivileges);
+    }
+    confinement::compile(builder, process);
+    builder.init(find_program(process)?);
+    builder.init(InitStep::CloseFds { from: 3 + around.preserve_fds });
+    Ok(())
+}
+
+/// Init steps that load the filter and then set the last capabilities: `listener-handed-over`, `filter-before-exec`,
+/// `sys-admin-given-back`.
+pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &seccomp::Program) {
+    builder.init(InitStep::LoadSeccomp { instructions: filter.filter.len() });
+    if filter.has_listener() {
+        builder.init(InitStep::HandOverListener);
+    }
+    if let Confined { capabilities: Some(last) } = confined(process) {
+        builder.init(InitStep::SetCapabilities(last));
+    }
+}
+
+/// The filter with the capabilities that are set after it, where CAP_SYS_ADMIN was kept for its sake.
+pub fn confined(process: &Process<'_>) -> Confined {
+    let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
+    // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
+    Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
+}
+
+/// The user whose home is to be added to the environment: where that has no HOME, or, as with runc, an empty
+/// one, which would make programs write their files to wherever they are.
+pub fn home_of(process: &Process<'_>) -> Option<u32> {
+    let home = process.env.iter().rev().find_map(|entry| entry.strip_prefix("HOME="));
+    home.is_none_or(str::is_empty).then_some(process.user.uid)
+}
+
+/// Init steps after `start`: a filter that is not loaded yet, exec.
+pub fn compile_exec(
+    builder: &mut Builder,
+    process: &Process<'_>,
+    filter: Option<&seccomp::Program>,
+    extra_env: &[String],
+) -> Result<(), Error> {
+    if let Some(filter) = filter.filter(|filter| !filter.has_listener()) {
+        compile_filter(builder, process, filter);
+    }
+    let envp = environment(&process.env, extra_env)?;
+    builder.init(InitStep::Exec {
+        argv: StringArray::leaked(strings(&process.args)?),
+        envp: StringArray::leaked(envp),
+        home_of: home_of(process),
+    });
+    Ok(())
+}
+
+/// Whether annotations ask for the supplementary groups of the caller (crun's, which engines know as
+/// `--group-add keep-groups`): those of the configuration are not set then.
+pub fn keeps_groups<'a>(mut annotations: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    annotations.any(|annotation| annotation == (KEEP_GROUPS, "1"))
+}
+
+/// C strings of a list.
+pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
+    list.iter().map(|text| c_string(text.as_str())).collect()
+}
+
+/// The environment, where the last of several values of a variable counts; what dayfly adds comes last. An empty
+/// HOME is left out: see [`home_of`].
+pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::with_capacity(entries.len() + extra.len() + 4);
+    let own = entries.iter().map(spec::Str::as_str);
+    for entry in extra.iter().rev().map(String::as_str).chain(own.rev()) {
+        let name = entry.split_once('=').map_or(entry, |(name, _)| name);
+        if seen.insert(name) && entry != "HOME=" {
+            kept.push(c_string(entry)?);
+        }
+    }
+    kept.reverse();
+    Ok(kept)
+}
+
+/// The bounding set and the others. Names the kernel or dayfly does not know are left out, as in
+/// runc. Inheritable is what the configuration says and empty by default (CVE-2022-29162).
+fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
+    named_sets(capabilities, &mut Vec::new())
+}
+
+/// The same with what is to be said of those that cannot be granted.
+fn warned_sets(
+    capabilities: &spec::Capabilities<'_>,
+    warnings: &mut Vec<String>,
+) -> (u64, Capabilities) {
+    let mut unknown = Vec::new();
+    let (bounding, sets) = named_sets(capabilities, &mut unknown);
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        let names = unknown.join(" ");
+        warnings.push(format!("ignoring unknown or unavailable capabilities: [{names}]"));
+    }
+    // The kernel's condition for raising one.
+    let missing = sets.ambient & !(sets.permitted & sets.inheritable);
+    let missing = (0..u64::BITS).filter(|bit| missing >> bit & 1 == 1);
+    warnings.extend(missing.filter_map(spec::capability::name).map(|name| {
+        format!(
+            "can't raise ambient capability {name}: operation not permitted: \
+             it must be permitted and inheritable as well"
+        )
+    }));
+    (bounding, sets)
+}
+
+fn named_sets<'a>(
+    capabilities: &'a spec::Capabilities<'_>,
+    unknown: &mut Vec<&'a str>,
+) -> (u64, Capabilities) {
+    let mut mask =
+        |names: &'a [spec::Str<'_>]| spec::capability::CapabilitySet::parse(names, unknown).0;
+    let sets = Capabilities {
+        effective: mask(&capabilities.effective),
+        permitted: mask(&capabilities.permitted),
+        inheritable: mask(&capabilities.inheritable),
+        ambient: mask(&capabilities.ambient),
+    };
+    (mask(&capabilities.bounding), sets)
+}
+
+/// The resource limits, with the words of the configuration made numbers.
+pub fn limits(process: &Process<'_>) -> Result<Vec<Limit>, Error> {
+    let infinite = |value: u64| (value != u64::MAX).then_some(value);
+    let mut limits = Vec::with_capacity(process.rlimits.len());
+    for rlimit in &process.rlimits {
+        let Some(resource) = resource(&rlimit.kind) else {
+            return Err(Error::config(format!("rlimit type {:?} is not known", &*rlimit.kind)));
+        };
+        limits.push(Limit { resource, soft: infinite(rlimit.soft), hard: infinite(rlimit.hard) });
+    }
+    Ok(limits)
+}
+
+fn resource(name: &str) -> Option<Resource> {
+    Some(match name {
+        "RLIMIT_AS" => Resource::As,
+        "RLIMIT_CORE" => Resource::Core,
+        "RLIMIT_CPU" => Resource::Cpu,
+        "RLIMIT_DATA" => Resource::Data,
+        "RLIMIT_FSIZE" => Resource::Fsize,
+        "RLIMIT_LOCKS" => Resource::Locks,
+        "RLIMIT_MEMLOCK" => Resource::Memlock,
+        "RLIMIT_MSGQUEUE" => Resource::Msgqueue,
+        "RLIMIT_NICE" => Resource::Nice,
+        "RLIMIT_NOFILE" => Resource::Nofile,
+        "RLIMIT_NPROC" => Resource::Nproc,
+        "RLIMIT_RSS" => Resource::Rss,
+        "RLIMIT_RTPRIO" => Resource::Rtprio,
+        "RLIMIT_RTTIME" => Resource::Rttime,
+        "RLIMIT_SIGPENDING" => Resource::Sigpending,
+        "RLIMIT_STACK" => Resource::Stack,
+        _ => return None,
+    })
+}
+
+fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
+    let name = process.args.first().map(spec::Str::as_str).unwrap_or_default();
+    if name.contains('/') {
+        let (candidates, name) = (keep::all(alloc::vec![c_str(name)?]), keep::text(name));
+        return Ok(InitStep::FindProgram { candidates, name, searched: false });
+    }
+    let path = process.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
+    let mut candidates = Vec::new();
+    // Without PATH nothing is searched, as with runc and crun: what a name means is the configuration's to say.
+    for directory in path.unwrap_or_default().split(':') {
+        // An empty element is the working directory, which execvp(3) would take and Go and runc
+        // refuse: a program must not come from wherever the process happens to be. And no program has no name.
+        if !directory.is_empty() && !name.is_empty() {
+            candidates.push(c_str(format!("{directory}/{name}"))?);
+        }
+    }
+    let (candidates, name) = (keep::all(candidates), keep::text(name));
+    Ok(InitStep::FindProgram { candidates, name, searched: true })
+}

@@ -1,0 +1,85 @@
+//! The rules of order (`plan::check`): that each has a plan that breaks it and is named then, that each is about
+//! something, and that plans of all kinds keep them.
+
+mod breakers;
+mod cases;
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::collections::BTreeSet;
+
+use dayfly_plan::check::{self, Outcome};
+use dayfly_plan::{Labelled, Plan};
+use trace::Steps;
+
+use cases::Case;
+use common::checked;
+
+/// What a look at a plan by one rule shows.
+fn outcome(plan: &Plan, name: &str) -> Outcome {
+    check::verdicts(plan).find(|(rule, _)| rule.name == name).expect("a rule").1
+}
+
+/// A rule is kept by a plan of the compiler, and broken once steps of it are moved or taken away.
+#[test]
+fn every_rule_has_its_breaker() {
+    let mut rest: BTreeSet<&str> = check::rules().map(|rule| rule.name).collect();
+    for (name, case, break_it) in breakers::BREAKERS {
+        let mut plan = checked(case().plan().unwrap());
+        assert_eq!(outcome(&plan, name), Outcome::Holds, "{name}");
+        break_it(&mut plan);
+        let Outcome::Broken(places) = outcome(&plan, name) else { panic!("{name} is not broken") };
+        for place in places {
+            assert!(plan.label(place.number(&plan)).is_some(), "{name}: {place:?}");
+        }
+        rest.remove(name);
+    }
+    assert!(rest.is_empty(), "no plan breaks {rest:?}");
+}
+
+/// What a broken rule is told with.
+#[test]
+fn a_broken_rule_is_named_with_its_steps() {
+    let mut plan = Case::new().plan().unwrap();
+    let commit = plan.parent.iter().position(|step| step.label().name == "commit").unwrap();
+    plan.parent.swap(commit, commit - 1);
+    let (ready, told) = (commit - 1, check::check(&plan).unwrap_err().to_string());
+    let wanted = "rule words-match is broken: what one actor says";
+    assert!(told.starts_with(wanted), "{told}");
+    assert!(told.contains(&format!("parent {ready} commit")), "{told}");
+}
+
+#[test]
+fn names_and_texts_are_short() {
+    let mut names = BTreeSet::new();
+    let mut size = 0;
+    for rule in check::rules() {
+        assert!(names.insert(rule.name), "{} is there twice", rule.name);
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+        assert!(rule.name.bytes().all(is_plain) && rule.name.len() <= 30, "{}", rule.name);
+        size += rule.name.len() + rule.what.len() + rule.why.len();
+    }
+    // They are in every released binary.
+    assert!(names.len() > 30 && size < 8 << 10, "{} rules of {size} bytes", names.len());
+}
+
+/// A thousand combinations of what configurations and callers may ask for keep the rules; and no rule is about
+/// something that never comes up.
+#[test]
+fn plans_of_all_kinds_keep_the_rules() {
+    let mut rest: BTreeSet<&str> = check::rules().map(|rule| rule.name).collect();
+    let mut compiled = 0;
+    for seed in 1..1500 {
+        let Ok(plan) = Case::any(seed).plan() else { continue };
+        compiled += 1;
+        for (rule, outcome) in check::verdicts(&plan) {
+            match outcome {
+                Outcome::Holds => drop(rest.remove(rule.name)),
+                Outcome::DoesNotApply => {}
+                Outcome::Broken(places) => panic!("{} of {seed}: {places:?}", rule.name),
+            }
+        }
+    }
+    assert!(compiled > 500, "{compiled}");
+    assert!(rest.is_empty(), "never comes up: {rest:?}");
+}

@@ -1,0 +1,72 @@
+//! What can go wrong with resctrl.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why a group could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A system call failed.
+    System(sys::Error),
+    /// resctrl is not mounted.
+    NotMounted,
+    /// A limit that the hardware, or the kernel's command line, does without.
+    Missing {
+        /// The member of `linux.intelRdt`.
+        setting: &'static str,
+        /// Intel's name for it.
+        feature: &'static str,
+    },
+    /// The class of `linux.intelRdt.closID` is not there, and no limits are given to make it with.
+    NoClass {
+        /// Where it should be.
+        directory: String,
+    },
+    /// The class of `linux.intelRdt.closID` is there with other limits.
+    OtherSchemata {
+        /// What the configuration wants.
+        line: String,
+        /// The class.
+        directory: String,
+    },
+    /// A file of the kernel does not read as documented.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What was found there.
+        content: String,
+    },
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => error.fmt(f),
+            Self::NotMounted => f.write_str(
+                "intelRdt is specified in config, but Intel RDT is not enabled: \
+                 no resctrl file system is mounted (mount -t resctrl resctrl /sys/fs/resctrl)",
+            ),
+            Self::Missing { setting, feature } => write!(
+                f,
+                "intelRdt.{setting} is specified in config, but Intel RDT/{feature} is not enabled"
+            ),
+            Self::NoClass { directory } => write!(
+                f,
+                "clos dir {directory} not accessible (must be pre-created when schemata, \
+                 l3CacheSchema and memBwSchema are empty)"
+            ),
+            Self::OtherSchemata { line, directory } => {
+                write!(f, "intelRdt: {directory} exists and has other schemata than {line:?}")
+            }
+            Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,15 @@
+//! Intel RDT: cache and memory bandwidth by the groups of the resctrl file system
+//! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
+//!
+//! Nothing here is called, and nothing of the host read, where `linux.intelRdt` is absent.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod error;
+mod group;
+mod stats;
+
+pub use error::Error;
+pub use group::{Group, Schemata, is_enabled};
+pub use stats::{BandwidthInfo, BandwidthUse, CacheInfo, CacheUse, Stats};

@@ -1,0 +1,148 @@
+//! The top of config.json: root, mounts, hooks and the platform sections.
+//!
+//! Source: runtime-spec 1.3, config.md.
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use serde_json::value::RawValue;
+
+use crate::in_root::InRoot;
+use crate::linux::{IdMapping, Linux};
+use crate::object::{Absent, object};
+use crate::process::Process;
+use crate::text::{Str, drop_if_empty};
+
+object! {
+    /// A container's configuration, as read from `config.json`.
+    pub struct Spec<'a> {
+        /// Version of the runtime specification that the bundle follows.
+        pub oci_version: Str<'a>,
+        /// The process to run; may be absent until `start`.
+        pub process: Option<Process<'a>>,
+        /// The root filesystem.
+        pub root: Option<Root<'a>>,
+        /// Host name inside the UTS namespace.
+        pub hostname: Option<Str<'a>>,
+        /// NIS domain name inside the UTS namespace.
+        pub domainname: Option<Str<'a>>,
+        /// Mounts on top of the root filesystem, in order.
+        pub mounts: Vec<Mount<'a>>,
+        /// Commands run at points of the container's life.
+        pub hooks: Hooks<'a>,
+        /// Free-form metadata, sorted by key.
+        pub annotations: BTreeMap<Str<'a>, Str<'a>>,
+        /// The Linux part.
+        pub linux: Option<Box<Linux<'a>>>,
+        /// Virtual-machine section, not read: only its presence matters.
+        pub vm: Option<&'a RawValue>,
+        /// Solaris section, not read: only its presence matters.
+        pub solaris: Option<&'a RawValue>,
+        /// Windows section, not read: only its presence matters.
+        pub windows: Option<&'a RawValue>,
+        /// z/OS section, not read: only its presence matters.
+        pub zos: Option<&'a RawValue>,
+        /// FreeBSD section, not read: only its presence matters.
+        pub freebsd: Option<&'a RawValue>,
+    }
+}
+
+object! {
+    /// The root filesystem (`root`).
+    pub struct Root<'a> {
+        /// Directory, absolute or relative to the bundle.
+        pub path: Str<'a>,
+        /// Whether the container sees it read-only.
+        pub readonly: bool,
+    }
+}
+
+object! {
+    /// One entry of `mounts`.
+    pub struct Mount<'a> {
+        /// Where in the container it goes.
+        pub destination: InRoot<'a>,
+        /// Filesystem type; empty or meaningless for bind mounts.
+        #[serde(rename = "type")]
+        pub kind: Str<'a>,
+        /// Device, name, or for bind mounts a path, relative ones to the bundle.
+        pub source: Option<Str<'a>>,
+        /// fstab-style options, see [`MountOptions`](crate::mount_options::MountOptions).
+        pub options: Vec<Str<'a>>,
+        /// User ids of an idmapped mount.
+        pub uid_mappings: Vec<IdMapping>,
+        /// Group ids of an idmapped mount.
+        pub gid_mappings: Vec<IdMapping>,
+    }
+}
+
+object! {
+    /// Commands run at points of the container's life (`hooks`).
+    pub struct Hooks<'a> {
+        /// Deprecated; before `create_runtime`, in the runtime's namespaces.
+        pub prestart: Vec<Hook<'a>>,
+        /// During create, in the runtime's namespaces.
+        pub create_runtime: Vec<Hook<'a>>,
+        /// During create, in the container's namespaces, before the new root.
+        pub create_container: Vec<Hook<'a>>,
+        /// During start, in the container.
+        pub start_container: Vec<Hook<'a>>,
+        /// After start, in the runtime's namespaces.
+        pub poststart: Vec<Hook<'a>>,
+        /// After delete, in the runtime's namespaces.
+        pub poststop: Vec<Hook<'a>>,
+    }
+}
+
+object! {
+    /// One hook.
+    pub struct Hook<'a> {
+        /// Absolute path of the executable.
+        pub path: Str<'a>,
+        /// Arguments, the first being the name.
+        pub args: Vec<Str<'a>>,
+        /// Environment as `NAME=value`; that of who runs it if there is none, which an empty one is not.
+        pub env: Option<Vec<Str<'a>>>,
+        /// Seconds until it is aborted.
+        pub timeout: Option<i64>,
+    }
+}
+
+impl<'a> Hooks<'a> {
+    /// Every list of hooks with its property name, in the order of the
+    /// container's life.
+    pub fn lists(&self) -> [(&'static str, &[Hook<'a>]); 6] {
+        [
+            ("prestart", &self.prestart),
+            ("createRuntime", &self.create_runtime),
+            ("createContainer", &self.create_container),
+            ("startContainer", &self.start_container),
+            ("poststart", &self.poststart),
+            ("poststop", &self.poststop),
+        ]
+    }
+}
+
+impl Absent for Hooks<'_> {
+    fn is_absent(&self) -> bool {
+        self.lists().iter().all(|(_, hooks)| hooks.is_empty())
+    }
+}
+
+impl Spec<'_> {
+    /// Makes empty strings absent where the two mean the same, as they do in
+    /// the Go types that engines write from.
+    pub(crate) fn drop_empty(&mut self) {
+        drop_if_empty(&mut self.hostname);
+        drop_if_empty(&mut self.domainname);
+        for mount in &mut self.mounts {
+            drop_if_empty(&mut mount.source);
+        }
+        if let Some(process) = &mut self.process {
+            process.drop_empty();
+        }
+        if let Some(linux) = &mut self.linux {
+            linux.drop_empty();
+        }
+    }
+}

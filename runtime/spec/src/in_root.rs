@@ -1,0 +1,191 @@
+//! Paths of the container, brought into one form where they are read.
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::text::Str;
+
+/// A path in the container's root: absolute and [`clean`]. Two of them are the same place, by text alone, if they are
+/// equal. One that was empty stays so: validation refuses it where a path is needed.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InRoot<'a>(Str<'a>);
+
+impl<'a> InRoot<'a> {
+    /// A path as somebody wrote it.
+    pub fn new(path: impl Into<Str<'a>>) -> Self {
+        let path = path.into();
+        match needs_cleaning(&path) {
+            false => Self(path),
+            true => Self(Str::from(cleaned(&path))),
+        }
+    }
+
+    /// One that is known to be clean; usable in constants.
+    pub const fn known(path: &'a str) -> Self {
+        Self(Str::new(path))
+    }
+
+    /// The path, with its leading slash.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path as steps have it, relative to the root: empty for the root itself.
+    pub fn relative(&self) -> &str {
+        self.0.trim_start_matches('/')
+    }
+
+    /// Its directory, and its last name.
+    pub fn split(&self) -> (InRoot<'_>, &str) {
+        match self.0.rsplit_once('/') {
+            Some(("", name)) => (InRoot::known("/"), name),
+            Some((directory, name)) => (InRoot::known(directory), name),
+            None => (InRoot::known("/"), &self.0),
+        }
+    }
+}
+
+/// The shortest name of the same place, by text alone: no `.`, no `//`, and `..` goes up but not
+/// above `/`. Always absolute.
+pub fn clean(path: &str) -> Cow<'_, str> {
+    match path.is_empty() || needs_cleaning(path) {
+        false => Cow::Borrowed(path),
+        true => Cow::Owned(cleaned(path)),
+    }
+}
+
+fn needs_cleaning(path: &str) -> bool {
+    // What engines write is clean already, and there is much of it.
+    !(path.is_empty() || is_plain(path) || is_clean(path))
+}
+
+fn cleaned(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// Whether an absolute path has no empty names and none that begins with a dot: what almost all are, and
+/// quickly seen.
+fn is_plain(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    let odd = |(before, after): (&u8, &u8)| *before == b'/' && matches!(after, b'/' | b'.');
+    let any_odd = pairs.fold(false, |any, pair| any | odd(pair));
+    path.starts_with('/') && !any_odd && (path.len() == 1 || !path.ends_with('/'))
+}
+
+/// Whether every name of an absolute path is an ordinary one. One pass over the bytes.
+fn is_clean(path: &str) -> bool {
+    if path == "/" {
+        return true;
+    }
+    // Whether a name is under way, and whether it consists of dots only so far.
+    let (mut begun, mut dots) = (true, false);
+    for byte in path.bytes() {
+        match byte {
+            b'/' if !begun || dots => return false,
+            b'/' => (begun, dots) = (false, false),
+            b'.' => (begun, dots) = (true, dots || !begun),
+            _ => (begun, dots) = (true, false),
+        }
+    }
+    path.starts_with('/') && begun && !dots
+}
+
+impl Deref for InRoot<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<'a> From<&'a str> for InRoot<'a> {
+    fn from(path: &'a str) -> Self {
+        Self::new(path)
+    }
+}
+
+impl From<String> for InRoot<'_> {
+    fn from(path: String) -> Self {
+        Self::new(path)
+    }
+}
+
+impl PartialEq<&str> for InRoot<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl PartialEq<str> for InRoot<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl fmt::Debug for InRoot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for InRoot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
+    }
+}
+
+impl Serialize for InRoot<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for InRoot<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Str::deserialize(deserializer).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cleaned_by_text() {
+        assert_eq!(clean("/a//b/./c/../d/"), "/a/b/d");
+        assert_eq!(clean("/../../x"), "/x");
+        assert_eq!(clean(""), "/");
+        for path in ["/", "/a", "/a/b.c/.d/..e/...x"] {
+            assert!(is_clean(path) && clean(path) == path, "{path}");
+        }
+        for path in ["", "a", "/a/", "//a", "/a//b", "/.", "/a/..", "/a/./b", "/a/../b", "a/b"] {
+            assert!(!is_clean(path) && !is_plain(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_root_begins_every_path() {
+        assert_eq!(InRoot::new("dev/../etc"), "/etc");
+        assert_eq!(InRoot::new("/dev/../etc").relative(), "etc");
+        assert_eq!(InRoot::new("/..").relative(), "");
+        assert_eq!(InRoot::new(""), "");
+        assert_eq!(InRoot::new("/dev/net/tun").split(), (InRoot::known("/dev/net"), "tun"));
+        assert_eq!(InRoot::new("/x").split(), (InRoot::known("/"), "x"));
+    }
+}

@@ -1,0 +1,55 @@
+//! OCI runtime-spec 1.3 `config.json`: read without copying, then validated.
+//!
+//! [`Spec::parse`] borrows every string it can from the text and leaves the
+//! seccomp profile unread; [`validate()`] then says what runc would have said. The
+//! kernel's words for things are here as well: capabilities, resource limits,
+//! mount options, namespaces.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod config;
+mod id;
+mod in_root;
+mod invalid;
+mod kinds;
+mod linux;
+mod locate;
+mod misspelt;
+mod number_set;
+mod object;
+mod parse;
+mod process;
+mod profile_text;
+mod template;
+mod text;
+mod unsupported;
+mod validate;
+mod without_profile;
+
+pub mod capability;
+pub mod memory_policy;
+pub mod mount_options;
+pub mod resources;
+pub mod rlimit;
+pub mod scheduling;
+pub mod sysctl;
+
+pub use config::{Hook, Hooks, Mount, Root, Spec};
+pub use id::{InvalidId, MAX_ID, validate_id};
+pub use in_root::{InRoot, clean};
+pub use invalid::Invalid;
+pub use kinds::{DeviceKind, NamespaceKind};
+pub use linux::{
+    Device, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NetDevice, Personality, TimeOffset,
+};
+pub use misspelt::Misspelt;
+pub use number_set::{InvalidNumbers, NumberSet};
+pub use parse::ParseError;
+pub use process::{
+    Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,
+};
+pub use profile_text::ProfileText;
+pub use template::{VERSION, rootless_template, template};
+pub use text::Str;
+pub use validate::{validate, validate_process};

@@ -1,0 +1,227 @@
+//! The `linux` object.
+//!
+//! Source: runtime-spec 1.3, config-linux.md.
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::Value;
+
+use crate::in_root::InRoot;
+use crate::kinds::{DeviceKind, NamespaceKind};
+use crate::object::{object, value_or_null};
+use crate::profile_text::ProfileText;
+use crate::resources::Resources;
+use crate::text::{Str, drop_if_empty};
+
+object! {
+    /// The Linux part of the configuration (`linux`).
+    pub struct Linux<'a> {
+        /// User ids of the user namespace.
+        pub uid_mappings: Vec<IdMapping>,
+        /// Group ids of the user namespace.
+        pub gid_mappings: Vec<IdMapping>,
+        /// Kernel parameters by name, sorted.
+        pub sysctl: BTreeMap<Str<'a>, Str<'a>>,
+        /// cgroup limits.
+        #[serde(serialize_with = "write_resources")]
+        pub resources: Option<Box<Resources>>,
+        /// Where in the cgroup tree; its form depends on the cgroup manager.
+        pub cgroups_path: Option<Str<'a>>,
+        /// Namespaces to make or to join.
+        pub namespaces: Vec<Namespace<'a>>,
+        /// Device nodes beside the default ones.
+        pub devices: Vec<Device<'a>>,
+        /// Host network devices to move into the container, by name.
+        pub net_devices: BTreeMap<Str<'a>, NetDevice<'a>>,
+        /// The seccomp profile as written: it is by far the largest part of a
+        /// configuration, and is only read when its compiled form is not cached.
+        pub seccomp: Option<ProfileText<'a>>,
+        /// Propagation of the root mount, see
+        /// [`Propagation::parse`](crate::mount_options::Propagation::parse).
+        pub rootfs_propagation: Option<Str<'a>>,
+        /// Paths that the container cannot see into.
+        pub masked_paths: Vec<InRoot<'a>>,
+        /// Paths that the container cannot write to.
+        pub readonly_paths: Vec<InRoot<'a>>,
+        /// SELinux label of the mounts.
+        pub mount_label: Option<Str<'a>>,
+        /// Intel resource director technology.
+        pub intel_rdt: Option<IntelRdt<'a>>,
+        /// NUMA policy, set_mempolicy(2).
+        pub memory_policy: Option<MemoryPolicy<'a>>,
+        /// Execution domain, personality(2).
+        pub personality: Option<Personality<'a>>,
+        /// Clock offsets of the time namespace by clock name.
+        pub time_offsets: BTreeMap<Str<'a>, TimeOffset>,
+    }
+}
+
+object! {
+    /// A range of ids of a user namespace or an idmapped mount.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct IdMapping {
+        /// First id inside.
+        #[serde(rename = "containerID")]
+        pub container_id: u32,
+        /// First id on the host.
+        #[serde(rename = "hostID")]
+        pub host_id: u32,
+        /// How many.
+        pub size: u32,
+    }
+}
+
+/// A namespace to make, or with `path` one to join.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Namespace<'a> {
+    /// Which of the eight.
+    #[serde(rename = "type")]
+    pub kind: NamespaceKind,
+    /// An existing namespace of that kind.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Str<'a>>,
+}
+
+/// A device node for the container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Device<'a> {
+    /// Which kind of node.
+    #[serde(rename = "type")]
+    pub kind: DeviceKind,
+    /// Full path inside the container.
+    #[serde(borrow)]
+    pub path: InRoot<'a>,
+    /// Major number; 0 for a FIFO.
+    #[serde(default, deserialize_with = "value_or_null")]
+    pub major: i64,
+    /// Minor number; 0 for a FIFO.
+    #[serde(default, deserialize_with = "value_or_null")]
+    pub minor: i64,
+    /// Mode of the node; engines write the file type bits along with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_mode: Option<u32>,
+    /// Owner inside the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Group inside the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+}
+
+object! {
+    /// What becomes of a host network device.
+    pub struct NetDevice<'a> {
+        /// Its name inside the container, if another.
+        pub name: Option<Str<'a>>,
+    }
+}
+
+object! {
+    /// Intel resource director technology (`linux.intelRdt`).
+    pub struct IntelRdt<'a> {
+        /// Class of service.
+        #[serde(rename = "closID")]
+        pub clos_id: Option<Str<'a>>,
+        /// Lines for the schemata file.
+        pub schemata: Vec<Str<'a>>,
+        /// Cache mask of level 3.
+        pub l3_cache_schema: Option<Str<'a>>,
+        /// Memory bandwidth.
+        pub mem_bw_schema: Option<Str<'a>>,
+        /// Whether to make a monitoring group.
+        pub enable_monitoring: bool,
+    }
+}
+
+object! {
+    /// NUMA memory policy (`linux.memoryPolicy`), set_mempolicy(2).
+    pub struct MemoryPolicy<'a> {
+        /// `MPOL_BIND`, `MPOL_INTERLEAVE`, …
+        pub mode: Str<'a>,
+        /// Node list such as `0-1,3`.
+        pub nodes: Str<'a>,
+        /// `MPOL_F_…`.
+        pub flags: Vec<Str<'a>>,
+    }
+}
+
+object! {
+    /// Execution domain (`linux.personality`), personality(2).
+    pub struct Personality<'a> {
+        /// `LINUX` or `LINUX32`.
+        pub domain: Str<'a>,
+        /// Additional flags; the specification defines none.
+        pub flags: Vec<Str<'a>>,
+    }
+}
+
+object! {
+    /// Offset of a clock in a time namespace, time_namespaces(7).
+    pub struct TimeOffset {
+        /// Seconds.
+        pub secs: i64,
+        /// Nanoseconds.
+        pub nanosecs: u32,
+    }
+}
+
+/// Writes limits without what is absent. Their own types write everything,
+/// because the container record keeps them in a form without names.
+fn write_resources<S: Serializer>(
+    resources: &Option<Box<Resources>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(resources).map_err(S::Error::custom)?;
+    drop_absent(&mut value);
+    value.serialize(serializer)
+}
+
+fn drop_absent(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(drop_absent),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(drop_absent);
+            fields.retain(|_, value| !is_absent(value));
+        }
+        _ => {}
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+impl<'a> Linux<'a> {
+    /// The entry for a kind of namespace, if the container has one.
+    pub fn namespace(&self, kind: NamespaceKind) -> Option<&Namespace<'a>> {
+        self.namespaces.iter().find(|namespace| namespace.kind == kind)
+    }
+
+    /// Makes empty strings absent, see [`Spec`](crate::Spec).
+    pub(crate) fn drop_empty(&mut self) {
+        drop_if_empty(&mut self.cgroups_path);
+        drop_if_empty(&mut self.rootfs_propagation);
+        drop_if_empty(&mut self.mount_label);
+        for namespace in &mut self.namespaces {
+            drop_if_empty(&mut namespace.path);
+        }
+        for device in self.net_devices.values_mut() {
+            drop_if_empty(&mut device.name);
+        }
+        if let Some(rdt) = &mut self.intel_rdt {
+            drop_if_empty(&mut rdt.clos_id);
+            drop_if_empty(&mut rdt.l3_cache_schema);
+            drop_if_empty(&mut rdt.mem_bw_schema);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Keys that are known but for their case.
+//!
+//! Go's reader, and so runc, takes `Memory` for `memory`; JSON's keys have one case, and a limit that is silently
+//! not set is bad. So these are told. Only values that nobody asked for are looked at: a reader of JSON
+//! steps over them by `deserialize_ignored_any`, and here knows the key before and those of the object.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A key that differs from a known one in case only. What it says is ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misspelt {
+    /// The key, with what it is in: `linux.resources.Memory`.
+    pub property: String,
+    /// The key that there is.
+    pub known: &'static str,
+}
+
+impl fmt::Display for Misspelt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { property, known } = self;
+        write!(f, "{property} is ignored: the key is {known:?}, and keys have one case")
+    }
+}
+
+/// Where such keys are in the text, and what they should be.
+pub(crate) type Found<'de> = RefCell<Vec<(&'de str, &'static str)>>;
+
+/// A reader that notes such keys in `found`.
+pub(crate) struct Watched<'w, 'de, D> {
+    pub inner: D,
+    pub found: &'w Found<'de>,
+    /// The key whose value is read, and those that its object has.
+    pub key: Option<&'de str>,
+    pub fields: &'static [&'static str],
+}
+
+/// Has the inner reader do as it is told.
+macro_rules! forward {
+    ($($method:ident)*) => { $(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            self.inner.$method(visitor)
+        }
+    )* };
+    (named $($method:ident($($name:ident: $type:ty),*))*) => { $(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, $($name: $type,)* visitor: V) -> Result<V::Value, Self::Error> {
+            self.inner.$method($($name,)* visitor)
+        }
+    )* };
+}
+
+impl<'w, 'de, D: Deserializer<'de>> Watched<'w, 'de, D> {
+    #[inline]
+    fn visitor<V>(
+        found: &'w Found<'de>,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Inside<'w, 'de, V> {
+        Inside { visitor, found, fields }
+    }
+
+    /// A key that nobody has asked for.
+    #[cold]
+    fn note(&self) {
+        let Some(key) = self.key else { return };
+        let known = self.fields.iter().find(|known| known.eq_ignore_ascii_case(key));
+        if let Some(known) = known {
+            self.found.borrow_mut().push((key, known));
+        }
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watched<'_, 'de, D> {
+    type Error = D::Error;
+
+    forward! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64
+        deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
+        deserialize_unit deserialize_identifier
+    }
+    forward! { named
+        deserialize_unit_struct(name: &'static str)
+        deserialize_newtype_struct(name: &'static str)
+        deserialize_tuple(length: usize)
+        deserialize_tuple_struct(name: &'static str, length: usize)
+        deserialize_enum(name: &'static str, variants: &'static [&'static str])
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_option(Self::visitor(self.found, &[], visitor))
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_seq(Self::visitor(self.found, &[], visitor))
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_map(Self::visitor(self.found, &[], visitor))
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_struct(name, fields, Self::visitor(self.found, fields, visitor))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.note();
+        self.inner.deserialize_ignored_any(visitor)
+    }
+}
+
+/// What is read in an object, a list or an option.
+struct Inside<'w, 'de, T> {
+    visitor: T,
+    found: &'w Found<'de>,
+    fields: &'static [&'static str],
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<'_, 'de, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.visitor.expecting(f)
+    }
+
+    #[inline]
+    fn visit_none<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.visitor.visit_none()
+    }
+
+    #[inline]
+    fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.visitor.visit_unit()
+    }
+
+    #[inline]
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let Self { visitor, found, .. } = self;
+        visitor.visit_some(Watched { inner, found, key: None, fields: &[] })
+    }
+
+    #[inline]
+    fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        let Self { visitor, found, .. } = self;
+        visitor.visit_seq(List { inner, found })
+    }
+
+    #[inline]
+    fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        let Self { visitor, found, fields } = self;
+        visitor.visit_map(Object { inner, found, fields, key: Cell::new(None) })
+    }
+}
+
+struct List<'w, 'de, A> {
+    inner: A,
+    found: &'w Found<'de>,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, 'de, A> {
+    type Error = A::Error;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, A::Error> {
+        self.inner.next_element_seed(Value { seed, found: self.found, key: None, fields: &[] })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+struct Object<'w, 'de, A> {
+    inner: A,
+    found: &'w Found<'de>,
+    fields: &'static [&'static str],
+    key: Cell<Option<&'de str>>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, 'de, A> {
+    type Error = A::Error;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        self.key.set(None);
+        self.inner.next_key_seed(Key { inner: seed, key: &self.key })
+    }
+
+    #[inline]
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
+        let Self { found, fields, ref key, .. } = *self;
+        self.inner.next_value_seed(Value { seed, found, key: key.get(), fields })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+struct Value<'w, 'de, T> {
+    seed: T,
+    found: &'w Found<'de>,
+    key: Option<&'de str>,
+    fields: &'static [&'static str],
+}
+
+impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Value<'_, 'de, T> {
+    type Value = T::Value;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<T::Value, D::Error> {
+        let Self { seed, found, key, fields } = self;
+        seed.deserialize(Watched { inner, found, key, fields })
+    }
+}
+
+/// A key's seed, reader or visitor, which leaves the key behind.
+struct Key<'k, 'de, T> {
+    inner: T,
+    key: &'k Cell<Option<&'de str>>,
+}
+
+impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<'_, 'de, T> {
+    type Value = T::Value;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<T::Value, D::Error> {
+        self.inner.deserialize(Key { inner, key: self.key })
+    }
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<'_, 'de, D> {
+    type Error = D::Error;
+
+    forward! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64
+        deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
+        deserialize_unit deserialize_option deserialize_seq deserialize_map deserialize_ignored_any
+    }
+    forward! { named
+        deserialize_unit_struct(name: &'static str)
+        deserialize_newtype_struct(name: &'static str)
+        deserialize_tuple(length: usize)
+        deserialize_tuple_struct(name: &'static str, length: usize)
+        deserialize_struct(name: &'static str, fields: &'static [&'static str])
+        deserialize_enum(name: &'static str, variants: &'static [&'static str])
+    }
+
+    #[inline]
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_identifier(Key { inner: visitor, key: self.key })
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    #[inline]
+    fn visit_borrowed_str<E: serde::de::Error>(self, key: &'de str) -> Result<V::Value, E> {
+        self.key.set(Some(key));
+        self.inner.visit_borrowed_str(key)
+    }
+
+    #[inline]
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<V::Value, E> {
+        self.inner.visit_str(key)
+    }
+}
+
+/// Reads a whole text, and tells of such keys.
+///
+/// # Errors
+/// Those of the reader.
+pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
+    text: &'de str,
+) -> serde_json::Result<(T, Vec<Misspelt>)> {
+    let found = RefCell::new(Vec::new());
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let watched = Watched { inner: &mut reader, found: &found, key: None, fields: &[] };
+    let value = T::deserialize(watched)?;
+    reader.end()?;
+    let found = found.into_inner();
+    Ok((value, if found.is_empty() { Vec::new() } else { told(text, &found) }))
+}
+
+/// What was found, with where it is.
+#[cold]
+fn told(text: &str, found: &[(&str, &'static str)]) -> Vec<Misspelt> {
+    let all = found.iter().map(|&(key, known)| {
+        // A part of the text: what ends in its colon is in the key's own value.
+        let end = (key.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + key.len();
+        let colon = text.get(end..).and_then(|rest| rest.find(':')).map_or(end, |at| end + at + 1);
+        let property = crate::locate::property_at(text.get(..colon).unwrap_or(text).as_bytes());
+        Misspelt { property, known }
+    });
+    all.collect()
+}

@@ -1,0 +1,473 @@
+//! The `options` of a mount, read once into what the mount system calls take.
+//!
+//! The words are runc's, which are mount(8)'s plus propagation, recursive
+//! attributes and extensions, and three of crun's about symbolic links
+//! (`copy-symlink`, `src-nofollow`, `dest-nofollow`); any other word is data for the
+//! filesystem. Later words win over earlier ones. Sources: runtime-spec 1.3, config.md "Linux mount
+//! options"; mount(2), mount_setattr(2), fsmount(2).
+use alloc::vec::Vec;
+
+use crate::text::Str;
+
+/// Read-only.
+pub const MOUNT_ATTR_RDONLY: u64 = 0x0000_0001;
+/// Set-user-id and set-group-id bits and file capabilities have no effect.
+pub const MOUNT_ATTR_NOSUID: u64 = 0x0000_0002;
+/// Device nodes cannot be opened.
+pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
+/// Programs cannot be executed.
+pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
+/// The bits that say how access times are kept: a field, not flags.
+pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
+/// Access time kept relative to the modification time: the field's zero.
+pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
+/// Access time not kept.
+pub const MOUNT_ATTR_NOATIME: u64 = 0x0000_0010;
+/// Access time kept on every access.
+pub const MOUNT_ATTR_STRICTATIME: u64 = 0x0000_0020;
+/// Access time of directories not kept.
+pub const MOUNT_ATTR_NODIRATIME: u64 = 0x0000_0080;
+/// Symbolic links are not followed (Linux 5.14).
+pub const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
+
+/// Superblock read-only; the numbers are those of the `MS_` flags of mount(2).
+pub const SB_RDONLY: u32 = 1;
+/// Writes are synchronous.
+pub const SB_SYNCHRONOUS: u32 = 1 << 4;
+/// Mandatory locks; without effect since Linux 5.15.
+pub const SB_MANDLOCK: u32 = 1 << 6;
+/// Directory changes are synchronous.
+pub const SB_DIRSYNC: u32 = 1 << 7;
+/// Errors at mounting are not logged.
+pub const SB_SILENT: u32 = 1 << 15;
+/// The inode version is kept.
+pub const SB_I_VERSION: u32 = 1 << 23;
+/// Time stamps are kept in memory as long as possible.
+pub const SB_LAZYTIME: u32 = 1 << 25;
+
+/// With a propagation flag: for the whole tree below the mount.
+pub const MS_REC: u64 = 1 << 14;
+/// The mount can't be bound.
+pub const MS_UNBINDABLE: u64 = 1 << 17;
+/// No events in or out.
+pub const MS_PRIVATE: u64 = 1 << 18;
+/// Events in only.
+pub const MS_SLAVE: u64 = 1 << 19;
+/// Events in and out.
+pub const MS_SHARED: u64 = 1 << 20;
+
+/// A change of mount attributes, as mount_setattr(2) takes it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AttrChange {
+    /// `MOUNT_ATTR_*` to set; also the attributes of a new mount, for fsmount(2).
+    pub set: u64,
+    /// `MOUNT_ATTR_*` that the options name as cleared, and `MOUNT_ATTR__ATIME`
+    /// whenever they say anything about access times.
+    pub clear: u64,
+}
+
+impl AttrChange {
+    /// Whether nothing changes.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    fn set(&mut self, flag: u64) {
+        self.set |= flag;
+        self.clear &= !flag;
+    }
+
+    fn clear(&mut self, flag: u64) {
+        self.set &= !flag;
+        self.clear |= flag;
+    }
+
+    fn set_atime(&mut self, mode: u64) {
+        self.set = self.set & !MOUNT_ATTR__ATIME | mode;
+        self.clear |= MOUNT_ATTR__ATIME;
+    }
+
+    /// The word against a mode takes only that mode back; what is left over is
+    /// the kernel's default, relatime.
+    fn clear_atime(&mut self, mode: u64) {
+        self.set &= !mode;
+        self.clear |= MOUNT_ATTR__ATIME;
+    }
+}
+
+/// A change of how mount events travel, mount_namespaces(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Propagation {
+    /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`.
+    pub kind: u64,
+    /// For the whole tree below the mount, too.
+    pub recursive: bool,
+}
+
+impl Propagation {
+    /// The propagation that a word such as `rslave` stands for.
+    pub fn parse(word: &str) -> Option<Self> {
+        match lookup(word) {
+            Some(Effect::Propagation(propagation)) => Some(propagation),
+            _ => None,
+        }
+    }
+
+    /// The flags for mount(2).
+    pub const fn flags(self) -> u64 {
+        if self.recursive { self.kind | MS_REC } else { self.kind }
+    }
+}
+
+/// A bind mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bind {
+    /// With everything mounted below the source (`rbind`).
+    pub recursive: bool,
+}
+
+/// Ids of the mount's files are mapped, user_namespaces(7) and mount_setattr(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdMap {
+    /// Those of everything mounted below the source, too (`ridmap`).
+    pub recursive: bool,
+}
+
+/// The options of one mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountOptions<'a> {
+    /// Attributes of this mount alone.
+    pub attr: AttrChange,
+    /// Attributes of the tree from this mount down (`rro`, `rnosuid`, …).
+    pub recursive_attr: AttrChange,
+    /// `SB_*` flags set. `ro` is here and in `attr`: mount(2) sets both.
+    pub superblock_set: u32,
+    /// `SB_*` flags that the options name as cleared.
+    pub superblock_clear: u32,
+    /// Propagation changes, in order.
+    pub propagation: Vec<Propagation>,
+    /// A bind mount rather than a new filesystem.
+    pub bind: Option<Bind>,
+    /// Change an existing mount.
+    pub remount: bool,
+    /// Copy what the new tmpfs covers into it.
+    pub tmpcopyup: bool,
+    /// Map the ids of the mount.
+    pub id_map: Option<IdMap>,
+    /// A source that is a symbolic link is made again at the destination, rather than bound (crun).
+    pub copy_symlink: bool,
+    /// A source that is a symbolic link is bound itself (crun).
+    pub source_nofollow: bool,
+    /// A destination that is a symbolic link is mounted on itself (crun).
+    pub destination_nofollow: bool,
+    /// Words for the filesystem, `key` or `key=value`, in order.
+    pub data: Vec<&'a str>,
+}
+
+impl<'a> MountOptions<'a> {
+    /// Reads a list of options. Unknown words are filesystem data, so nothing
+    /// is ever refused here.
+    pub fn parse(options: &'a [Str<'_>]) -> Self {
+        let mut parsed = Self::default();
+        for option in options {
+            match lookup(option) {
+                Some(effect) => parsed.apply(effect),
+                None => parsed.data.push(option),
+            }
+        }
+        parsed
+    }
+
+    /// The value of the last filesystem option `key=value`.
+    pub fn value(&self, key: &str) -> Option<&'a str> {
+        self.data.iter().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// The superblock flags as words for fsconfig(2) `FSCONFIG_SET_FLAG`. Those of mount(2) alone have
+    /// none: `silent`, and `iversion`, which file systems that have versions keep anyway.
+    pub fn superblock_words(&self) -> impl Iterator<Item = &'static str> {
+        const WORDS: [(u32, &str); 5] = [
+            (SB_RDONLY, "ro"),
+            (SB_SYNCHRONOUS, "sync"),
+            (SB_MANDLOCK, "mand"),
+            (SB_DIRSYNC, "dirsync"),
+            (SB_LAZYTIME, "lazytime"),
+        ];
+        let set = self.superblock_set;
+        WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
+    }
+
+    /// Those taken back, for a file system that has them.
+    pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
+        const WORDS: [(u32, &str); 3] =
+            [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];
+        let cleared = self.superblock_clear;
+        WORDS.into_iter().filter(move |(flag, _)| cleared & flag != 0).map(|(_, word)| word)
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Nothing => {}
+            Effect::Set(flag) => self.attr.set(flag),
+            Effect::Clear(flag) => self.attr.clear(flag),
+            Effect::SetAtime(mode) => self.attr.set_atime(mode),
+            Effect::ClearAtime(mode) => self.attr.clear_atime(mode),
+            Effect::SetTree(flag) => self.recursive_attr.set(flag),
+            Effect::ClearTree(flag) => self.recursive_attr.clear(flag),
+            Effect::SetTreeAtime(mode) => self.recursive_attr.set_atime(mode),
+            Effect::ClearTreeAtime(mode) => self.recursive_attr.clear_atime(mode),
+            Effect::SetSuper(flag) => self.set_superblock(flag),
+            Effect::ClearSuper(flag) => self.clear_superblock(flag),
+            Effect::ReadOnly => {
+                self.attr.set(MOUNT_ATTR_RDONLY);
+                self.set_superblock(SB_RDONLY);
+            }
+            Effect::ReadWrite => {
+                self.attr.clear(MOUNT_ATTR_RDONLY);
+                self.clear_superblock(SB_RDONLY);
+            }
+            Effect::Propagation(propagation) => self.propagation.push(propagation),
+            // `bind` after `rbind` stays recursive, as in runc: callers append
+            // `bind` to lists they were given.
+            Effect::Bind => self.bind = self.bind.or(Some(Bind { recursive: false })),
+            Effect::BindTree => self.bind = Some(Bind { recursive: true }),
+            Effect::Remount => self.remount = true,
+            Effect::TmpCopyUp => self.tmpcopyup = true,
+            Effect::IdMap(id_map) => self.id_map = Some(id_map),
+            Effect::CopySymlink => self.copy_symlink = true,
+            Effect::SourceNofollow => self.source_nofollow = true,
+            Effect::DestinationNofollow => self.destination_nofollow = true,
+        }
+    }
+
+    fn set_superblock(&mut self, flag: u32) {
+        self.superblock_set |= flag;
+        self.superblock_clear &= !flag;
+    }
+
+    fn clear_superblock(&mut self, flag: u32) {
+        self.superblock_set &= !flag;
+        self.superblock_clear |= flag;
+    }
+}
+
+/// Every option that is not filesystem data, sorted; what `features` reports.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().map(|(word, _)| *word)
+}
+
+/// What a word does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Nothing,
+    Set(u64),
+    Clear(u64),
+    SetAtime(u64),
+    ClearAtime(u64),
+    SetTree(u64),
+    ClearTree(u64),
+    SetTreeAtime(u64),
+    ClearTreeAtime(u64),
+    SetSuper(u32),
+    ClearSuper(u32),
+    ReadOnly,
+    ReadWrite,
+    Propagation(Propagation),
+    Bind,
+    BindTree,
+    Remount,
+    TmpCopyUp,
+    IdMap(IdMap),
+    CopySymlink,
+    SourceNofollow,
+    DestinationNofollow,
+}
+
+const fn propagation(kind: u64) -> Effect {
+    Effect::Propagation(Propagation { kind, recursive: false })
+}
+
+const fn tree_propagation(kind: u64) -> Effect {
+    Effect::Propagation(Propagation { kind, recursive: true })
+}
+
+fn lookup(word: &str) -> Option<Effect> {
+    let index = WORDS.binary_search_by(|(known, _)| (*known).cmp(word)).ok()?;
+    WORDS.get(index).map(|(_, effect)| *effect)
+}
+
+/// All words, sorted. Absent on purpose: `acl`, which is filesystem data.
+const WORDS: &[(&str, Effect)] = &[
+    ("async", Effect::ClearSuper(SB_SYNCHRONOUS)),
+    ("atime", Effect::ClearAtime(MOUNT_ATTR_NOATIME)),
+    ("bind", Effect::Bind),
+    ("copy-symlink", Effect::CopySymlink),
+    ("defaults", Effect::Nothing),
+    ("dest-nofollow", Effect::DestinationNofollow),
+    ("dev", Effect::Clear(MOUNT_ATTR_NODEV)),
+    ("diratime", Effect::Clear(MOUNT_ATTR_NODIRATIME)),
+    ("dirsync", Effect::SetSuper(SB_DIRSYNC)),
+    ("exec", Effect::Clear(MOUNT_ATTR_NOEXEC)),
+    ("idmap", Effect::IdMap(IdMap { recursive: false })),
+    ("iversion", Effect::SetSuper(SB_I_VERSION)),
+    ("lazytime", Effect::SetSuper(SB_LAZYTIME)),
+    ("loud", Effect::ClearSuper(SB_SILENT)),
+    ("mand", Effect::SetSuper(SB_MANDLOCK)),
+    ("noatime", Effect::SetAtime(MOUNT_ATTR_NOATIME)),
+    ("nodev", Effect::Set(MOUNT_ATTR_NODEV)),
+    ("nodiratime", Effect::Set(MOUNT_ATTR_NODIRATIME)),
+    ("noexec", Effect::Set(MOUNT_ATTR_NOEXEC)),
+    ("noiversion", Effect::ClearSuper(SB_I_VERSION)),
+    ("nolazytime", Effect::ClearSuper(SB_LAZYTIME)),
+    ("nomand", Effect::ClearSuper(SB_MANDLOCK)),
+    // Relatime being the default, there is nothing to take back.
+    ("norelatime", Effect::Nothing),
+    ("nostrictatime", Effect::ClearAtime(MOUNT_ATTR_STRICTATIME)),
+    ("nosuid", Effect::Set(MOUNT_ATTR_NOSUID)),
+    ("nosymfollow", Effect::Set(MOUNT_ATTR_NOSYMFOLLOW)),
+    ("private", propagation(MS_PRIVATE)),
+    ("ratime", Effect::ClearTreeAtime(MOUNT_ATTR_NOATIME)),
+    ("rbind", Effect::BindTree),
+    ("rdev", Effect::ClearTree(MOUNT_ATTR_NODEV)),
+    ("rdiratime", Effect::ClearTree(MOUNT_ATTR_NODIRATIME)),
+    ("relatime", Effect::SetAtime(MOUNT_ATTR_RELATIME)),
+    ("remount", Effect::Remount),
+    ("rexec", Effect::ClearTree(MOUNT_ATTR_NOEXEC)),
+    ("ridmap", Effect::IdMap(IdMap { recursive: true })),
+    ("rnoatime", Effect::SetTreeAtime(MOUNT_ATTR_NOATIME)),
+    ("rnodev", Effect::SetTree(MOUNT_ATTR_NODEV)),
+    ("rnodiratime", Effect::SetTree(MOUNT_ATTR_NODIRATIME)),
+    ("rnoexec", Effect::SetTree(MOUNT_ATTR_NOEXEC)),
+    ("rnorelatime", Effect::ClearTreeAtime(MOUNT_ATTR_RELATIME)),
+    ("rnostrictatime", Effect::ClearTreeAtime(MOUNT_ATTR_STRICTATIME)),
+    ("rnosuid", Effect::SetTree(MOUNT_ATTR_NOSUID)),
+    ("rnosymfollow", Effect::SetTree(MOUNT_ATTR_NOSYMFOLLOW)),
+    ("ro", Effect::ReadOnly),
+    ("rprivate", tree_propagation(MS_PRIVATE)),
+    ("rrelatime", Effect::SetTreeAtime(MOUNT_ATTR_RELATIME)),
+    ("rro", Effect::SetTree(MOUNT_ATTR_RDONLY)),
+    ("rrw", Effect::ClearTree(MOUNT_ATTR_RDONLY)),
+    ("rshared", tree_propagation(MS_SHARED)),
+    ("rslave", tree_propagation(MS_SLAVE)),
+    ("rstrictatime", Effect::SetTreeAtime(MOUNT_ATTR_STRICTATIME)),
+    ("rsuid", Effect::ClearTree(MOUNT_ATTR_NOSUID)),
+    ("rsymfollow", Effect::ClearTree(MOUNT_ATTR_NOSYMFOLLOW)),
+    ("runbindable", tree_propagation(MS_UNBINDABLE)),
+    ("rw", Effect::ReadWrite),
+    ("shared", propagation(MS_SHARED)),
+    ("silent", Effect::SetSuper(SB_SILENT)),
+    ("slave", propagation(MS_SLAVE)),
+    ("src-nofollow", Effect::SourceNofollow),
+    ("strictatime", Effect::SetAtime(MOUNT_ATTR_STRICTATIME)),
+    ("suid", Effect::Clear(MOUNT_ATTR_NOSUID)),
+    ("symfollow", Effect::Clear(MOUNT_ATTR_NOSYMFOLLOW)),
+    ("sync", Effect::SetSuper(SB_SYNCHRONOUS)),
+    ("tmpcopyup", Effect::TmpCopyUp),
+    ("unbindable", propagation(MS_UNBINDABLE)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse<'a>(options: &'a [Str<'static>]) -> MountOptions<'a> {
+        MountOptions::parse(options)
+    }
+
+    fn words(line: &'static str) -> Vec<Str<'static>> {
+        line.split(',').map(Str::new).collect()
+    }
+
+    #[test]
+    fn words_are_sorted() {
+        assert!(WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn dev_of_a_default_configuration() {
+        let options = words("nosuid,strictatime,mode=755,size=65536k");
+        let parsed = parse(&options);
+        assert_eq!(parsed.attr.set, MOUNT_ATTR_NOSUID | MOUNT_ATTR_STRICTATIME);
+        assert_eq!(parsed.attr.clear, MOUNT_ATTR__ATIME);
+        assert_eq!(parsed.data, ["mode=755", "size=65536k"]);
+        assert_eq!(parsed.value("size"), Some("65536k"));
+        assert_eq!(parsed.value("siz"), None);
+        assert_eq!(parsed.bind, None);
+    }
+
+    #[test]
+    fn bind_with_propagation() {
+        let options = words("rbind,rprivate,nosuid,rw,slave");
+        let parsed = parse(&options);
+        assert_eq!(parsed.bind, Some(Bind { recursive: true }));
+        assert_eq!(parsed.attr, AttrChange { set: MOUNT_ATTR_NOSUID, clear: MOUNT_ATTR_RDONLY });
+        let flags: Vec<u64> = parsed.propagation.iter().map(|p| p.flags()).collect();
+        assert_eq!(flags, [MS_PRIVATE | MS_REC, MS_SLAVE]);
+        assert!(parsed.data.is_empty());
+    }
+
+    #[test]
+    fn bind_after_rbind_stays_recursive() {
+        assert_eq!(parse(&words("rbind,bind")).bind, Some(Bind { recursive: true }));
+        assert_eq!(parse(&words("bind")).bind, Some(Bind { recursive: false }));
+    }
+
+    #[test]
+    fn later_words_win() {
+        let parsed = words("ro,nodev,rw,dev,noexec");
+        let parsed = parse(&parsed);
+        assert_eq!(parsed.attr.set, MOUNT_ATTR_NOEXEC);
+        assert_eq!(parsed.attr.clear, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV);
+        assert_eq!((parsed.superblock_set, parsed.superblock_clear), (0, SB_RDONLY));
+    }
+
+    #[test]
+    fn access_time_is_one_choice() {
+        let atime = |line| parse(&words(line)).attr;
+        let choice = |mode| AttrChange { set: mode, clear: MOUNT_ATTR__ATIME };
+        assert_eq!(atime("noatime,strictatime"), choice(MOUNT_ATTR_STRICTATIME));
+        assert_eq!(atime("strictatime,noatime"), choice(MOUNT_ATTR_NOATIME));
+        assert_eq!(atime("noatime,relatime"), choice(MOUNT_ATTR_RELATIME));
+        assert_eq!(atime("noatime,atime"), choice(MOUNT_ATTR_RELATIME));
+        assert_eq!(atime("strictatime,atime"), choice(MOUNT_ATTR_STRICTATIME));
+        assert_eq!(atime("norelatime"), AttrChange::default());
+    }
+
+    #[test]
+    fn recursive_attributes_are_apart() {
+        let options = words("rro,rnosuid,rsuid,rnoatime,ro");
+        let parsed = parse(&options);
+        assert_eq!(parsed.attr.set, MOUNT_ATTR_RDONLY);
+        assert_eq!(parsed.recursive_attr.set, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOATIME);
+        assert_eq!(parsed.recursive_attr.clear, MOUNT_ATTR_NOSUID | MOUNT_ATTR__ATIME);
+    }
+
+    #[test]
+    fn superblock_flags_have_words() {
+        let options = words("ro,sync,lazytime,silent,mand,nomand");
+        let parsed: Vec<_> = parse(&options).superblock_words().collect();
+        assert_eq!(parsed, ["ro", "sync", "lazytime"]);
+    }
+
+    #[test]
+    fn extensions() {
+        let options = words("tmpcopyup,remount,defaults,idmap");
+        let parsed = parse(&options);
+        assert!(parsed.tmpcopyup && parsed.remount && parsed.data.is_empty());
+        assert_eq!(parsed.id_map, Some(IdMap { recursive: false }));
+        assert_eq!(parse(&words("idmap,ridmap")).id_map, Some(IdMap { recursive: true }));
+        assert_eq!(parse(&words("rbind")).id_map, None);
+        let options = words("bind,copy-symlink,src-nofollow,dest-nofollow");
+        let parsed = parse(&options);
+        assert!(parsed.copy_symlink && parsed.source_nofollow && parsed.destination_nofollow);
+        assert!(parsed.data.is_empty());
+    }
+
+    #[test]
+    fn propagation_words() {
+        let rshared = Propagation { kind: MS_SHARED, recursive: true };
+        assert_eq!(Propagation::parse("rshared"), Some(rshared));
+        assert_eq!(Propagation::parse("ro"), None);
+        assert_eq!(Propagation::parse(""), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! How every object of the configuration is read and written.
+//!
+//! Engines write their configurations from Go structures, so the rules are
+//! those of Go's encoding: a property that is absent or `null` has its zero
+//! value, unknown properties are ignored (the specification's extensibility
+//! rule), and zero values are left out when writing.
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::Str;
+use crate::in_root::InRoot;
+
+/// Declares a configuration object: all fields optional, named in camelCase.
+/// The lifetime, if there is one, is `'a` and that of the input text.
+macro_rules! object {
+    ($(#[$attribute:meta])* pub struct $name:ident<$life:lifetime> { $($fields:tt)* }) => {
+        $crate::object::object! {
+            @ $(#[$attribute])*
+            #[serde(bound(deserialize = "'de: 'a"))]
+            pub struct $name [<$life>] { $($fields)* }
+        }
+    };
+    ($(#[$attribute:meta])* pub struct $name:ident { $($fields:tt)* }) => {
+        $crate::object::object! { @ $(#[$attribute])* pub struct $name [] { $($fields)* } }
+    };
+    (@
+        $(#[$attribute:meta])*
+        pub struct $name:ident [$($generics:tt)*] {
+            $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)*
+        }
+    ) => {
+        #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        $(#[$attribute])*
+        pub struct $name $($generics)* {
+            $(
+                $(#[$field_attribute])*
+                #[serde(
+                    default,
+                    deserialize_with = "crate::object::value_or_null",
+                    skip_serializing_if = "crate::object::Absent::is_absent"
+                )]
+                pub $field: $type,
+            )*
+        }
+    };
+}
+pub(crate) use object;
+
+/// Reads a value, or its default where the text says `null`.
+pub(crate) fn value_or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Whether a value is left out when its object is written.
+///
+/// Numbers are always written: `uid` and `containerID` matter when they are 0.
+pub(crate) trait Absent {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+impl Absent for i32 {}
+impl Absent for i64 {}
+impl Absent for u16 {}
+impl Absent for u32 {}
+impl Absent for u64 {}
+
+impl Absent for bool {
+    fn is_absent(&self) -> bool {
+        !self
+    }
+}
+
+impl Absent for InRoot<'_> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Absent for Str<'_> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<T> Absent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T> Absent for Vec<T> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<K, V> Absent for BTreeMap<K, V> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}

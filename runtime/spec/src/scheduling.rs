@@ -1,0 +1,147 @@
+//! The words of `process.scheduler`, `ioPriority` and `linux.personality` as the kernel's numbers.
+use crate::invalid::Invalid;
+use crate::linux::Personality;
+use crate::number_set::NumberSet;
+use crate::process::{CpuAffinity, IoPriority, Process, Scheduler};
+
+/// Policies of sched(7).
+pub const POLICIES: [(&str, u32); 7] = [
+    ("SCHED_OTHER", 0),
+    ("SCHED_FIFO", 1),
+    ("SCHED_RR", 2),
+    ("SCHED_BATCH", 3),
+    ("SCHED_ISO", 4),
+    ("SCHED_IDLE", 5),
+    ("SCHED_DEADLINE", 6),
+];
+
+/// Has the kernel leave the times as they are.
+const KEEP_PARAMS: &str = "SCHED_FLAG_KEEP_PARAMS";
+
+/// Flags of sched_setattr(2).
+const FLAGS: [(&str, u64); 7] = [
+    ("SCHED_FLAG_RESET_ON_FORK", 0x01),
+    ("SCHED_FLAG_RECLAIM", 0x02),
+    ("SCHED_FLAG_DL_OVERRUN", 0x04),
+    ("SCHED_FLAG_KEEP_POLICY", 0x08),
+    (KEEP_PARAMS, 0x10),
+    ("SCHED_FLAG_UTIL_CLAMP_MIN", 0x20),
+    ("SCHED_FLAG_UTIL_CLAMP_MAX", 0x40),
+];
+
+/// Classes of ioprio_set(2).
+pub const IO_CLASSES: [(&str, u16); 3] =
+    [("IOPRIO_CLASS_RT", 1), ("IOPRIO_CLASS_BE", 2), ("IOPRIO_CLASS_IDLE", 3)];
+
+/// Domains of personality(2).
+pub const DOMAINS: [(&str, u32); 2] = [("LINUX", 0), ("LINUX32", 8)];
+
+/// What a word of a table stands for.
+pub(crate) fn value<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+}
+
+impl Scheduler<'_> {
+    /// The number of its policy.
+    ///
+    /// # Errors
+    /// No policy, or an unknown one.
+    pub fn policy_number(&self) -> Result<u32, Invalid> {
+        let unknown = || Invalid::SchedulerPolicy(self.policy.as_str().into());
+        value(&POLICIES, &self.policy).ok_or_else(unknown)
+    }
+
+    /// The bits of its flags.
+    ///
+    /// # Errors
+    /// An unknown flag.
+    pub fn flag_bits(&self) -> Result<u64, Invalid> {
+        self.flags.iter().try_fold(0, |bits, flag| {
+            let unknown = || Invalid::SchedulerFlag(flag.as_str().into());
+            Ok(bits | value(&FLAGS, flag).ok_or_else(unknown)?)
+        })
+    }
+
+    /// By runc's rules; ranges of priorities and times are the kernel's to know.
+    fn validate(&self) -> Result<(), Invalid> {
+        self.policy_number()?;
+        self.flag_bits()?;
+        let policy = self.policy.as_str();
+        if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH") && !(-20..=19).contains(&self.nice) {
+            return Err(Invalid::SchedulerNice(self.nice, policy.into()));
+        }
+        if self.priority != 0 && !matches!(policy, "SCHED_FIFO" | "SCHED_RR") {
+            return Err(Invalid::SchedulerPriority);
+        }
+        let timed = self.runtime != 0 || self.deadline != 0 || self.period != 0;
+        if timed && policy != "SCHED_DEADLINE" {
+            return Err(Invalid::SchedulerTimes);
+        }
+        let Self { runtime, deadline, period, .. } = *self;
+        // A period of 0 is as long as the deadline. The shortest runtime, and what all deadlines of the
+        // host come to, are the kernel's to know.
+        let possible = runtime != 0 && runtime <= deadline && (period == 0 || deadline <= period);
+        let keeps = self.flags.iter().any(|flag| flag.as_str() == KEEP_PARAMS);
+        if policy == "SCHED_DEADLINE" && !possible && !keeps {
+            return Err(Invalid::SchedulerDeadline { runtime, deadline, period });
+        }
+        Ok(())
+    }
+}
+
+impl IoPriority<'_> {
+    /// Class and level as ioprio_set(2) takes them.
+    ///
+    /// # Errors
+    /// An unknown class, a level beyond 0 to 7.
+    pub fn number(&self) -> Result<u16, Invalid> {
+        let level = u16::try_from(self.priority).ok().filter(|level| *level <= 7);
+        let level = level.ok_or(Invalid::IoLevel(self.priority))?;
+        let unknown = || Invalid::IoClass(self.class.as_str().into());
+        Ok(value(&IO_CLASSES, &self.class).ok_or_else(unknown)? << 13 | level)
+    }
+}
+
+impl Personality<'_> {
+    /// The number of its domain.
+    ///
+    /// # Errors
+    /// An unknown domain; flags, of which the specification knows none.
+    pub fn number(&self) -> Result<u32, Invalid> {
+        if let Some(flag) = self.flags.first() {
+            return Err(Invalid::PersonalityFlag(flag.as_str().into()));
+        }
+        let unknown = || Invalid::PersonalityDomain(self.domain.as_str().into());
+        value(&DOMAINS, &self.domain).ok_or_else(unknown)
+    }
+}
+
+impl CpuAffinity<'_> {
+    /// The CPUs before the process enters the container's cgroup, and those after; `None` where the
+    /// kernel decides.
+    ///
+    /// # Errors
+    /// A text that is no list of CPUs.
+    pub fn sets(&self) -> Result<[Option<NumberSet>; 2], Invalid> {
+        let set = |name, text: &Option<crate::Str<'_>>| {
+            let set = NumberSet::parse(text.as_deref().unwrap_or_default());
+            let set = set.map_err(|error| Invalid::CpuAffinity(name, error))?;
+            Ok((!set.is_empty()).then_some(set))
+        };
+        Ok([set("Initial", &self.initial)?, set("Final", &self.settled)?])
+    }
+}
+
+/// Checks how a process is to be scheduled.
+pub(crate) fn validate(process: &Process<'_>) -> Result<(), Invalid> {
+    if let Some(scheduler) = &process.scheduler {
+        scheduler.validate()?;
+    }
+    if let Some(priority) = &process.io_priority {
+        priority.number()?;
+    }
+    if let Some(affinity) = &process.exec_cpu_affinity {
+        affinity.sets()?;
+    }
+    Ok(())
+}

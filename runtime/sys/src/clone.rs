@@ -1,0 +1,263 @@
+//! clone3(2): a process born in its namespaces and its cgroup (Linux 5.3; INTO_CGROUP 5.7).
+//!
+//! Filters of other runtimes answer it with ENOSYS, since they cannot look at its arguments, or, if they are older
+//! than it is, with EPERM. clone(2) does the same then, but for the birth in a cgroup.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use bitflags::bitflags;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use crate::stack::Stack;
+
+bitflags! {
+    /// The flags of clone(2) and clone3(2) that dayfly uses.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct CloneFlags: u64 {
+        /// The child reports to the caller's parent.
+        const PARENT = 0x8000;
+        /// The child's end is announced by no signal, and waited for with __WALL. Not a flag of the
+        /// kernel's.
+        const SILENT = 1 << 63;
+        /// A new mount namespace.
+        const NEWNS = 0x2_0000;
+        /// A new cgroup namespace, rooted at the caller's cgroup.
+        const NEWCGROUP = 0x0200_0000;
+        /// A new UTS namespace.
+        const NEWUTS = 0x0400_0000;
+        /// A new IPC namespace.
+        const NEWIPC = 0x0800_0000;
+        /// A new user namespace.
+        const NEWUSER = 0x1000_0000;
+        /// A new PID namespace.
+        const NEWPID = 0x2000_0000;
+        /// A new network namespace.
+        const NEWNET = 0x4000_0000;
+        /// A new time namespace (unshare and setns only, Linux 5.6).
+        const NEWTIME = 0x80;
+    }
+}
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_PIDFD: u64 = 0x1000;
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+const SIGCHLD: u64 = 17;
+
+/// `struct clone_args` (clone3(2)).
+#[repr(C)]
+#[derive(Default)]
+struct Arguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Whether clone3(2) has been refused to this process while clone(2) was not.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Which side of a clone this is.
+#[derive(Debug)]
+pub enum Clone {
+    /// The caller, holding its child.
+    Parent(Child),
+    /// The new process.
+    Child,
+}
+
+/// A child process: its pid as the caller sees it, and a file descriptor that stays its own even
+/// when the number is used again.
+#[derive(Debug)]
+pub struct Child {
+    /// In the caller's PID namespace.
+    pub pid: Pid,
+    /// Readable once the child has exited; close-on-exec.
+    pub pidfd: OwnedFd,
+}
+
+impl Arguments {
+    fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
+        let mut arguments = Self {
+            flags: flags.difference(CloneFlags::SILENT).bits() | CLONE_PIDFD,
+            pidfd: (&raw mut *pidfd).addr() as u64,
+            // With CLONE_PARENT the kernel wants none: the caller's own exit signal is used.
+            exit_signal: match flags.intersects(CloneFlags::PARENT | CloneFlags::SILENT) {
+                true => 0,
+                false => SIGCHLD,
+            },
+            ..Self::default()
+        };
+        if let Some(dir) = cgroup {
+            arguments.flags |= CLONE_INTO_CGROUP;
+            arguments.cgroup = dir.as_raw_fd() as u64;
+        }
+        arguments
+    }
+}
+
+/// clone3(2), or clone(2) where that is refused and no cgroup is asked for; `enter` makes the call of that number with
+/// these arguments.
+fn with_fallback(
+    arguments: &Arguments,
+    enter: impl Fn(usize, [usize; 5]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let whole = [(&raw const *arguments).addr(), size_of::<Arguments>(), 0, 0, 0];
+    let refusal = match REFUSED.load(Ordering::Relaxed) {
+        true => Errno::NOSYS,
+        false => match enter(crate::raw::CLONE3, whole) {
+            Err(refusal @ (Errno::NOSYS | Errno::PERM)) => refusal,
+            result => return result,
+        },
+    };
+    if arguments.flags & CLONE_INTO_CGROUP != 0 {
+        return Err(refusal);
+    }
+    // All flags that dayfly uses are older; the exit signal is in the lowest byte, and the descriptor goes where
+    // clone(2) puts the child's thread id.
+    let flags = (arguments.flags | arguments.exit_signal) as usize;
+    let stack = (arguments.stack + arguments.stack_size) as usize;
+    let made = enter(crate::raw::nr::CLONE, [flags, stack, arguments.pidfd as usize, 0, 0])?;
+    REFUSED.store(true, Ordering::Relaxed);
+    Ok(made)
+}
+
+/// Makes a process with its own copy of memory and descriptors, in new namespaces per `flags`, born in
+/// the cgroup v2 directory `cgroup` if one is given: no migration, hence no wait for the
+/// threadgroup lock.
+///
+/// # Safety
+/// The process must have one thread (true of dayfly always): the child continues here with a copy
+/// of the whole state.
+///
+/// # Errors
+/// Those of clone3(2).
+pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Result<Clone, Errno> {
+    let mut pidfd: RawFd = -1;
+    let arguments = Arguments::new(flags, &mut pidfd, cgroup);
+    // SAFETY: `arguments` is a valid clone_args for the length given; memory is not shared and the
+    // stack pointer is kept, so the child returns from here on its own copy of this stack.
+    let pid =
+        with_fallback(&arguments, |call, arguments| unsafe { crate::raw::call(call, arguments) })?;
+    let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
+    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Clone::Parent(Child { pid, pidfd }))
+}
+
+/// As [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on
+/// `stack`: no page table to copy, no page to fault in again. Descriptors are its own copy.
+///
+/// # Safety
+/// Both processes now work in one memory, like threads. Whatever the child reaches through `argument`
+/// and the stack itself must stay where it is, unchanged by the caller, until the child has executed a
+/// program or ended; and the child must not allocate.
+///
+/// # Errors
+/// Those of clone3(2).
+pub unsafe fn clone3_shared(
+    flags: CloneFlags,
+    cgroup: Option<BorrowedFd<'_>>,
+    stack: &Stack,
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> Result<Child, Errno> {
+    let mut pidfd: RawFd = -1;
+    let mut arguments = Arguments::new(flags, &mut pidfd, cgroup);
+    arguments.flags |= CLONE_VM;
+    arguments.stack = stack.base() as u64;
+    arguments.stack_size = stack.len() as u64;
+    let pid = with_fallback(&arguments, |call, arguments| {
+        // SAFETY: valid arguments of the call; the child starts on a stack of its own, and the rest is the
+        // caller's promise.
+        crate::raw::check(unsafe { enter_shared(call, arguments, run, argument) })
+    })?;
+    let pid = Pid::from_raw(pid as i32).ok_or(Errno::CHILD)?;
+    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Child { pid, pidfd })
+}
+
+/// The clone itself. The child has the caller's registers but for the result and the stack pointer, so
+/// it finds what to run in registers, and leaves nothing on the stack that it shares with nobody.
+///
+/// # Safety
+/// As [`clone3_shared`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn enter_shared(
+    call: usize,
+    arguments: [usize; 5],
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> isize {
+    let result: isize;
+    // SAFETY: the caller's; the child never returns into this frame.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") call as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r12") argument,
+            in("r13") run,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// As on x86-64.
+///
+/// # Safety
+/// As [`clone3_shared`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn enter_shared(
+    call: usize,
+    arguments: [usize; 5],
+    run: extern "C" fn(*const c_void) -> !,
+    argument: *const c_void,
+) -> isize {
+    let result: isize;
+    // SAFETY: the caller's; the child never returns into this frame.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x30, xzr",
+            "mov x0, {argument}",
+            "br {run}",
+            "2:",
+            argument = in(reg) argument,
+            run = in(reg) run,
+            in("x8") call,
+            inlateout("x0") arguments[0] as isize => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            options(nostack),
+        );
+    }
+    result
+}

@@ -1,0 +1,138 @@
+//! execve(2) with arrays laid out beforehand, and the sweep of descriptors before it.
+
+#[cfg(feature = "alloc")]
+use alloc_crate::{boxed::Box, ffi::CString, vec::Vec};
+use core::ffi::{CStr, c_char};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use rustix::fd::RawFd;
+#[cfg(feature = "alloc")]
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+
+#[cfg(feature = "alloc")]
+use crate::start::Args;
+
+/// A NULL-terminated array of C strings as execve(2) wants it, with room for one more that is only known in init.
+#[derive(Debug, Clone, Copy)]
+pub struct StringArray<'a> {
+    strings: &'a [&'a CStr],
+    /// One pointer a string, then the spare one, then NULL. The kernel alone reads through them; atomic, as the
+    /// actors of a start may have this in common.
+    pointers: &'a [AtomicPtr<c_char>],
+}
+
+impl<'a> StringArray<'a> {
+    /// The strings, without the spare one.
+    pub fn iter(&self) -> impl Iterator<Item = &'a CStr> + use<'a> {
+        self.strings.iter().copied()
+    }
+
+    fn as_ptr(&self) -> *const AtomicPtr<c_char> {
+        self.pointers.as_ptr()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl StringArray<'static> {
+    /// Lays out `strings`, which are never freed: who lays them out executes a program, or makes a process that does.
+    pub fn leaked(strings: Vec<CString>) -> Self {
+        let strings: Vec<&'static CStr> =
+            strings.into_iter().map(|string| &*Box::leak(string.into_boxed_c_str())).collect();
+        let mut pointers = Vec::with_capacity(strings.len() + 2);
+        pointers.extend(strings.iter().map(|s| AtomicPtr::new(s.as_ptr().cast_mut())));
+        pointers.extend([AtomicPtr::default(), AtomicPtr::default()]);
+        Self { strings: strings.leak(), pointers: pointers.leak() }
+    }
+}
+
+/// Replaces the process by `path`, with `spare`, if any, as one more entry of the environment.
+/// Returns only if that failed.
+pub fn execve(
+    path: &CStr,
+    argv: &StringArray<'_>,
+    envp: &StringArray<'_>,
+    spare: Option<&CStr>,
+) -> Errno {
+    if let Some(place) = envp.pointers.get(envp.strings.len()) {
+        let spare = spare.map_or(ptr::null(), CStr::as_ptr);
+        place.store(spare.cast_mut(), Ordering::Relaxed);
+    }
+    // SAFETY: the arrays are NULL-terminated, and hold their NUL-terminated strings; `spare` outlives
+    // the call, and the place it was put in is overwritten by the next one.
+    let ret = unsafe {
+        crate::raw::call(
+            crate::raw::nr::EXECVE,
+            [path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+        )
+    };
+    match ret {
+        Err(errno) => errno,
+        Ok(_) => Errno::NOEXEC,
+    }
+}
+
+/// Executes the program behind `fd` with the arguments and environment that this process was started
+/// with, and `spare` as one more entry of that (execveat(2), AT_EMPTY_PATH). Returns only if that failed.
+#[cfg(feature = "alloc")]
+pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    let (argv, mut envp) = args.pointers();
+    let longer: Vec<*const c_char>;
+    if let Some(spare) = spare {
+        let entries = args.environment().map(CStr::as_ptr);
+        longer = entries.chain([spare.as_ptr(), ptr::null()]).collect();
+        envp = longer.as_ptr();
+    }
+    // SAFETY: the arrays are those of the initial stack, or made of their strings and `spare`:
+    // NULL-terminated, and valid until the call is over.
+    let ret = unsafe {
+        crate::raw::call(
+            crate::raw::nr::EXECVEAT,
+            [fd.as_raw_fd() as usize, c"".as_ptr().addr(), argv.addr(), envp.addr(), AT_EMPTY_PATH],
+        )
+    };
+    match ret {
+        Err(errno) => errno,
+        Ok(_) => Errno::NOEXEC,
+    }
+}
+
+/// Closes every descriptor from `first` on but `kept`. What is closed must not be used again by whoever
+/// owns it: this is for a process that goes on to exec or exit.
+///
+/// # Errors
+/// ENOSYS on kernels before 5.9.
+pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
+    let mut from = first as usize;
+    loop {
+        let numbers = kept.iter().map(|fd| *fd as usize);
+        let next = numbers.filter(|&fd| fd >= from).min();
+        let to = next.map_or(u32::MAX as usize, |next| next.saturating_sub(1));
+        if next.is_none_or(|next| next > from) {
+            // SAFETY: no pointers; by contract nobody uses the descriptors that go.
+            unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
+        }
+        match next {
+            Some(next) => from = next + 1,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11):
+/// whatever the caller leaked to us does not reach the container (CVE-2024-21626).
+///
+/// # Errors
+/// EINVAL on kernels before 5.11.
+pub fn cloexec_from(first: u32) -> Result<(), Errno> {
+    const CLOSE_RANGE_CLOEXEC: usize = 4;
+    // SAFETY: no pointers; descriptors stay open, so no owner is surprised.
+    unsafe {
+        crate::raw::call(
+            crate::raw::CLOSE_RANGE,
+            [first as usize, u32::MAX as usize, CLOSE_RANGE_CLOEXEC],
+        )
+    }
+    .map(drop)
+}

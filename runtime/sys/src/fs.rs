@@ -1,0 +1,50 @@
+//! Small files, whole: reading and writing by directory descriptor.
+
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+#[cfg(feature = "alloc")]
+mod read;
+#[cfg(feature = "alloc")]
+pub use read::{Owned, read_all, read_at, read_owned_at, read_text};
+
+/// Writes `bytes` to the existing file `path`, relative to `dir`, in one write as procfs and cgroupfs
+/// want it.
+///
+/// # Errors
+/// Those of openat(2) and write(2).
+pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errno> {
+    let fd = openat(dir, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(fd, bytes).map(drop)
+}
+
+/// Opens a directory for use as a base.
+///
+/// # Errors
+/// Those of openat(2).
+pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
+    openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Whether the working directory lies inside the current root. getcwd(2) marks one that does not
+/// with "(unreachable)", and has no name for one that was removed.
+///
+/// # Errors
+/// ERANGE for a path over 4096 bytes.
+pub fn working_directory_is_reachable() -> Result<bool, Errno> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    // SAFETY: the buffer is writable for the length given.
+    let result = unsafe {
+        crate::raw::call(crate::raw::nr::GETCWD, [buffer.as_mut_ptr().addr(), buffer.len()])
+    };
+    match result {
+        // SAFETY: the kernel has written a name, at least its end.
+        Ok(_) => Ok(unsafe { buffer[0].assume_init() } == b'/'),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}

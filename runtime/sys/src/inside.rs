@@ -1,0 +1,438 @@
+//! Paths inside a root: openat2(2) with RESOLVE_IN_ROOT where the kernel does it at once, and a walk name by name
+//! where it cannot.
+//!
+//! The walk is for two cases. Something on the way is missing and has to be made, behind a symbolic link that leads
+//! nowhere yet; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. It opens one name
+//! after the other with O_PATH and O_NOFOLLOW below the descriptor of the directory before, and reads links itself.
+//! It never opens `..`: that takes the last name off the way come, which has no links in it, and goes that way
+//! again from the root. So a neighbour that renames directories meanwhile, or puts links in their place, can make it
+//! fail and can choose among places inside the root; nothing of that leads out of it.
+//!
+//! Nothing here allocates.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, fstatfs, mkdirat,
+    openat, openat2, readlinkat_raw, statx,
+};
+use rustix::io::Errno;
+
+use crate::defence::{Defence, is_off};
+
+/// PATH_MAX
+const LONGEST: usize = 4096;
+/// As many links as the kernel follows (MAXSYMLINKS).
+const MOST_LINKS: u32 = 40;
+/// How often a race is run again: a hostile neighbour can win a few times, not for ever.
+const MOST_RACES: u32 = 64;
+
+const HERE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+const PROC_ROOT_INO: u64 = 1;
+
+/// What becomes of symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// They mean what they mean to somebody whose root directory the root is.
+    Follow,
+    /// So do those on the way; the last name may be one, which is opened itself.
+    KeepLast,
+    /// ELOOP.
+    Refuse,
+}
+
+/// Whether this process has been refused openat2(2) by a filter; a process that shares its memory knows it, too.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Opens what `path` names inside `root`; an empty path is the root itself. Links of procfs that lead to open files
+/// are ELOOP.
+///
+/// # Errors
+/// Those of openat2(2) with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS; EAGAIN where somebody keeps renaming what
+/// is on the way.
+pub fn open(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
+    let flags = match links {
+        Links::KeepLast => flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Links::Follow | Links::Refuse => flags | OFlags::CLOEXEC,
+    };
+    if REFUSED.load(Ordering::Relaxed) {
+        return walk_to(root, path, flags, links);
+    }
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let resolve = match links {
+        Links::Refuse => resolve | ResolveFlags::NO_SYMLINKS,
+        Links::Follow | Links::KeepLast => resolve,
+    };
+    let name = if path.is_empty() { c"." } else { path };
+    for _ in 0..MOST_RACES {
+        match openat2(root, name, flags, Mode::empty(), resolve) {
+            // A rename raced with `..`.
+            Err(Errno::AGAIN) => {}
+            Err(refusal @ (Errno::NOSYS | Errno::PERM)) => {
+                return instead(refusal, || walk_to(root, path, flags, links));
+            }
+            result => return result,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens what `path` names below `directory`, through no link and on the same mount.
+///
+/// # Errors
+/// Those of openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_XDEV and RESOLVE_NO_SYMLINKS.
+pub fn open_beneath(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let walk = || {
+        let file = walk_to(directory, path, flags, Links::Refuse)?;
+        match mount_of(file.as_fd())? == mount_of(directory)? {
+            true => Ok(file),
+            false => Err(Errno::XDEV),
+        }
+    };
+    if REFUSED.load(Ordering::Relaxed) {
+        return walk();
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    match openat2(directory, path, flags, Mode::empty(), resolve) {
+        Err(refusal @ (Errno::NOSYS | Errno::PERM)) => instead(refusal, walk),
+        result => result,
+    }
+}
+
+/// Opens an absolute path of this process's own root, through no link of procfs that leads to an open file.
+///
+/// # Errors
+/// Those of openat2(2) with RESOLVE_NO_MAGICLINKS.
+pub fn open_absolute(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let walk = || {
+        let root = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        walk_to(root.as_fd(), path, flags, Links::Follow)
+    };
+    if REFUSED.load(Ordering::Relaxed) {
+        return walk();
+    }
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+        Err(refusal @ (Errno::NOSYS | Errno::PERM)) => instead(refusal, walk),
+        result => result,
+    }
+}
+
+/// The number of the mount that something lies on (Linux 5.8).
+fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let found = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    match StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID) {
+        true => Ok(found.stx_mnt_id),
+        false => Err(Errno::NOSYS),
+    }
+}
+
+/// ENOSYS is a filter's. EPERM may be the file's own: it was a filter's if the walk gets there.
+fn instead(
+    refusal: Errno,
+    walk: impl FnOnce() -> Result<OwnedFd, Errno>,
+) -> Result<OwnedFd, Errno> {
+    let result = walk();
+    if refusal == Errno::NOSYS || result.is_ok() {
+        REFUSED.store(true, Ordering::Relaxed);
+    }
+    result
+}
+
+fn walk_to(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    flags: OFlags,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
+    for _ in 0..MOST_RACES {
+        let mut walk = Walk::new(root, path, links)?;
+        let found = match walk.go(None)? {
+            End::Missing => return Err(Errno::NOENT),
+            End::Found(found) => found,
+        };
+        let is_directory = kind_of(&found)? == FileType::Directory;
+        if flags.contains(OFlags::DIRECTORY) && !is_directory {
+            return Err(Errno::NOTDIR);
+        }
+        if flags.contains(OFlags::PATH) {
+            return Ok(found);
+        }
+        // What was found is opened by the name it has: a link there by now is a race.
+        match openat(walk.directory(), walk.name(), flags | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::LOOP) if links != Links::KeepLast => {}
+            result => return result,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens a directory inside `root`, made with those above it that are missing; also where a link leads to something
+/// that is not there. Permissions of what is made are `mode`.
+///
+/// # Errors
+/// Those of openat(2) and mkdirat(2); ELOOP for links in a circle.
+pub fn make_directories(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedFd, Errno> {
+    for _ in 0..MOST_RACES {
+        let mut walk = Walk::new(root, path, Links::Follow)?;
+        if let End::Found(found) = walk.go(Some(mode))? {
+            return match kind_of(&found)? {
+                FileType::Directory => Ok(found),
+                _ => Err(Errno::NOTDIR),
+            };
+        }
+        match mkdirat(walk.directory(), walk.name(), mode) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        // On the next round it is found, whatever it is by then.
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens (O_PATH) what is at `path` inside `root`; if nothing is, an empty file is made there, with the directories
+/// above it that are missing.
+///
+/// # Errors
+/// Those of openat(2) and mkdirat(2); ELOOP for links in a circle.
+pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedFd, Errno> {
+    let make = |directory: BorrowedFd<'_>, name: &CStr| {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(directory, name, flags, mode).map(drop)
+    };
+    for _ in 0..MOST_RACES {
+        if let Some(found) = make_with(root, path, mode, make)? {
+            return Ok(found);
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Has `make` make what `path` names inside `root` below the descriptor of its directory, unless something is there:
+/// that is returned (O_PATH). `None` if it has been made, or by somebody else meanwhile. Directories above it that
+/// are missing are made, 0755.
+///
+/// # Errors
+/// Those of `make` but EEXIST, openat(2) and mkdirat(2); ELOOP for links in a circle.
+pub fn make_with(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    mode: Mode,
+    make: impl Fn(BorrowedFd<'_>, &CStr) -> Result<(), Errno>,
+) -> Result<Option<OwnedFd>, Errno> {
+    let mut walk = Walk::new(root, path, Links::Follow)?;
+    if let End::Found(found) = walk.go(Some(mode))? {
+        return Ok(Some(found));
+    }
+    match make(walk.directory(), walk.name()) {
+        Ok(()) | Err(Errno::EXIST) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn kind_of(fd: &OwnedFd) -> Result<FileType, Errno> {
+    Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
+}
+
+/// Where a walk ends: at the last name.
+enum End {
+    /// It is there.
+    Found(OwnedFd),
+    /// There is nothing of that name in the directory.
+    Missing,
+}
+
+/// A path on its way through a root.
+struct Walk<'r> {
+    root: BorrowedFd<'r>,
+    links: Links,
+    followed: u32,
+    /// The directory that was reached; `None` is the root.
+    here: Option<OwnedFd>,
+    /// The names that lead there from the root, each with a NUL behind it. None is a link.
+    come: [u8; LONGEST],
+    come_length: usize,
+    /// What is still to go: from `start` to the NUL at the end. A link's text is read into the room before it.
+    left: [u8; 2 * LONGEST],
+    start: usize,
+    /// Where the name that the walk is at stands in `left`.
+    name: (usize, usize),
+}
+
+impl<'r> Walk<'r> {
+    fn new(root: BorrowedFd<'r>, path: &CStr, links: Links) -> Result<Self, Errno> {
+        let bytes = path.to_bytes_with_nul();
+        let mut left = [0; 2 * LONGEST];
+        let start = left.len() - bytes.len().min(LONGEST + 1);
+        let room = left.get_mut(start..).filter(|room| room.len() == bytes.len());
+        room.ok_or(Errno::NAMETOOLONG)?.copy_from_slice(bytes);
+        let (here, come) = (None, [0; LONGEST]);
+        let walk = Self {
+            root,
+            links,
+            followed: 0,
+            here,
+            come,
+            come_length: 0,
+            left,
+            start,
+            name: (0, 0),
+        };
+        Ok(walk)
+    }
+
+    fn directory(&self) -> BorrowedFd<'_> {
+        self.here.as_ref().map_or(self.root, |here| here.as_fd())
+    }
+
+    /// The last name, or `.` where the path ends in the directory itself.
+    fn name(&self) -> &CStr {
+        let name = self.left.get(self.name.0..self.name.1).unwrap_or_default();
+        CStr::from_bytes_with_nul(name).unwrap_or(c".")
+    }
+
+    /// Takes the next name off what is left.
+    fn next(&mut self) -> bool {
+        let end = self.left.len() - 1;
+        let rest = self.left.get(self.start..end).unwrap_or_default();
+        let Some(skipped) = rest.iter().position(|byte| *byte != b'/') else {
+            (self.start, self.name) = (end, (0, 0));
+            return false;
+        };
+        let start = self.start + skipped;
+        let rest = rest.get(skipped..).unwrap_or_default();
+        let stop = start + rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        if let Some(byte) = self.left.get_mut(stop) {
+            *byte = 0;
+        }
+        self.name = (start, stop + 1);
+        self.start = (stop + 1).min(end);
+        true
+    }
+
+    fn is_last(&self) -> bool {
+        let end = self.left.len() - 1;
+        self.left.get(self.start..end).unwrap_or_default().iter().all(|byte| *byte == b'/')
+    }
+
+    /// Goes to the last name. Directories that are missing before it are made with permissions `make`.
+    fn go(&mut self, make: Option<Mode>) -> Result<End, Errno> {
+        let mut made = 0;
+        while self.next() {
+            match self.name().to_bytes() {
+                b"." => continue,
+                b".." => {
+                    self.back()?;
+                    continue;
+                }
+                _ => {}
+            }
+            let found = loop {
+                match openat(self.directory(), self.name(), HERE, Mode::empty()) {
+                    Err(Errno::NOENT) if self.is_last() => return Ok(End::Missing),
+                    Err(Errno::NOENT) if made < LONGEST => {
+                        let mode = make.ok_or(Errno::NOENT)?;
+                        match mkdirat(self.directory(), self.name(), mode) {
+                            Ok(()) | Err(Errno::EXIST) => made += 1,
+                            Err(errno) => return Err(errno),
+                        }
+                    }
+                    result => break result?,
+                }
+            };
+            match kind_of(&found)? {
+                FileType::Symlink if self.is_last() && self.links == Links::KeepLast => {
+                    return Ok(End::Found(found));
+                }
+                FileType::Symlink => self.follow(&found)?,
+                _ if self.is_last() => return Ok(End::Found(found)),
+                FileType::Directory => self.enter(found)?,
+                _ => return Err(Errno::NOTDIR),
+            }
+        }
+        openat(self.directory(), c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map(End::Found)
+    }
+
+    /// Goes into the directory of the name that the walk is at.
+    fn enter(&mut self, directory: OwnedFd) -> Result<(), Errno> {
+        let name = self.left.get(self.name.0..self.name.1).unwrap_or_default();
+        let end = self.come_length + name.len();
+        let room = self.come.get_mut(self.come_length..end).ok_or(Errno::NAMETOOLONG)?;
+        room.copy_from_slice(name);
+        (self.come_length, self.here) = (end, Some(directory));
+        Ok(())
+    }
+
+    /// Goes to the directory above, from the root on; the one above the root is the root.
+    fn back(&mut self) -> Result<(), Errno> {
+        let come = self.come.get(..self.come_length.saturating_sub(1)).unwrap_or_default();
+        self.come_length = come.iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
+        self.here = None;
+        let come = self.come.get(..self.come_length).unwrap_or_default();
+        for name in come.split_inclusive(|byte| *byte == 0) {
+            let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
+            let here = self.here.as_ref().map_or(self.root, |here| here.as_fd());
+            let directory = openat(here, name, HERE | OFlags::DIRECTORY, Mode::empty());
+            // What was a directory a moment ago is a link or gone.
+            let directory = directory.map_err(|errno| match errno {
+                Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Errno::AGAIN,
+                errno => errno,
+            })?;
+            self.here = Some(directory);
+        }
+        Ok(())
+    }
+
+    /// Puts a link's text before what is left.
+    fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
+        self.followed += 1;
+        if self.links == Links::Refuse || self.followed > MOST_LINKS || self.is_magic(link)? {
+            return Err(Errno::LOOP);
+        }
+        // The end of the name just read is free as well, and becomes the slash between.
+        let slash = self.start.saturating_sub(1);
+        let room = self.left.get_mut(..slash).unwrap_or_default();
+        let longest = room.len();
+        let length = readlinkat_raw(link, c"", room)?;
+        if length == 0 || length >= longest.min(LONGEST) {
+            return Err(if length == 0 { Errno::NOENT } else { Errno::NAMETOOLONG });
+        }
+        self.left.copy_within(..length, slash - length);
+        if let Some(byte) = self.left.get_mut(slash) {
+            *byte = b'/';
+        }
+        self.start = slash - length;
+        if self.left.get(self.start) == Some(&b'/') {
+            (self.here, self.come_length) = (None, 0);
+            if is_off(Defence::ResolveInRoot) {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                self.here = Some(openat(CWD, c"/", flags, Mode::empty())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is a link of procfs to an open file, which has no text worth the name. Those in procfs' own root
+    /// (`self`, `mounts`) are ordinary.
+    fn is_magic(&self, link: &OwnedFd) -> Result<bool, Errno> {
+        Ok(fstatfs(link)?.f_type as i64 == PROC_SUPER_MAGIC
+            && fstat(self.directory())?.st_ino != PROC_ROOT_INO)
+    }
+}
+
+#[cfg(test)]
+mod tests;

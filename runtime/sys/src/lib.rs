@@ -1,0 +1,65 @@
+//! What rustix lacks: system calls with typed arguments, one subject a file.
+//!
+//! With `init` and `launch`, the only place for `unsafe`. Where rustix has a call, it is used.
+//!
+//! What takes a heap comes with the feature `alloc`, which all but `init` have.
+#![cfg_attr(not(test), no_std)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc as alloc_crate;
+
+pub mod alloc;
+pub mod bpf_pin;
+pub mod clone;
+pub mod defence;
+pub mod errand;
+pub mod errno;
+pub mod exec;
+pub mod fanotify;
+pub mod fdpass;
+pub mod fs;
+pub mod inside;
+pub mod keyring;
+pub mod mem;
+pub mod mempolicy;
+pub mod mount;
+pub mod net;
+pub mod ns;
+pub mod nsfs;
+pub mod personality;
+pub mod pidfd;
+pub mod probe;
+pub mod ptrace;
+pub mod raw;
+pub mod recorder;
+pub mod reexec;
+pub mod refusal;
+pub mod rusage;
+pub mod sched;
+pub mod seccomp;
+pub mod shared;
+pub mod signal;
+pub mod stack;
+pub mod start;
+pub mod stdio;
+pub mod unotify;
+
+#[cfg(feature = "alloc")]
+pub mod bpf;
+#[cfg(feature = "alloc")]
+pub mod bpf_info;
+#[cfg(feature = "alloc")]
+mod error;
+#[cfg(feature = "alloc")]
+pub mod rtnetlink;
+#[cfg(feature = "alloc")]
+pub mod taskstats;
+#[cfg(feature = "alloc")]
+pub mod user_namespace;
+#[cfg(feature = "alloc")]
+pub mod wait;
+
+#[cfg(feature = "alloc")]
+pub use error::{Context, Error};
+pub use rustix::io::Errno;
+pub use start::Args;

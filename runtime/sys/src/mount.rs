@@ -1,0 +1,119 @@
+//! mount_setattr(2), Linux 5.12: flags and propagation of a mount by descriptor, a whole tree at once; and
+//! open_tree_attr(2), Linux 6.15, which takes a copy that has them from the start.
+
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+pub use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
+
+/// Attribute bits of mount_setattr(2) and fsmount(2).
+pub mod attr {
+    /// Read-only.
+    pub const RDONLY: u64 = 0x1;
+    /// No set-user-ID.
+    pub const NOSUID: u64 = 0x2;
+    /// No devices.
+    pub const NODEV: u64 = 0x4;
+    /// No execution.
+    pub const NOEXEC: u64 = 0x8;
+    /// Ids mapped by a user namespace; only of a mount that is attached nowhere yet.
+    pub const IDMAP: u64 = 0x10_0000;
+    /// The field of access time modes.
+    pub const ATIME: u64 = 0x70;
+}
+
+/// Propagation types of mount(2).
+pub mod propagation {
+    /// Nothing travels.
+    pub const PRIVATE: u64 = 1 << 18;
+    /// Receives, does not send.
+    pub const SLAVE: u64 = 1 << 19;
+    /// Sends and receives.
+    pub const SHARED: u64 = 1 << 20;
+    /// Private, and may not be bound.
+    pub const UNBINDABLE: u64 = 1 << 17;
+}
+
+/// `struct mount_attr`: what to set, what to clear, and the propagation (0 leaves it).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MountAttr {
+    /// MOUNT_ATTR_* bits to set.
+    pub set: u64,
+    /// MOUNT_ATTR_* bits to clear; to change the access time mode, the whole field.
+    pub clear: u64,
+    /// One of [`propagation`], or 0.
+    pub propagation: u64,
+    /// A user namespace's descriptor with MOUNT_ATTR_IDMAP in `set`.
+    pub userns_fd: u64,
+}
+
+impl MountAttr {
+    /// Whether the call would change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.set == 0 && self.clear == 0 && self.propagation == 0
+    }
+}
+
+/// Changes the mount that `fd` refers to, with all mounts below it if `recursive`.
+///
+/// # Errors
+/// Those of mount_setattr(2); ENOSYS before Linux 5.12.
+pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> Result<(), Errno> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const AT_RECURSIVE: usize = 0x8000;
+    let flags = if recursive { AT_EMPTY_PATH | AT_RECURSIVE } else { AT_EMPTY_PATH };
+    // SAFETY: the path is an empty C string, the structure is valid for the size given.
+    unsafe {
+        crate::raw::call(
+            crate::raw::MOUNT_SETATTR,
+            [
+                fd.as_raw_fd() as usize,
+                c"".as_ptr().addr(),
+                flags,
+                (&raw const *attr).addr(),
+                size_of::<MountAttr>(),
+            ],
+        )
+    }
+    .map(drop)
+}
+
+/// Takes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: by one call
+/// from Linux 6.15 on, else by two.
+///
+/// # Errors
+/// Those of open_tree(2) and mount_setattr(2).
+pub fn clone_with(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    attr: &MountAttr,
+) -> Result<OwnedFd, Errno> {
+    const FLAGS: OpenTreeFlags =
+        OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
+    // SAFETY: the path is a C string, the structure is valid for the size given.
+    let copy = unsafe {
+        crate::raw::call(
+            crate::raw::OPEN_TREE_ATTR,
+            [
+                directory.as_raw_fd() as usize,
+                path.as_ptr().addr(),
+                FLAGS.bits() as usize,
+                (&raw const *attr).addr(),
+                size_of::<MountAttr>(),
+            ],
+        )
+    };
+    if let Ok(copy) = copy {
+        // SAFETY: a new descriptor, nobody else's.
+        return Ok(unsafe { OwnedFd::from_raw_fd(copy as i32) });
+    }
+    // An older kernel, or a filter that does not know the call; whatever else it was fails again.
+    let copy = rustix::mount::open_tree(directory, path, FLAGS)?;
+    mount_setattr(copy.as_fd(), false, attr)?;
+    Ok(copy)
+}

@@ -1,0 +1,61 @@
+//! What kind of namespace a descriptor refers to (ioctl_nsfs(2)).
+
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+use crate::clone::CloneFlags;
+
+/// NSFS_MAGIC of linux/magic.h: the file system that every namespace's file is on.
+const MAGIC: u64 = 0x6e73_6673;
+const NS_GET_USERNS: usize = 0xb701;
+const NS_GET_NSTYPE: usize = 0xb703;
+
+/// The kind of the namespace behind `fd` (Linux 4.11).
+///
+/// # Errors
+/// ENOTTY if it is no namespace.
+pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
+    // The number might mean something else to another file.
+    if rustix::fs::fstatfs(fd)?.f_type as u64 != MAGIC {
+        return Err(Errno::NOTTY);
+    }
+    // SAFETY: the request takes no argument.
+    let kind = unsafe {
+        crate::raw::call(crate::raw::nr::IOCTL, [fd.as_raw_fd() as usize, NS_GET_NSTYPE])
+    }?;
+    Ok(CloneFlags::from_bits_retain(kind as u64))
+}
+
+/// The user namespace that owns the namespace behind `fd` (Linux 4.9).
+///
+/// # Errors
+/// ENOTTY if it is no namespace; EPERM if its owner is outside of the caller's user namespace.
+pub fn owner(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    kind(fd)?;
+    // SAFETY: the request takes no argument.
+    let owner = unsafe {
+        crate::raw::call(crate::raw::nr::IOCTL, [fd.as_raw_fd() as usize, NS_GET_USERNS])
+    }?;
+    // SAFETY: a new descriptor, nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(owner as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
+    #[test]
+    fn namespaces_have_kinds_and_files_have_none() {
+        let kind = |path| kind(openat(CWD, path, OFlags::RDONLY, Mode::empty()).unwrap().as_fd());
+        assert_eq!(kind(c"/proc/self/ns/mnt"), Ok(CloneFlags::NEWNS));
+        assert_eq!(kind(c"/proc/self/ns/net"), Ok(CloneFlags::NEWNET));
+        assert_eq!(kind(c"/dev/null"), Err(Errno::NOTTY));
+        let network = openat(CWD, c"/proc/self/ns/net", OFlags::RDONLY, Mode::empty()).unwrap();
+        assert_eq!(
+            owner(network.as_fd()).and_then(|fd| super::kind(fd.as_fd())),
+            Ok(CloneFlags::NEWUSER)
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! ptrace(2) in its modern form: PTRACE_SEIZE (Linux 3.4) and PTRACE_GET_SYSCALL_INFO (5.3).
+//!
+//! Whoever traces must wait for *its* tracees alone: with [`wait`] a thread sees what it has seized and
+//! what it has made, and no other thread's children.
+
+use core::ffi::CStr;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions};
+
+use crate::clone::{Child, Clone, CloneFlags};
+use crate::exec::StringArray;
+
+#[cfg(target_arch = "x86_64")]
+const PTRACE: usize = 101;
+#[cfg(target_arch = "aarch64")]
+const PTRACE: usize = 117;
+#[cfg(target_arch = "x86_64")]
+const PERSONALITY: usize = 135;
+#[cfg(target_arch = "aarch64")]
+const PERSONALITY: usize = 92;
+
+const PTRACE_CONT: usize = 7;
+const PTRACE_SINGLESTEP: usize = 9;
+const PTRACE_DETACH: usize = 17;
+const PTRACE_SYSCALL: usize = 24;
+const PTRACE_GETEVENTMSG: usize = 0x4201;
+const PTRACE_SEIZE: usize = 0x4206;
+const PTRACE_INTERRUPT: usize = 0x4207;
+const PTRACE_LISTEN: usize = 0x4208;
+const PTRACE_GET_SYSCALL_INFO: usize = 0x420e;
+
+/// PTRACE_O_TRACESYSGOOD, TRACEFORK, TRACEVFORK, TRACECLONE, TRACEEXEC and EXITKILL.
+const OPTIONS: usize = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
+
+const SIGTRAP: i32 = 5;
+
+/// Takes hold of `pid` and of all that it will clone; if the tracing thread ends, they are killed.
+///
+/// # Errors
+/// EPERM if it is somebody else's or already traced, ESRCH.
+pub fn seize(pid: Pid) -> Result<(), Errno> {
+    plain(PTRACE_SEIZE, pid, OPTIONS)
+}
+
+/// How far a stopped tracee is let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// To the next event.
+    Freely,
+    /// To the entry to or the exit from a system call.
+    ToCall,
+    /// By one instruction.
+    ByStep,
+}
+
+/// Lets a stopped tracee go on, and delivers `signal` to it unless that is 0.
+///
+/// # Errors
+/// ESRCH if it is not stopped, or dead.
+pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
+    let request = match how {
+        Resume::Freely => PTRACE_CONT,
+        Resume::ToCall => PTRACE_SYSCALL,
+        Resume::ByStep => PTRACE_SINGLESTEP,
+    };
+    plain(request, pid, signal as usize)
+}
+
+/// Leaves a tracee that job control has stopped in that stop, until SIGCONT.
+///
+/// # Errors
+/// As [`resume`]; EIO if it is no such stop.
+pub fn listen(pid: Pid) -> Result<(), Errno> {
+    plain(PTRACE_LISTEN, pid, 0)
+}
+
+/// Makes a running tracee stop soon.
+///
+/// # Errors
+/// ESRCH if it is gone.
+pub fn interrupt(pid: Pid) -> Result<(), Errno> {
+    plain(PTRACE_INTERRUPT, pid, 0)
+}
+
+/// Lets a stopped tracee go for good, and delivers `signal` to it unless that is 0.
+///
+/// # Errors
+/// As [`resume`].
+pub fn detach(pid: Pid, signal: i32) -> Result<(), Errno> {
+    plain(PTRACE_DETACH, pid, signal as usize)
+}
+
+fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
+    // SAFETY: requests of this kind take numbers and touch no memory of the caller.
+    unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
+}
+
+/// What a tracee's stop comes with: the new child of [`Event::Child`], the former number of the thread
+/// in [`Event::Exec`].
+///
+/// # Errors
+/// As [`resume`].
+pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
+    let mut message = 0usize;
+    let place = (&raw mut message).expose_provenance();
+    // SAFETY: the kernel stores one unsigned long.
+    unsafe { crate::raw::call(PTRACE, [PTRACE_GETEVENTMSG, pid.as_raw_pid() as usize, 0, place]) }?;
+    Ok(i32::try_from(message).ok().and_then(Pid::from_raw))
+}
+
+/// Where a stopped tracee is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its instruction pointer.
+    pub instruction: u64,
+    /// Its system call, where the stop is at one's entry or exit.
+    pub call: Option<Call>,
+}
+
+/// One side of a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// About to be made.
+    Entry {
+        /// The call's number, as the tracee's architecture counts.
+        number: u64,
+        /// The arguments as registers hold them.
+        args: [u64; 6],
+    },
+    /// Just made, with the kernel's answer; −4095…−1 is an errno.
+    Exit(i64),
+}
+
+/// `struct ptrace_syscall_info` (ptrace(2)).
+#[repr(C)]
+#[derive(Default)]
+struct CallInfo {
+    op: u8,
+    padding: [u8; 3],
+    arch: u32,
+    instruction_pointer: u64,
+    stack_pointer: u64,
+    /// Entry: number and arguments. Exit: result, and whether it is an error.
+    values: [u64; 8],
+}
+
+/// Tells where a stopped tracee is.
+///
+/// # Errors
+/// As [`resume`]; EIO on kernels before 5.3.
+pub fn place(pid: Pid) -> Result<Place, Errno> {
+    const OP_ENTRY: u8 = 1;
+    const OP_EXIT: u8 = 2;
+    let mut info = CallInfo::default();
+    let place = (&raw mut info).expose_provenance();
+    let size = size_of::<CallInfo>();
+    // SAFETY: the kernel stores at most `size` bytes, and any bytes make a CallInfo.
+    unsafe {
+        crate::raw::call(PTRACE, [PTRACE_GET_SYSCALL_INFO, pid.as_raw_pid() as usize, size, place])
+    }?;
+    let [first, a, b, c, d, e, f, _] = info.values;
+    let call = match info.op {
+        OP_ENTRY => Some(Call::Entry { number: first, args: [a, b, c, d, e, f] }),
+        OP_EXIT => Some(Call::Exit(first.cast_signed())),
+        _ => None,
+    };
+    Ok(Place { instruction: info.instruction_pointer, call })
+}
+
+/// What [`wait`] has to tell about one tracee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// It returned this exit status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+    /// It stands where a signal would be delivered; a step ends with SIGTRAP.
+    Signal(i32),
+    /// It stands at the entry to or exit from a system call.
+    Call,
+    /// It stands because something happened to it.
+    Event(Event),
+}
+
+/// Events that stop a tracee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It has cloned a process ([`message`]).
+    Child,
+    /// It has cloned with clone(2)'s other means: a thread or a process ([`message`]).
+    Clone,
+    /// It has executed a program.
+    Exec,
+    /// Job control has stopped it with this signal.
+    Group(i32),
+    /// It was just born, interrupted, or woken from a stop.
+    Pause,
+}
+
+/// Waits for a tracee or child of this thread to stop or end; reaps it in the latter case. Without `block`
+/// there is no answer if none has.
+///
+/// # Errors
+/// ECHILD if there are none; EINTR.
+pub fn wait(block: bool) -> Result<Option<(Pid, Report)>, Errno> {
+    /// Only this thread's.
+    const WNOTHREAD: u32 = 0x2000_0000;
+    /// Whatever signal their end sends.
+    const WALL: u32 = 0x4000_0000;
+    let mut options = WaitOptions::from_bits_retain(WNOTHREAD | WALL);
+    options.set(WaitOptions::NOHANG, !block);
+    let answer = rustix::process::wait(options)?;
+    Ok(answer.map(|(pid, status)| (pid, report(status.as_raw()))))
+}
+
+fn report(status: i32) -> Report {
+    let signal = (status >> 8) & 0xff;
+    match (status & 0x7f, status >> 16) {
+        (0, _) => Report::Exited(signal),
+        (0x7f, 0) if signal == SIGTRAP | 0x80 => Report::Call,
+        (0x7f, 0) => Report::Signal(signal),
+        (0x7f, 1 | 2) => Report::Event(Event::Child),
+        (0x7f, 3) => Report::Event(Event::Clone),
+        (0x7f, 4) => Report::Event(Event::Exec),
+        (0x7f, 128) if signal != SIGTRAP => Report::Event(Event::Group(signal)),
+        (0x7f, _) => Report::Event(Event::Pause),
+        (killer, _) => Report::Killed(killer),
+    }
+}
+
+/// A program to be executed once its tracer is there.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// The file to be executed, found from `dir` if relative.
+    pub path: &'a CStr,
+    /// Its arguments, the first of which is its name.
+    pub argv: &'a StringArray<'a>,
+    /// Its environment.
+    pub envp: &'a StringArray<'a>,
+    /// Its working directory.
+    pub dir: &'a CStr,
+    /// Its standard input, output and error.
+    pub stdio: [BorrowedFd<'a>; 3],
+    /// Whether memory is laid out the same way each time (ADDR_NO_RANDOMIZE).
+    pub fixed_layout: bool,
+}
+
+/// Makes a child that reads one byte from `gate` and then executes `program`. If the gate closes before
+/// that, or the program can't be executed, it exits with the errno.
+///
+/// `gate` must be a pipe's or socket's reading end, and the other end, `ours`, is closed in the child.
+///
+/// # Errors
+/// Those of clone3(2).
+pub fn spawn(
+    program: &Program<'_>,
+    gate: BorrowedFd<'_>,
+    ours: BorrowedFd<'_>,
+) -> Result<Child, Errno> {
+    // SAFETY: the child has a copy of the memory with locks in whatever state other threads had them in,
+    // and takes none: it makes system calls on what was prepared before, then executes or exits.
+    match unsafe { crate::clone::clone3(CloneFlags::empty(), None) }? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let errno = execute(program, gate, ours);
+            // SAFETY: no pointers; ends this process.
+            unsafe { crate::raw::syscall(crate::raw::nr::EXIT_GROUP, exit_status(errno)) };
+            unreachable!("exit_group does not return")
+        }
+    }
+}
+
+fn exit_status(errno: Errno) -> [usize; 6] {
+    [errno.raw_os_error() as usize, 0, 0, 0, 0, 0]
+}
+
+fn execute(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) -> Errno {
+    match prepare(program, gate, ours) {
+        Ok(()) => crate::exec::execve(program.path, program.argv, program.envp, None),
+        Err(errno) => errno,
+    }
+}
+
+fn prepare(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) -> Result<(), Errno> {
+    const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
+    // SAFETY: the child's own copy of the descriptor, which it never uses.
+    unsafe { rustix::io::close(rustix::fd::AsRawFd::as_raw_fd(&ours)) };
+    if rustix::io::read(gate, &mut [0_u8; 1])? == 0 {
+        return Err(Errno::CANCELED);
+    }
+    if program.fixed_layout {
+        // SAFETY: a number; takes effect at execve.
+        unsafe { crate::raw::call(PERSONALITY, [ADDR_NO_RANDOMIZE]) }?;
+    }
+    let [stdin, stdout, stderr] = program.stdio;
+    rustix::stdio::dup2_stdin(stdin)?;
+    rustix::stdio::dup2_stdout(stdout)?;
+    rustix::stdio::dup2_stderr(stderr)?;
+    rustix::process::chdir(program.dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_status() {
+        assert_eq!(report(0x0300), Report::Exited(3));
+        assert_eq!(report(9), Report::Killed(9));
+        assert_eq!(report(0x8b), Report::Killed(11));
+        assert_eq!(report(0x857f), Report::Call);
+        assert_eq!(report(0x057f), Report::Signal(5));
+        assert_eq!(report(0x2_057f), Report::Event(Event::Child));
+        assert_eq!(report(0x4_057f), Report::Event(Event::Exec));
+        assert_eq!(report(0x80_137f), Report::Event(Event::Group(19)));
+        assert_eq!(report(0x80_057f), Report::Event(Event::Pause));
+    }
+
+    #[test]
+    fn a_stranger_is_no_tracee() {
+        assert_eq!(resume(Pid::INIT, Resume::Freely, 0), Err(Errno::SRCH));
+        assert_eq!(place(Pid::INIT), Err(Errno::SRCH));
+    }
+}

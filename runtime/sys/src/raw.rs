@@ -1,0 +1,173 @@
+//! The system call instruction itself.
+//!
+//! Numbers come from the kernel's generic table where both architectures share them
+//! (all calls since 5.1 do) and from [`nr`] where they differ.
+
+use rustix::io::Errno;
+
+/// System call numbers that rustix gives no function for.
+#[cfg(target_arch = "x86_64")]
+pub mod nr {
+    /// clone(2)
+    pub const CLONE: usize = 56;
+    /// execve(2)
+    pub const EXECVE: usize = 59;
+    /// execveat(2)
+    pub const EXECVEAT: usize = 322;
+    /// rt_sigprocmask(2)
+    pub const RT_SIGPROCMASK: usize = 14;
+    /// rt_sigaction(2)
+    pub const RT_SIGACTION: usize = 13;
+    /// signalfd4(2)
+    pub const SIGNALFD4: usize = 289;
+    /// keyctl(2)
+    pub const KEYCTL: usize = 250;
+    /// seccomp(2)
+    pub const SECCOMP: usize = 317;
+    /// bpf(2)
+    pub const BPF: usize = 321;
+    /// exit_group(2)
+    pub const EXIT_GROUP: usize = 231;
+    /// mmap(2)
+    pub const MMAP: usize = 9;
+    /// ioctl(2)
+    pub const IOCTL: usize = 16;
+    /// getcwd(2)
+    pub const GETCWD: usize = 79;
+    /// sched_setaffinity(2)
+    pub const SCHED_SETAFFINITY: usize = 203;
+    /// sched_setattr(2)
+    pub const SCHED_SETATTR: usize = 314;
+    /// ioprio_set(2)
+    pub const IOPRIO_SET: usize = 251;
+    /// set_mempolicy(2)
+    pub const SET_MEMPOLICY: usize = 238;
+    /// personality(2)
+    pub const PERSONALITY: usize = 135;
+    /// fanotify_init(2)
+    pub const FANOTIFY_INIT: usize = 300;
+    /// fanotify_mark(2)
+    pub const FANOTIFY_MARK: usize = 301;
+}
+
+/// System call numbers that rustix gives no function for.
+#[cfg(target_arch = "aarch64")]
+pub mod nr {
+    /// clone(2)
+    pub const CLONE: usize = 220;
+    /// execve(2)
+    pub const EXECVE: usize = 221;
+    /// execveat(2)
+    pub const EXECVEAT: usize = 281;
+    /// rt_sigprocmask(2)
+    pub const RT_SIGPROCMASK: usize = 135;
+    /// rt_sigaction(2)
+    pub const RT_SIGACTION: usize = 134;
+    /// signalfd4(2)
+    pub const SIGNALFD4: usize = 74;
+    /// keyctl(2)
+    pub const KEYCTL: usize = 219;
+    /// seccomp(2)
+    pub const SECCOMP: usize = 277;
+    /// bpf(2)
+    pub const BPF: usize = 280;
+    /// exit_group(2)
+    pub const EXIT_GROUP: usize = 94;
+    /// mmap(2)
+    pub const MMAP: usize = 222;
+    /// ioctl(2)
+    pub const IOCTL: usize = 29;
+    /// getcwd(2)
+    pub const GETCWD: usize = 17;
+    /// sched_setaffinity(2)
+    pub const SCHED_SETAFFINITY: usize = 122;
+    /// sched_setattr(2)
+    pub const SCHED_SETATTR: usize = 274;
+    /// ioprio_set(2)
+    pub const IOPRIO_SET: usize = 30;
+    /// set_mempolicy(2)
+    pub const SET_MEMPOLICY: usize = 237;
+    /// personality(2)
+    pub const PERSONALITY: usize = 92;
+    /// fanotify_init(2)
+    pub const FANOTIFY_INIT: usize = 262;
+    /// fanotify_mark(2)
+    pub const FANOTIFY_MARK: usize = 263;
+}
+
+/// clone3(2), Linux 5.3; the same number on every architecture.
+pub const CLONE3: usize = 435;
+/// pidfd_send_signal(2), Linux 5.1.
+pub const PIDFD_SEND_SIGNAL: usize = 424;
+/// close_range(2), Linux 5.9.
+pub const CLOSE_RANGE: usize = 436;
+/// mount_setattr(2), Linux 5.12.
+pub const MOUNT_SETATTR: usize = 442;
+/// open_tree_attr(2)
+pub const OPEN_TREE_ATTR: usize = 467;
+
+/// Issues a system call and returns what the kernel returned, unchecked.
+///
+/// # Safety
+/// Whatever the call asks of its arguments: see its man page.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+    let ret: isize;
+    // SAFETY: the kernel clobbers rcx and r11 only; the caller answers for the arguments.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") nr as isize => ret,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    ret
+}
+
+/// Issues a system call and returns what the kernel returned, unchecked.
+///
+/// # Safety
+/// Whatever the call asks of its arguments: see its man page.
+#[inline(always)]
+#[cfg(target_arch = "aarch64")]
+pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+    let ret: isize;
+    // SAFETY: the kernel preserves every register but x0; the caller answers for the arguments.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") nr,
+            inlateout("x0") args[0] as isize => ret,
+            in("x1") args[1], in("x2") args[2], in("x3") args[3],
+            in("x4") args[4], in("x5") args[5],
+            options(nostack),
+        );
+    }
+    ret
+}
+
+/// Reads a raw return value as the kernel's convention has it: −4095…−1 is an errno.
+#[inline]
+pub fn check(ret: isize) -> Result<usize, Errno> {
+    if (-4095..0).contains(&ret) {
+        Err(Errno::from_raw_os_error(-(ret as i32)))
+    } else {
+        Ok(ret as usize)
+    }
+}
+
+/// [`syscall`], with up to six arguments, checked.
+///
+/// # Safety
+/// Whatever the call asks of its arguments: see its man page.
+#[inline(always)]
+pub unsafe fn call<const N: usize>(nr: usize, args: [usize; N]) -> Result<usize, Errno> {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&args);
+    // SAFETY: passed on to the caller.
+    check(unsafe { syscall(nr, all) })
+}

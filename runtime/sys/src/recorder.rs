@@ -1,0 +1,233 @@
+//! Fixed-size records in memory that two processes share: what a process between clone and exec did,
+//! which must not allocate and can't tell anybody.
+
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::shared::Shared;
+
+/// One step as it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Nanoseconds of CLOCK_MONOTONIC_RAW.
+    pub start: u64,
+    /// As `start`; 0 while it goes on, and for good if it replaced the program.
+    pub end: u64,
+    /// The step's place in its actor's list.
+    pub step: u16,
+    /// The errno it failed with, or 0.
+    pub errno: u16,
+}
+
+impl Record {
+    /// Three words; the last is not 0, which an unused slot has.
+    fn pack(self) -> [u64; 3] {
+        [self.start, self.end, 1 << 32 | u64::from(self.errno) << 16 | u64::from(self.step)]
+    }
+
+    fn unpack([start, end, rest]: [u64; 3]) -> Option<Self> {
+        let used = rest >> 32 == 1;
+        used.then_some(Self { start, end, step: rest as u16, errno: (rest >> 16) as u16 })
+    }
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC_RAW.
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::MonotonicRaw);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Where an actor writes its records, and another one reads them.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    /// One slot more than there are records: how many found no room, when the actor was born, and which record
+    /// is next. So the actors have nothing in common but atomics.
+    records: Shared<3>,
+    capacity: usize,
+    /// Nanoseconds by which the writer's clock is ahead of the reader's.
+    ahead: i64,
+    /// A step at whose end the writer's clock is by so many nanoseconds ahead of what it was.
+    moves: Option<(u16, i64)>,
+}
+
+/// A step under way.
+#[derive(Debug)]
+pub struct Begun {
+    index: usize,
+    record: Record,
+}
+
+impl Recorder {
+    /// Of so many steps, for a child that is to work in this process's memory.
+    #[cfg(feature = "alloc")]
+    pub fn new(capacity: usize) -> Self {
+        Self { records: Shared::leaked(capacity + 1), capacity, ahead: 0, moves: None }
+    }
+
+    /// Of so many steps, for a child with memory of its own.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn shared(capacity: usize) -> Result<Self, Errno> {
+        let records = Shared::zeroed(capacity + 1)?;
+        Ok(Self { records, capacity, ahead: 0, moves: None })
+    }
+
+    /// Has this reader take the writer's clock for ahead of its own by so many nanoseconds, as in a
+    /// time namespace.
+    pub fn set_ahead(&mut self, nanoseconds: i64) {
+        self.ahead = nanoseconds;
+    }
+
+    /// Has this reader know the step by which the writer enters a time namespace, and by how many nanoseconds its
+    /// clock is ahead from there on.
+    pub fn set_move(&mut self, step: usize, nanoseconds: i64) {
+        self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
+    }
+
+    /// The same record by the clock that the writer began with.
+    fn unmoved(&self, record: Record) -> Record {
+        let back = |time: u64, by| if time == 0 { 0 } else { time.wrapping_sub_signed(by) };
+        match self.moves {
+            Some((step, by)) if record.step > step => {
+                Record { start: back(record.start, by), end: back(record.end, by), ..record }
+            }
+            Some((step, by)) if record.step == step => {
+                Record { end: back(record.end, by), ..record }
+            }
+            _ => record,
+        }
+    }
+
+    fn here(&self, time: u64) -> u64 {
+        match time {
+            0 => 0,
+            time => time.wrapping_sub_signed(self.ahead),
+        }
+    }
+
+    /// The actor's first moment.
+    pub fn born(&self) {
+        let [lost, _, next] = self.own();
+        self.records.set(self.capacity, [lost, now(), next]);
+    }
+
+    /// When that was, if it was.
+    pub fn birth(&self) -> Option<u64> {
+        let [_, born, _] = self.own();
+        (born > 0).then(|| self.here(born))
+    }
+
+    /// What is no record: see `records`.
+    fn own(&self) -> [u64; 3] {
+        self.records.get(self.capacity).unwrap_or_default()
+    }
+
+    /// A step begins. It is seen from now on, so that a trace tells in which one an actor was killed.
+    pub fn begin(&self, step: usize) -> Begun {
+        let [lost, born, next] = self.own();
+        let index = next as usize;
+        let start = now();
+        let step = u16::try_from(step).unwrap_or(u16::MAX);
+        let record = Record { start, end: 0, step, errno: 0 };
+        if index < self.capacity {
+            self.records.set(index, record.pack());
+        }
+        let lost = lost + u64::from(index >= self.capacity);
+        self.records.set(self.capacity, [lost, born, next + 1]);
+        Begun { index, record }
+    }
+
+    /// It ends, unless there was no room for it.
+    pub fn end(&self, begun: Begun, result: Result<(), Errno>) {
+        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
+        if begun.index < self.capacity {
+            self.records.set(begun.index, Record { end: now(), errno, ..begun.record }.pack());
+        }
+    }
+
+    /// How many steps found no room.
+    pub fn lost(&self) -> u64 {
+        self.own()[0]
+    }
+
+    /// The records, in order.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let read = |index| self.records.get(index).and_then(Record::unpack);
+        (0..self.capacity).map_while(read).map(|record| self.unmoved(record)).map(|record| Record {
+            start: self.here(record.start),
+            end: self.here(record.end),
+            ..record
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_beyond_the_capacity_are_counted() {
+        let recorder = Recorder::new(10);
+        let reader = recorder.clone();
+        recorder.born();
+        for step in 0..13 {
+            recorder.end(recorder.begin(step), Ok(()));
+        }
+        assert_eq!(reader.lost(), 3);
+        assert_eq!(reader.records().count(), 10);
+        assert!(reader.birth().unwrap() <= reader.records().next().unwrap().start);
+    }
+
+    #[test]
+    fn ten_thousand_steps_fit_where_there_is_room_for_them() {
+        let recorder = Recorder::shared(10_000).unwrap();
+        for step in 0..10_000 {
+            recorder.end(recorder.begin(step), Ok(()));
+        }
+        assert_eq!((recorder.lost(), recorder.birth()), (0, None));
+        assert!(recorder.records().enumerate().all(|(at, record)| at == usize::from(record.step)));
+        assert_eq!(recorder.records().count(), 10_000);
+    }
+
+    #[test]
+    fn clocks_of_another_time_namespace_are_set_right() {
+        let mut recorder = Recorder::new(1);
+        recorder.born();
+        let begun = recorder.begin(0);
+        let start = begun.record.start;
+        let hour = 3_600_000_000_000;
+        recorder.set_ahead(-hour);
+        let record = recorder.records().next().unwrap();
+        assert_eq!((record.start, record.end), (start + hour.cast_unsigned(), 0));
+        assert!(recorder.birth().unwrap() > record.start - 1_000_000_000);
+    }
+
+    #[test]
+    fn a_writer_that_moves_is_read_by_its_first_clock() {
+        let mut recorder = Recorder::new(3);
+        for step in 0..3 {
+            recorder.end(recorder.begin(step), Ok(()));
+        }
+        let times = |recorder: &Recorder| {
+            recorder.records().map(|record| (record.start, record.end)).collect::<Vec<_>>()
+        };
+        let before = times(&recorder);
+        recorder.set_move(1, 5);
+        let [first, second, third] = before[..] else { panic!("{before:?}") };
+        let moved = [first, (second.0, second.1 - 5), (third.0 - 5, third.1 - 5)];
+        assert_eq!(times(&recorder), moved);
+    }
+
+    #[test]
+    fn a_step_is_seen_while_it_goes_on() {
+        let recorder = Recorder::new(2);
+        let begun = recorder.begin(7);
+        let record = recorder.records().next().unwrap();
+        assert_eq!((record.step, record.end), (7, 0));
+        recorder.end(begun, Err(Errno::NOENT));
+        let record = recorder.records().next().unwrap();
+        assert!(record.end >= record.start);
+        assert_eq!(i32::from(record.errno), Errno::NOENT.raw_os_error());
+    }
+}

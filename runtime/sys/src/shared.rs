@@ -1,0 +1,102 @@
+//! Memory that the actors of a start both reach.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Entries of `N` words each, zeroed, for as long as the process lives.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared<const N: usize> {
+    first: NonNull<[AtomicU64; N]>,
+    len: usize,
+}
+
+impl<const N: usize> Shared<N> {
+    /// Room for `len` entries on the heap, for actors that have their memory in common.
+    #[cfg(feature = "alloc")]
+    pub fn leaked(len: usize) -> Self {
+        let entries: &'static mut [[u64; N]] = alloc_crate::vec![[0; N]; len].leak();
+        Self { first: NonNull::from(entries).cast(), len }
+    }
+
+    /// Maps room for `len` entries that a child without our memory has as well; only what is written takes
+    /// memory.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn zeroed(len: usize) -> Result<Self, Errno> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let address = unsafe {
+            mmap_anonymous(
+                core::ptr::null_mut(),
+                len * size_of::<[u64; N]>(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+            )
+        }?;
+        let first = NonNull::new(address.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { first, len })
+    }
+
+    fn entry(&self, index: usize) -> Option<&[AtomicU64; N]> {
+        // SAFETY: in range of memory that is never given back and that everybody uses by atomics.
+        (index < self.len).then(|| unsafe { self.first.add(index).as_ref() })
+    }
+
+    /// Stores an entry, its last word last; out of range is ignored. One process writes an entry, others may
+    /// read it.
+    pub fn set(&self, index: usize, value: [u64; N]) {
+        if let Some(words) = self.entry(index) {
+            for (word, value) in words.iter().zip(value) {
+                word.store(value, Ordering::Release);
+            }
+        }
+    }
+
+    /// Reads an entry, its last word first: what was stored before that is seen as well.
+    pub fn get(&self, index: usize) -> Option<[u64; N]> {
+        let mut value = [0; N];
+        for (word, value) in self.entry(index)?.iter().zip(&mut value).rev() {
+            *value = word.load(Ordering::Acquire);
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_words_of_their_own() {
+        let shared = Shared::<3>::leaked(4);
+        let reader = shared;
+        assert_eq!(reader.get(3), Some([0; 3]));
+        shared.set(3, [1, 2, 3]);
+        shared.set(4, [9; 3]);
+        assert_eq!(
+            (reader.get(2), reader.get(3), reader.get(4)),
+            (Some([0; 3]), Some([1, 2, 3]), None)
+        );
+    }
+
+    #[test]
+    fn what_the_last_word_announces_is_there() {
+        struct Sent(Shared<2>);
+        // SAFETY: all of it is atomic, and stays for good.
+        unsafe impl Send for Sent {}
+        let shared = Shared::<2>::leaked(1);
+        let writer = Sent(shared);
+        let writing = std::thread::spawn(move || {
+            let Sent(shared) = { writer };
+            (1..200).for_each(|round| shared.set(0, [round, round]));
+        });
+        while !writing.is_finished() {
+            let Some([first, last]) = shared.get(0) else { panic!("in range") };
+            assert!(first >= last, "{first} {last}");
+        }
+        writing.join().unwrap();
+        assert_eq!(shared.get(0), Some([199, 199]));
+    }
+}

@@ -1,0 +1,130 @@
+//! Signals: the mask, signalfd(2), and sending by descriptor or number.
+
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+const SIG_SETMASK: usize = 2;
+
+/// A set of signals, signal n at bit n−1, as the kernel has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SignalSet(pub u64);
+
+impl SignalSet {
+    /// Every signal.
+    pub const ALL: Self = Self(u64::MAX);
+    /// None.
+    pub const EMPTY: Self = Self(0);
+}
+
+/// Replaces the mask of blocked signals; returns the old one.
+///
+/// # Errors
+/// None in practice.
+pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
+    let mut old = 0u64;
+    // SAFETY: both sets are 8 bytes, as the last argument says.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::RT_SIGPROCMASK,
+            [SIG_SETMASK, (&raw const set.0).addr(), (&raw mut old).addr(), 8],
+        )
+    }?;
+    Ok(SignalSet(old))
+}
+
+/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: what people end programs by.
+const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
+/// The exit status of whom one of them has ended, as with runc's init.
+const ENDED: i32 = 2;
+
+/// Gives every signal its default action again: what the caller ignores must not be ignored by a
+/// container's process, which inherits that across exec. Until that, those that end a program end this one, also
+/// as the first process of a PID namespace: the kernel keeps from that what it has no handler for, whoever sends
+/// it (pid_namespaces(7)).
+pub fn reset_dispositions() {
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let handler = end as extern "C" fn(i32) -> !;
+    let handler = (handler as *const ()).addr() as u64;
+    // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
+    let default = [0u64; 4];
+    // Who never returns needs no restorer, and x86-64 wants one named.
+    let ends = [handler, SA_RESTORER, handler, u64::MAX];
+    for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
+        let action = if ENDING.contains(&signal) { &ends } else { &default };
+        // SAFETY: a sigaction of zeros is SIG_DFL with no flags, the other one has a handler that only makes a
+        // system call and does not return; sets are 8 bytes.
+        let _ = unsafe {
+            crate::raw::call(
+                crate::raw::nr::RT_SIGACTION,
+                [signal, (&raw const *action).addr(), 0, 8],
+            )
+        };
+    }
+}
+
+extern "C" fn end(_: i32) -> ! {
+    crate::start::exit(ENDED)
+}
+
+/// Gives SIGCHLD its default action again: the kernel reaps the children of whoever ignores it, which a
+/// caller may have had us do, and how they ended is never told (wait(2), "NOTES").
+pub fn hear_of_children() {
+    const SIGCHLD: usize = 17;
+    let default = [0u64; 4];
+    // SAFETY: as in `reset_dispositions`.
+    let _ = unsafe {
+        crate::raw::call(crate::raw::nr::RT_SIGACTION, [SIGCHLD, (&raw const default).addr(), 0, 8])
+    };
+}
+
+/// A descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
+///
+/// # Errors
+/// Those of signalfd(2).
+pub fn signalfd(set: SignalSet) -> Result<OwnedFd, Errno> {
+    const SFD_CLOEXEC_NONBLOCK: usize = 0o2_000_000 | 0o4000;
+    // SAFETY: the set is 8 bytes; on success the kernel returns a new descriptor.
+    unsafe {
+        let fd = crate::raw::call(
+            crate::raw::nr::SIGNALFD4,
+            [usize::MAX, (&raw const set.0).addr(), 8, SFD_CLOEXEC_NONBLOCK],
+        )?;
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+/// Reads one signal's number from a [`signalfd`].
+///
+/// # Errors
+/// EAGAIN if none is pending.
+pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    let mut info = [0u8; 128];
+    rustix::io::read(fd, &mut info)?;
+    let [a, b, c, d, ..] = info;
+    Ok(i32::from_ne_bytes([a, b, c, d]))
+}
+
+/// Sends `signal` to the process behind `pidfd`; 0 only asks whether it is there.
+///
+/// # Errors
+/// ESRCH if it is gone; EINVAL for a number that is no signal; EPERM.
+pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no siginfo is passed.
+    unsafe {
+        crate::raw::call(
+            crate::raw::PIDFD_SEND_SIGNAL,
+            [pidfd.as_raw_fd() as usize, signal as usize, 0, 0],
+        )
+    }
+    .map(drop)
+}
+
+/// Sends `signal` to `pid` by pidfd, so that only a process that exists now is hit.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_to(pid: Pid, signal: i32) -> Result<(), Errno> {
+    let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+    send(rustix::fd::AsFd::as_fd(&pidfd), signal)
+}

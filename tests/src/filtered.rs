@@ -1,0 +1,69 @@
+//! A runtime under a seccomp filter that refuses system calls, as that of a container around it may.
+//!
+//! The filter is loaded in a thread of its own, which starts the program: so the suite is under none.
+
+use seccomp::{Arch, Profile, Support};
+use serde_json::json;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use sys::seccomp::Instruction;
+
+/// A call that is answered with an errno.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    filter: Vec<Instruction>,
+}
+
+impl Refused {
+    /// By the call's name. Its filter is of dayfly's own compiler, which `tests/differential.rs` of that holds against
+    /// another one.
+    ///
+    /// # Panics
+    /// For a call that is not known.
+    #[must_use]
+    pub fn new(call: &str, errno: rustix::io::Errno) -> Self {
+        assert!(seccomp::number(call, Arch::NATIVE).is_some(), "{call} is no system call");
+        let profile = json!({
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "syscalls": [{
+                "names": [call],
+                "action": "SCMP_ACT_ERRNO",
+                "errnoRet": errno.raw_os_error(),
+            }],
+        });
+        let text = profile.to_string();
+        let profile = Profile::parse(&text).expect("a profile");
+        let program = seccomp::compile(&profile, &Support::default()).expect("a filter");
+        Self { filter: program.filter }
+    }
+
+    /// What `DAYFLY_REFUSED` has every call of the runtime be refused: `openat2:ENOSYS`, say.
+    pub fn by_default() -> Option<&'static Self> {
+        static GIVEN: OnceLock<Option<Refused>> = OnceLock::new();
+        let read = || {
+            let given = std::env::var("DAYFLY_REFUSED").ok()?;
+            let (call, errno) = given.split_once(':').expect("DAYFLY_REFUSED=CALL:ERRNO");
+            let errno = match errno {
+                "ENOSYS" => rustix::io::Errno::NOSYS,
+                "EPERM" => rustix::io::Errno::PERM,
+                other => panic!("DAYFLY_REFUSED: {other} is neither ENOSYS nor EPERM"),
+            };
+            Some(Self::new(call, errno))
+        };
+        GIVEN.get_or_init(read).as_ref()
+    }
+
+    /// Starts a program under a filter that refuses these. As root.
+    pub(crate) fn spawn(list: &[Self], command: &mut Command) -> io::Result<Child> {
+        let start = || {
+            for refused in list {
+                sys::seccomp::load(&refused.filter, 0)?;
+            }
+            // With a user the library forks by clone(2), whatever becomes of clone3(2).
+            command.uid(0).spawn()
+        };
+        std::thread::scope(|scope| scope.spawn(start).join().expect("the thread"))
+    }
+}

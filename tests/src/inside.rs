@@ -1,0 +1,93 @@
+//! Calls on mounts that busybox has no program for, made by a process in a container's namespaces with every right
+//! there. The suite's own executable does it: setns(2) of a user namespace takes a process with one thread.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsPickFlags, UnmountFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick, unmount,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::process::{Command, ExitCode};
+use sys::clone::CloneFlags;
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+const WORD: &str = "--inside";
+
+/// Tries to make each mount and the file system below it writable; `path` is the container's. Says what succeeded.
+///
+/// # Panics
+/// When there is no such container.
+#[must_use]
+pub fn loosen(pid: i32, paths: &[&str]) -> String {
+    call(pid, &[&["loosen"], paths].concat())
+}
+
+/// Takes the root of the container off its mount namespace, and tries to make what is below it writable and to leave
+/// a directory there. Says what succeeded, and which directories are there.
+///
+/// # Panics
+/// As [`loosen`].
+#[must_use]
+pub fn change_below_root(pid: i32) -> String {
+    call(pid, &["below"])
+}
+
+fn call(pid: i32, args: &[&str]) -> String {
+    let mut command = Command::new("/proc/self/exe");
+    let output = command.arg(WORD).arg(pid.to_string()).args(args).output().expect("execute");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What the suite's executable does if this is what it was executed for.
+pub fn called() -> Option<ExitCode> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [word, pid, what, paths @ ..] = &args[..] else { return None };
+    if word != WORD {
+        return None;
+    }
+    let pid = pid.parse().ok().and_then(Pid::from_raw).expect("pid");
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("container");
+    // Of the own user namespace already: EINVAL.
+    let _ = sys::ns::join_process(process.as_fd(), CloneFlags::NEWUSER);
+    sys::ns::join_process(process.as_fd(), CloneFlags::NEWNS).expect("mount namespace");
+    match what.as_str() {
+        "loosen" => paths.iter().for_each(|path| loosen_one(path)),
+        _ => below(&process),
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+fn tell(what: &str, result: Result<(), Errno>) {
+    match result {
+        Ok(()) => println!("{what}"),
+        Err(errno) => eprintln!("{what}: {errno}"),
+    }
+}
+
+fn loosen_one(path: &str) {
+    let Ok(place) = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return };
+    let clear = attr::RDONLY | attr::NOSUID | attr::NODEV | attr::NOEXEC;
+    let attr = MountAttr { clear, ..MountAttr::default() };
+    tell(&format!("mount {path}"), mount_setattr(place.as_fd(), false, &attr));
+    tell(&format!("superblock {path}"), reconfigure(&place));
+}
+
+fn reconfigure(place: &OwnedFd) -> Result<(), Errno> {
+    let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+    let context = fspick(place, c"", flags)?;
+    fsconfig_set_flag(&context, c"rw")?;
+    fsconfig_reconfigure(&context)
+}
+
+fn below(process: &OwnedFd) {
+    unmount("/", UnmountFlags::DETACH).expect("unmount");
+    // Whoever comes in is at the root that is left.
+    sys::ns::join_process(process.as_fd(), CloneFlags::NEWNS).expect("mount namespace");
+    loosen_one("/");
+    for entry in std::fs::read_dir("/").expect("read").flatten() {
+        println!("found {}", entry.path().display());
+    }
+    tell("made", rustix::fs::mkdirat(CWD, "/made", Mode::RWXU));
+}

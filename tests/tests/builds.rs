@@ -1,0 +1,98 @@
+//! What only a build for tests has: defences that can be disabled and faults that can be injected. The runtime
+//! under test has nothing of it, and a build that has it says so wherever it can.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::runner::{Case, runtime_path};
+use dayfly_tests::runtime::FOR_TESTS;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+pub const CASES: &[Case] = &[
+    case!(released_has_no_switches).needs(other_than_the_test_build),
+    case!(test_build_has_them_and_says_so).undefended(""),
+    case!(an_init_that_allocates_is_caught).undefended("").needs(shared_memory),
+];
+
+/// What test builds read, and what they say.
+const SWITCHES: [&str; 4] =
+    ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT", "DAYFLY_PAUSE", "built for tests"];
+
+/// The test build itself may be under test, for `faults`.
+fn other_than_the_test_build() -> Result<(), String> {
+    let test_build = std::env::var_os("DAYFLY_UNDEFENDED_BUILD");
+    let under_test = fs::canonicalize(runtime_path()).ok();
+    match test_build.and_then(|path| fs::canonicalize(path).ok()) {
+        path if path.is_some() && path == under_test => {
+            Err("the runtime under test is the test build (DAYFLY_UNDEFENDED_BUILD)".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shared_memory() -> Result<(), String> {
+    let without = std::env::var("DAYFLY_WITHOUT").unwrap_or_default();
+    match without.contains("shared-memory") {
+        true => Err("DAYFLY_WITHOUT says shared-memory".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Those of [`SWITCHES`] whose bytes are in a program.
+fn found_in(program: &Path) -> Vec<&'static str> {
+    let bytes = fs::read(program).expect("program");
+    let is_there = |text: &&str| bytes.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    SWITCHES.into_iter().filter(is_there).collect()
+}
+
+fn test_build_annotation(bed: &Bed) -> Value {
+    let features: Value =
+        serde_json::from_str(&bed.call(&["features"]).run().ok().stdout).expect("JSON");
+    features["annotations"]["org.dayfly.built-for-tests"].clone()
+}
+
+fn released_has_no_switches(bed: &Bed) {
+    fs::create_dir(bed.root()).expect("state root");
+    assert_eq!(found_in(bed.runtime()), [""; 0]);
+    let version = bed.call(&["--version"]).run().ok();
+    assert!(!version.stdout.contains("for tests"), "{version}");
+    assert_eq!(version.raw_stderr(), "");
+    assert_eq!(test_build_annotation(bed), Value::Null);
+    // Nothing reads the variables either.
+    let listed = bed.call(&["list"]).env("DAYFLY_UNDEFENDED", "bogus").env("DAYFLY_FAULT", "bogus");
+    let listed = listed.env("DAYFLY_PAUSE", "bogus").run().ok();
+    assert_eq!((listed.raw_stderr(), listed.log()), (String::new(), String::new()));
+}
+
+fn test_build_has_them_and_says_so(bed: &Bed) {
+    fs::create_dir(bed.root()).expect("state root");
+    assert_eq!(found_in(bed.runtime()), SWITCHES);
+    let version = bed.call(&["--version"]).run().ok();
+    let said = version.lines().contains(&"built for tests: fault injection, disabled defences");
+    assert!(said, "{version}");
+    assert_eq!(version.raw_stderr(), FOR_TESTS);
+    assert_eq!(test_build_annotation(bed), "fault injection, disabled defences");
+    let listed = bed.call(&["list"]).run().ok();
+    assert_eq!(listed.raw_stderr(), FOR_TESTS);
+    let record: Value = serde_json::from_str(&listed.log()).expect("one record");
+    assert_eq!(record["level"], "warning");
+    assert_eq!(FOR_TESTS, format!("warning: {}\n", record["msg"].as_str().expect("text")));
+    for variable in ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT"] {
+        bed.call(&["list"]).env(variable, "bogus").run().fails("\"bogus\" is no");
+    }
+}
+
+/// In memory that is the parent's as well, an init must not allocate: test builds look. None of the suite's
+/// containers is caught (`faults` has one for each kind of step), but this one.
+fn an_init_that_allocates_is_caught(bed: &Bed) {
+    let c = bed.bundle().sh("true").make();
+    let run =
+        |place: &str| c.bundle_call("run", &[]).env("DAYFLY_FAULT", &format!("{place}:1:allocate"));
+    run("parent").run().ok();
+    run("init").env("DAYFLY_WITHOUT", "shared-memory").run().ok();
+    let caught = run("init").run();
+    assert!(caught.code() != 0, "{caught}");
+    let message = "dayfly: bug, please report: allocation in memory shared with its maker";
+    assert!(caught.stderr.contains(message), "{caught}");
+}

@@ -1,0 +1,284 @@
+//! Inodes of the host's that containers have: root of the container is to change nothing of them.
+//!
+//! Files of devices are the machine's own here, and so attacks give them the mode and the owner that they have.
+
+use super::{Evidence, WAYS, falls, holds, with_template};
+use crate::exec::with_null_output;
+use crate::security::copy_of_runtime;
+use crate::template::with_capabilities;
+use crate::userns::mapped;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::inside;
+use dayfly_tests::kernel::has_detached;
+use dayfly_tests::layers::Layers;
+use dayfly_tests::runner::Case;
+use dayfly_tests::user::{User, can_be};
+use serde_json::json;
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// An attack, and the same without the defences. Alone: others have the same inodes.
+macro_rules! attack {
+    ($attack:ident) => {
+        Case::new(stringify!($attack), |bed| holds(bed, $attack)).alone()
+    };
+    ($attack:ident without $names:literal) => {
+        Case::new(concat!(stringify!($attack), " without ", $names), |bed| {
+            falls(bed, $names, $attack)
+        })
+        .undefended($names)
+        .alone()
+    };
+}
+
+pub const CASES: &[Case] = &[
+    attack!(mask_of_a_file),
+    attack!(mask_of_a_file without "lent-read-only"),
+    attack!(standard_streams),
+    attack!(standard_streams without "own-null"),
+    attack!(standard_streams_of_exec),
+    attack!(standard_streams_of_exec without "own-null"),
+    attack!(standard_streams_without_a_null),
+    attack!(standard_streams_without_a_null without "own-null"),
+    attack!(devices_of_a_user_namespace),
+    attack!(devices_of_a_user_namespace without "own-nodes,lent-read-only"),
+    attack!(devices_of_a_user).needs(can_be),
+    attack!(devices_of_a_user without "lent-read-only").needs(can_be),
+    attack!(runtime),
+    attack!(runtime without "seal"),
+    attack!(cgroup_directory),
+    attack!(cgroup_directory without "cgroup-read-only"),
+    with_template(attack!(template)),
+    with_template(attack!(template without "template-owner")),
+    attack!(directory_of_the_notify_socket),
+    attack!(files_of_layers),
+    attack!(mask_of_a_directory),
+];
+
+/// What the host's devices are called that containers have.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"];
+
+/// All that is known of an inode, but for when it was read.
+fn inode(path: &Path) -> String {
+    let stat = fs::symlink_metadata(path).expect("inode");
+    let mut names = [0u8; 1024];
+    let length = rustix::fs::llistxattr(path, &mut names).unwrap_or(0);
+    let mut text = format!("{}: {:o} {}:{}", path.display(), stat.mode(), stat.uid(), stat.gid());
+    let _ = write!(text, " links {} size {}", stat.nlink(), stat.size());
+    let _ = write!(text, " modified {}.{:09}", stat.mtime(), stat.mtime_nsec());
+    let _ = write!(text, " changed {}.{:09}", stat.ctime(), stat.ctime_nsec());
+    let _ = write!(text, " attributes {:?}", String::from_utf8_lossy(&names[..length]));
+    text
+}
+
+/// What has changed of the host's inodes once `act` is through.
+fn changed(paths: &[PathBuf], act: impl FnOnce()) -> Evidence {
+    let all = || paths.iter().map(|path| inode(path)).collect::<Vec<_>>();
+    let before = all();
+    act();
+    let after = all();
+    let mut pairs = before.iter().zip(&after);
+    pairs
+        .find(|(before, after)| before != after)
+        .map(|(before, after)| format!("{before}\n       -> {after}"))
+}
+
+fn devices() -> Vec<PathBuf> {
+    DEVICES.iter().map(PathBuf::from).collect()
+}
+
+/// Everything that root can do to the inode behind a path, with the values that it has.
+fn tamper(paths: &[&str]) -> String {
+    format!(
+        "for p in {}; do chmod $(stat -Lc %a $p) $p; chown $(stat -Lc %u:%g $p) $p; touch $p
+         ln $p /tmp/linked; mv $p $p.moved; rm $p; done 2>/dev/null; true",
+        paths.join(" ")
+    )
+}
+
+fn mask_of_a_file(bed: &Bed) -> Evidence {
+    let masked = ["/secret", "/secret2", "/proc/keys"];
+    WAYS.iter().find_map(|way| {
+        let bundle = bed.bundle();
+        for name in ["secret", "secret2"] {
+            fs::write(bundle.rootfs().join(name), "secret\n").expect("write");
+        }
+        let c = bundle.set("/linux/maskedPaths", json!(masked)).sh(&tamper(&masked)).make();
+        changed(&devices(), || {
+            c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", way).run().ok();
+        })
+    })
+}
+
+const STREAMS: [&str; 4] = ["/proc/self/fd/0", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
+
+/// Engines give containers /dev/null as standard input; those that are not to say anything, as output, too.
+fn standard_streams(bed: &Bed) -> Evidence {
+    let c = bed.bundle().sh(&tamper(&STREAMS)).make();
+    changed(&devices(), || {
+        c.run().ok();
+    })
+}
+
+/// The root of a container that waits for others to come in, as well.
+fn standard_streams_of_exec(bed: &Bed) -> Evidence {
+    let c = bed.bundle().make().detached();
+    changed(&devices(), || {
+        c.sh(&tamper(&STREAMS)).ok();
+    })
+}
+
+/// Nor if its container has no such device. By another number than that of the standard output, which is a pipe where
+/// the shell reads what mode the file has: the machine's own is to get no other one.
+fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
+    let c = bed.bundle().make().detached();
+    c.sh("rm /dev/null").ok();
+    changed(&devices(), || {
+        let script = format!("exec 3>&1; {}", tamper(&["/proc/self/fd/3"]));
+        let _ = with_null_output(&c, &script).ok();
+    })
+}
+
+/// A container in a user namespace with every capability there that bears on files and mounts.
+fn with_rights(bed: &Bed) -> Bundle<'_> {
+    const MORE: [&str; 5] =
+        ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_FSETID", "CAP_LINUX_IMMUTABLE", "CAP_DAC_READ_SEARCH"];
+    with_capabilities(mapped(bed), &MORE)
+}
+
+/// Mounts and superblocks are loosened as far as they can be, before; but for those of lent devices, before Linux
+/// 6.15: who has CAP_SYS_ADMIN there can have these writable, and then change their times, as all users of the host can.
+fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
+    let c = with_rights(bed).make().detached();
+    let paths: Vec<&str> = DEVICES.into_iter().chain(["/proc/keys", "/proc/timer_list"]).collect();
+    let are_lent = has_detached().is_err();
+    changed(&devices(), || {
+        let mounts = if are_lent { &[][..] } else { &paths };
+        println!("     loosened: {}", inside::loosen(c.pid(), mounts).replace('\n', ", "));
+        c.sh(&tamper(&paths)).ok();
+    })
+}
+
+/// Who may not make nodes has the host's. A write to them is all that every user of the host may do.
+fn devices_of_a_user(bed: &Bed) -> Evidence {
+    let user = User::new(bed);
+    let c = user.ranges().sh(&tamper(&DEVICES)).make();
+    changed(&devices(), || {
+        c.run().ok();
+    })
+}
+
+/// As in `runtime_is_overwritten`; the executable is a program inside here, held by a pipe that nobody reads.
+fn runtime(bed: &Bed) -> Evidence {
+    let tamper = tamper(&["$p/exe"]);
+    let script = format!(
+        "busybox mkfifo /tmp/pipe
+         echo ready
+         for round in $(seq 1000); do for p in /proc/[0-9]*; do
+             case $(tr '\\0' ' ' <$p/cmdline) in '/proc/self/exe '*) ;; *) continue ;; esac
+             {tamper}
+             cat /tmp/pipe >/dev/null &
+             break 2
+         done 2>/dev/null; usleep 1000; done
+         echo done"
+    );
+    let c = bed.bundle().sh(&script).make();
+    let run = c.run_with(&["--detach"]).ok();
+    run.wait_output("ready");
+    let (copy, _) = copy_of_runtime(bed);
+    let root = bed.root();
+    let root = root.to_str().expect("path");
+    let args = ["--root", root, "exec", &c.id, "/proc/self/exe", "--log", "/tmp/pipe", "list"];
+    changed(std::slice::from_ref(&copy), || {
+        let _ = bed.program(copy.to_str().expect("path"), &args).run();
+        run.wait_output("done");
+    })
+}
+
+/// Its own, wherever that is seen: without a cgroup namespace, what is mounted is the host's. Of what the kernel makes
+/// up when it is looked at, times say nothing.
+fn cgroup_directory(bed: &Bed) -> Evidence {
+    let c = bed.bundle().without_namespace("cgroup").make().detached();
+    let procs = c.cgroup_file("pids", "cgroup.procs");
+    let directory = procs.parent().expect("cgroup").to_owned();
+    let owner = || {
+        [&directory, &procs].map(|path| {
+            let stat = fs::metadata(path).expect("cgroup");
+            format!("{}: {:o} {}:{}", path.display(), stat.mode(), stat.uid(), stat.gid())
+        })
+    };
+    // v1 binds the container's own directory of each hierarchy.
+    let seen = match bed.view.has_v1() {
+        true => "/sys/fs/cgroup/pids".to_owned(),
+        false => directory.to_string_lossy().into_owned(),
+    };
+    let before = owner();
+    c.sh(&format!(
+        "for p in {seen} {seen}/cgroup.procs; do chmod 700 $p; chown 1:1 $p; done 2>/dev/null; true"
+    ))
+    .ok();
+    let after = owner();
+    (before != after).then(|| format!("{before:?} -> {after:?}"))
+}
+
+/// What is below the root of all containers that start from the template: one file system, of which they have copies.
+/// With CAP_SYS_ADMIN of the host it is reached; nothing can be left there for others.
+fn template(bed: &Bed) -> Evidence {
+    // A template for this case alone, in a mount namespace that goes with it.
+    let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
+        while [ $# -gt 0 ]; do $RUNTIME --root $ROOT run --detach --bundle $1 $2 || exit; shift 2; done";
+    let containers = [bed.bundle().make(), bed.bundle().make()];
+    let bundles = containers.each_ref().map(|c| c.bundle.to_string_lossy().into_owned());
+    let mut args = vec!["-m", "--propagation", "private", "sh", "-c", script, "sh"];
+    for (bundle, c) in bundles.iter().zip(&containers) {
+        args.extend([bundle, c.id.as_str()]);
+    }
+    let call = bed.program("unshare", &args).env("ROOT", bed.root().to_str().expect("path"));
+    call.env("RUNTIME", bed.runtime().to_str().expect("path")).run().ok();
+    let [first, second] = containers.map(|c| inside::change_below_root(c.pid()));
+    println!("     first: {}; second: {}", first.replace('\n', ", "), second.replace('\n', ", "));
+    let is_bad = |said: &str| ["mount", "made", "found"].iter().any(|word| said.contains(word));
+    (is_bad(&first) || is_bad(&second)).then(|| format!("{first}{second}"))
+}
+
+/// The directory of the host's that a container is told of readiness in.
+fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
+    let manager = bed.dir.join("manager.sock");
+    let _socket = std::os::unix::net::UnixDatagram::bind(&manager).expect("bind");
+    let c = bed.bundle().make();
+    let call = c.bundle_call("create", &[]);
+    let _ = call.env("NOTIFY_SOCKET", manager.to_str().expect("path")).run().ok();
+    let directory = bed.root().join(&c.id).join("notify");
+    changed(&[directory], || {
+        c.sh(&format!("{}; touch /run/notify/made; true", tamper(&["/run/notify"]))).exits(0);
+    })
+}
+
+/// The files of an image that all its containers share.
+fn files_of_layers(bed: &Bed) -> Evidence {
+    let layers = Layers::new(bed, 2);
+    let base = layers.store.join("layers/base");
+    let names = ["secret", "of-user", "etc/passwd", "etc", "bin/busybox"];
+    let shared: Vec<PathBuf> = names.iter().map(|name| base.join(name)).collect();
+    let inside = names.map(|name| format!("/{name}"));
+    let c = bed.bundle().sh(&tamper(&inside.each_ref().map(String::as_str))).make();
+    let flags = layers.flags();
+    changed(&shared, || {
+        c.run_with(&flags.each_ref().map(String::as_str)).ok();
+    })
+}
+
+/// An empty file system, of each container its own: what one leaves there nobody else sees.
+fn mask_of_a_directory(bed: &Bed) -> Evidence {
+    let c = with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
+    let other =
+        with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
+    let loosened = inside::loosen(c.pid(), &["/root", "/var"]);
+    c.sh("mkdir /root/made; mount -o remount,rw /root && mkdir /root/made; true").exits(0);
+    let seen = other.exec(&["ls", "/root", "/var"]).ok().stdout;
+    seen.contains("made").then(|| format!("{loosened}{seen}"))
+}

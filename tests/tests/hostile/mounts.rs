@@ -1,0 +1,36 @@
+//! Attacks on what hides files of the kernel, by mounts of the container's own.
+
+use super::{Evidence, attacks};
+use crate::userns::mapped;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::runner::Case;
+
+pub const CASES: &[Case] = attacks! {
+    fresh_proc_without_masks without "old-tree",
+    fresh_sysfs_without_masks without "old-tree",
+};
+
+/// The kernel lets a user namespace mount what is seen in full in its mount namespace already.
+fn fresh(bed: &Bed, script: &str) -> Evidence {
+    let kinds: [fn(&Bed) -> Bundle<'_>; 2] = [Bed::bundle, mapped];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        for flags in [&["--no-pivot"][..], &[]] {
+            let c = kind(bed).sh(&format!("{script} && echo MOUNTED")).make();
+            let outcome = c.run_with(flags);
+            if outcome.stdout.contains("MOUNTED") {
+                return Some(format!("{number}, {flags:?}: {outcome}"));
+            }
+            assert!(outcome.stderr.to_lowercase().contains("permission denied"), "{outcome}");
+        }
+    }
+    None
+}
+
+fn fresh_proc_without_masks(bed: &Bed) -> Evidence {
+    fresh(bed, "unshare -mUrpf sh -c 'mount -t proc none /proc && head -c 1 /proc/keys'")
+}
+
+fn fresh_sysfs_without_masks(bed: &Bed) -> Evidence {
+    fresh(bed, "unshare -mUrnf sh -c 'mount -t sysfs none /sys && ls /sys/dev/block'")
+}

@@ -1,0 +1,144 @@
+//! `ablation`: what each fast path path is worth on this host.
+//!
+//! dayfly leaves out what a variable of its environment names ([`plan::WITHOUT`]), which is there for
+//! this experiment only.
+
+use crate::Error;
+use crate::options::Ablation;
+use crate::race::{Rounds, Series, race};
+use crate::results;
+use crate::runtime::Runtime;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use plan::FastPaths;
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::statistics::Summary;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The entrant that leaves nothing out.
+const BASELINE: &str = "everything";
+
+/// What one fast path is worth in one step.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    step: String,
+    pause_ms: f64,
+    without: String,
+    /// The time without it, in microseconds.
+    wall_us: Summary,
+    /// How much longer that is, in microseconds.
+    worth_us: Option<Estimate>,
+    /// The time without it ÷ the time with everything.
+    ratio: Option<Estimate>,
+}
+
+/// dayfly as it is, without each of the fast paths named, or of all that there are, and without all
+/// of those.
+#[must_use]
+pub fn entrants(runtime: &Runtime, named: &[String]) -> Vec<Entrant> {
+    let known = || FastPaths::NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let fast_paths: Vec<String> = if named.is_empty() { known() } else { named.to_vec() };
+    let without = |names: String| (plan::WITHOUT.to_owned(), names);
+    let mut entrants = vec![Entrant { name: BASELINE.to_owned(), ..Entrant::new(runtime.clone()) }];
+    for fast_path in &fast_paths {
+        entrants.push(Entrant {
+            name: fast_path.clone(),
+            environment: vec![without(fast_path.clone())],
+            ..Entrant::new(runtime.clone())
+        });
+    }
+    if fast_paths.len() > 1 {
+        entrants.push(Entrant {
+            name: "all of these".to_owned(),
+            environment: vec![without(fast_paths.join(","))],
+            ..Entrant::new(runtime.clone())
+        });
+    }
+    entrants
+}
+
+/// The experiment.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Ablation,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let timing = &options.timing;
+    let mut series = Vec::new();
+    for &operation in &options.operation {
+        for &pause in &timing.pause {
+            let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+            series.extend(race(stand, entrants, operation, rounds)?);
+        }
+    }
+    let rows: Vec<Row> = series.iter().filter_map(|of| row(&series, of)).collect();
+    Ok(Outcome {
+        text: text(&rows),
+        json: vec![("rows", results::value(&rows)?)],
+        csv: results::csv(&series),
+        ..Outcome::default()
+    })
+}
+
+fn row(series: &[Series], of: &Series) -> Option<Row> {
+    let same = |other: &&Series| (&other.step, other.pause) == (&of.step, of.pause);
+    let base = series.iter().filter(same).find(|other| other.runtime == BASELINE);
+    let base = base.filter(|_| of.runtime != BASELINE).map(Series::wall_us);
+    let times = of.wall_us();
+    let base = base.as_deref();
+    Some(Row {
+        step: of.step.clone(),
+        pause_ms: of.pause.as_secs_f64() * 1e3,
+        without: of.runtime.clone(),
+        wall_us: Summary::of(&times)?,
+        worth_us: base.and_then(|base| bootstrap::difference(&times, base, Pairing::Paired)),
+        ratio: base.and_then(|base| bootstrap::ratio(&times, base, Pairing::Paired)),
+    })
+}
+
+fn text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut done: Vec<String> = Vec::new();
+    for row in rows {
+        let title = results::title(&row.step, row.pause_ms);
+        if done.contains(&title) {
+            continue;
+        }
+        let mut table =
+            Table::new(&["left out", "median ms", "σ", "it is worth µs", "95 %", "of the start"]);
+        let group =
+            rows.iter().filter(|other| results::title(&other.step, other.pause_ms) == title);
+        for row in group {
+            table.row(cells(row));
+        }
+        let _ = writeln!(text, "{title}, {} rounds\n{table}", row.wall_us.count);
+        done.push(title);
+    }
+    text
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let name = if row.without == BASELINE { "(nothing)" } else { &row.without };
+    let mut cells = vec![
+        name.to_owned(),
+        format!("{:.3}", row.wall_us.median / 1e3),
+        format!("{:.3}", row.wall_us.deviation / 1e3),
+    ];
+    if let (Some(worth), Some(ratio)) = (row.worth_us, row.ratio) {
+        let shown = worth.differs_from(0.0);
+        let figure = || format!("{:.0}", worth.value);
+        cells.push(if shown { figure() } else { "nothing shown".to_owned() });
+        cells.push(format!("[{:.0} {:.0}]", worth.low, worth.high));
+        cells.push(if shown {
+            format!("{:+.1} %", (ratio.value - 1.0) * 100.0)
+        } else {
+            String::new()
+        });
+    }
+    cells
+}

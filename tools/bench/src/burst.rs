@@ -1,0 +1,221 @@
+//! `burst`: many containers with so many in flight, and how the host feels meanwhile.
+
+use crate::Error;
+use crate::container::Container;
+use crate::options::Burst;
+use crate::probe::{Health, Probe};
+use crate::results::{self, judged};
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::csv::quoted;
+use report::interrupt;
+use report::progress::Progress;
+use report::statistics::Summary;
+use serde::Serialize;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What one entrant at one width showed, over all rounds.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Load {
+    /// Containers per second, a figure a round.
+    pub(crate) rates: Vec<f64>,
+    /// Of each container that ended well, in microseconds.
+    pub(crate) latencies_us: Vec<f64>,
+    /// How many did not.
+    pub(crate) failed: usize,
+    /// Why the first of them did not.
+    pub(crate) reason: Option<String>,
+    /// What the probe saw.
+    pub(crate) health: Health,
+}
+
+impl Load {
+    /// Whether there was nothing to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.latencies_us.is_empty() && self.failed == 0
+    }
+}
+
+/// The same beside the others.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    width: usize,
+    runtime: String,
+    #[serde(flatten)]
+    load: Load,
+    /// The first entrant's rate ÷ this one's.
+    ratio: Option<Estimate>,
+}
+
+/// The experiment: every width, the entrants taking turns round by round.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Burst,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let mut progress = Progress::new();
+    let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
+    warm_up(stand, entrants)?;
+    let racers = entrants.to_vec();
+    let mut rows = Vec::new();
+    for &width in &options.width {
+        let start = rows.len();
+        rows.extend(racers.iter().map(|racer| Row {
+            width,
+            runtime: racer.name.clone(),
+            ..Row::default()
+        }));
+        for round in 0..options.rounds {
+            progress.tell(&format!("burst, {width} in flight"), round, options.rounds);
+            for place in 0..racers.len() {
+                let at = (round + place) % racers.len();
+                if entrants[at].failure.is_some() {
+                    continue;
+                }
+                let load = &mut rows[start + at].load;
+                burst(stand, &racers[at], width, options.count, load)?;
+                if load.failed > options.count * options.rounds / 2 {
+                    entrants[at].failure.clone_from(&load.reason);
+                }
+            }
+        }
+        compare(&mut rows[start..]);
+    }
+    drop(progress);
+    rows.retain(|row| !row.load.is_empty());
+    Ok(Outcome {
+        text: text(&rows, &idle, options.count),
+        json: vec![("idle", results::value(&idle)?), ("rows", results::value(&rows)?)],
+        csv: csv(&rows),
+        ..Outcome::default()
+    })
+}
+
+/// One container each, uncounted. Who fails here is out.
+pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
+    for entrant in entrants {
+        let racer = entrant.clone();
+        let result = Container::new(stand, &racer, &[])?.run();
+        interrupt::check()?;
+        entrant.failure = result.err().map(|fault| fault.to_string());
+    }
+    Ok(())
+}
+
+/// Runs `count` containers, `width` at a time, and adds what came of it to `load`.
+pub(crate) fn burst(
+    stand: &Stand,
+    racer: &Entrant,
+    width: usize,
+    count: usize,
+    load: &mut Load,
+) -> Result<(), Error> {
+    // Bundles are written before the clock starts, and removed after it stops.
+    let waiting: Result<Vec<_>, _> =
+        (0..count).map(|_| Container::new(stand, racer, &[])).collect();
+    let (waiting, done) = (Mutex::new(waiting?), Mutex::new(Vec::with_capacity(count)));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || {
+        while let Some(container) = next().filter(|_| !interrupt::came()) {
+            let result = container.run();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((container, result));
+        }
+    };
+    let (time, health) = Probe::watch(|| {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..width {
+                scope.spawn(work);
+            }
+        });
+        start.elapsed()
+    });
+    interrupt::check()?;
+    let done: Vec<(Container<'_>, _)> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let before = load.latencies_us.len();
+    for (_, result) in &done {
+        match result {
+            Ok(sample) => load.latencies_us.push(sample.wall.as_secs_f64() * 1e6),
+            Err(fault) => {
+                load.failed += 1;
+                load.reason.get_or_insert_with(|| fault.to_string());
+            }
+        }
+    }
+    load.rates.push((load.latencies_us.len() - before) as f64 / time.as_secs_f64());
+    load.health.extend(health);
+    Ok(())
+}
+
+/// Compares the rates at one width with those of the first.
+fn compare(rows: &mut [Row]) {
+    let Some((first, rest)) = rows.split_first_mut() else { return };
+    for row in rest {
+        row.ratio = bootstrap::ratio(&first.load.rates, &row.load.rates, Pairing::Paired);
+    }
+}
+
+fn text(rows: &[Row], idle: &Health, count: usize) -> String {
+    let first = rows.first().map_or("", |row| &row.runtime);
+    let ratio = format!("{first} ÷ it");
+    let mut widths: Vec<usize> = rows.iter().map(|row| row.width).collect();
+    widths.dedup();
+    let mut text = String::new();
+    for width in widths {
+        let headings =
+            ["", "containers/s", &ratio, "95 %", "median ms", "p90", "p99", "max", "failed"];
+        let mut table = Table::new(&headings);
+        let mut health = Table::new(&Health::HEADINGS);
+        health.row(idle.cells("(idle)"));
+        let mut rounds = 0;
+        for row in rows.iter().filter(|row| row.width == width) {
+            rounds = rounds.max(row.load.rates.len());
+            table.row(cells(row, first));
+            health.row(row.load.health.cells(&row.runtime));
+        }
+        let _ = writeln!(text, "{width} in flight, {rounds} rounds of {count}\n{table}\n{health}");
+    }
+    for row in rows.iter().filter(|row| row.load.failed > 0) {
+        let reason = row.load.reason.as_deref().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{}, {} in flight: {} failed: {reason}",
+            row.runtime, row.width, row.load.failed
+        );
+    }
+    text
+}
+
+fn cells(row: &Row, first: &str) -> Vec<String> {
+    let rate = Summary::of(&row.load.rates).map_or(f64::NAN, |rates| rates.median);
+    let mut cells = vec![row.runtime.clone(), format!("{rate:.1}")];
+    cells.extend(match row.ratio {
+        Some(ratio) => judged(ratio),
+        None if row.runtime == first => [String::new(), String::new()],
+        None => ["too few rounds".to_owned(), String::new()],
+    });
+    let times = Summary::of(&row.load.latencies_us);
+    let times = times.map(|times| [times.median, times.p90, times.p99, times.max]);
+    cells.extend(times.into_iter().flatten().map(|us| format!("{:.2}", us / 1e3)));
+    cells.resize(8, "-".to_owned());
+    cells.push(row.load.failed.to_string());
+    cells
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("width,runtime,container,latency_us\n");
+    for row in rows {
+        for (at, us) in row.load.latencies_us.iter().enumerate() {
+            let _ = writeln!(text, "{},{},{at},{us:.1}", row.width, quoted(&row.runtime));
+        }
+    }
+    text
+}

@@ -1,0 +1,164 @@
+//! The one cgroup below which every container of an experiment lives.
+
+use crate::Error;
+use crate::view::View;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long processes may take to go once killed, on a host with more to do.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The parent cgroup; emptied and removed when dropped.
+#[derive(Debug)]
+pub struct Parent {
+    /// Its path from the root of each hierarchy, with a slash before it.
+    pub path: String,
+    /// The directories at which it is, or will be when a runtime makes it.
+    directories: Vec<PathBuf>,
+}
+
+impl Parent {
+    /// Makes the cgroup `name` in cgroup2, if that is all there is; in v1 hierarchies the runtimes
+    /// make it, each where it wants one.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub fn make(name: &str) -> Result<Self, Error> {
+        let view = View::current();
+        let directories = hierarchies(view).into_iter().map(|top| top.join(name)).collect();
+        let parent = Self { path: format!("/{name}"), directories };
+        if view == View::V2 {
+            for directory in &parent.directories {
+                fs::create_dir(directory).map_err(Error::at("make cgroup", directory))?;
+            }
+        }
+        Ok(parent)
+    }
+
+    /// What is left of the parent `name` of an experiment that lives no more, if anything is.
+    #[must_use]
+    pub fn left(name: &str) -> Option<Self> {
+        let directories: Vec<PathBuf> =
+            tops().into_iter().map(|top| top.join(name)).filter(|left| left.exists()).collect();
+        (!directories.is_empty()).then(|| Self { path: format!("/{name}"), directories })
+    }
+
+    /// In how many hierarchies it is.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.directories.iter().filter(|directory| directory.exists()).count()
+    }
+
+    /// Kills what is in the child `name` and removes it, in every hierarchy.
+    pub fn clear(&self, name: &str) {
+        for directory in &self.directories {
+            tell(clear(&directory.join(name)));
+        }
+    }
+
+    /// Kills all that is in it and removes it, in every hierarchy. What can't be removed is said on stderr.
+    pub fn clear_all(&self) {
+        tell(self.remove());
+    }
+
+    /// Kills all that is in it and removes it, in every hierarchy.
+    ///
+    /// # Errors
+    /// The first one that can't be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        let results: Vec<_> = self.directories.iter().map(|directory| clear(directory)).collect();
+        results.into_iter().collect()
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        self.clear_all();
+    }
+}
+
+fn tell(result: Result<(), Error>) {
+    if let Err(error) = result {
+        eprintln!("dayfly-bench: {error}");
+    }
+}
+
+/// The mounted hierarchies of this view.
+#[must_use]
+pub fn tops() -> Vec<PathBuf> {
+    hierarchies(View::current())
+}
+
+/// The mounted hierarchies.
+fn hierarchies(view: View) -> Vec<PathBuf> {
+    let top = Path::new("/sys/fs/cgroup");
+    if view == View::V2 {
+        return vec![top.to_owned()];
+    }
+    let entries = fs::read_dir(top).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("cgroup.procs").exists()).collect()
+}
+
+/// Kills and removes a cgroup with all below it. That it is gone is no error.
+fn clear(directory: &Path) -> Result<(), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match kill(directory, deadline).and_then(|()| remove(directory)) {
+            Err(_) if !directory.exists() => return Ok(()),
+            // Somebody was born between the two.
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {}
+            result => return result.map_err(Error::at("remove cgroup", directory)),
+        }
+    }
+}
+
+/// Kills every process in the cgroup and below, and waits for the end of each.
+fn kill(directory: &Path, deadline: Instant) -> io::Result<()> {
+    for child in children(directory)? {
+        kill(&child, deadline)?;
+    }
+    // A v1 freezer holds even what is killed.
+    let _ = fs::write(directory.join("freezer.state"), "THAWED");
+    // By cgroup.kill (Linux 5.14) those go as well that are born meanwhile.
+    let _ = fs::write(directory.join("cgroup.kill"), "1");
+    let procs = fs::read_to_string(directory.join("cgroup.procs"))?;
+    let pids = procs.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw));
+    let pidfds: Vec<_> = pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect();
+    for pidfd in &pidfds {
+        let _ = pidfd_send_signal(pidfd, Signal::KILL);
+    }
+    for pidfd in &pidfds {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        let rest = Timespec { tv_sec: rest.as_secs().cast_signed(), tv_nsec: 0 };
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&rest)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn remove(directory: &Path) -> std::io::Result<()> {
+    for child in children(directory)? {
+        remove(&child)?;
+    }
+    fs::remove_dir(directory)
+}
+
+fn children(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            children.push(entry.path());
+        }
+    }
+    Ok(children)
+}

@@ -1,0 +1,194 @@
+//! The circumstances of an experiment: what its figures depend on.
+
+use crate::runtime::Runtime;
+use crate::view::View;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The host and the runtimes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Circumstances {
+    /// When, in UTC.
+    pub date: String,
+    /// The kernel's release and version.
+    pub kernel: String,
+    /// What /sys/fs/cgroup shows.
+    pub cgroups: View,
+    /// File system and options there.
+    pub cgroup_mount: String,
+    /// File system and options where the runtimes keep their state.
+    pub state_mount: String,
+    /// How many mounts the runtimes see.
+    pub mounts: usize,
+    /// Whether grace periods are always expedited (/sys/kernel/rcu_expedited).
+    pub rcu_expedited: String,
+    /// Whether they never are (/sys/kernel/rcu_normal).
+    pub rcu_normal: String,
+    /// The processor's name.
+    pub cpu: String,
+    /// How many of them there are.
+    pub cpus: usize,
+    /// How their frequency is chosen, if it is.
+    pub governor: String,
+    /// The load averages.
+    pub load: String,
+    /// The kind of container.
+    pub container: String,
+    /// What was compared.
+    pub runtimes: Vec<Runtime>,
+}
+
+impl Circumstances {
+    /// Takes note of everything; what a host does not tell is `-`.
+    #[must_use]
+    pub fn take(container: String, runtimes: Vec<Runtime>, state: &Path) -> Self {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let uname = rustix::system::uname();
+        Self {
+            date: date(SystemTime::now()),
+            kernel: format!(
+                "{} {}",
+                uname.release().to_string_lossy(),
+                uname.version().to_string_lossy()
+            ),
+            cgroups: View::current(),
+            cgroup_mount: mount_of(&table, Path::new("/sys/fs/cgroup")),
+            state_mount: mount_of(&table, state),
+            mounts: table.lines().count(),
+            rcu_expedited: line("/sys/kernel/rcu_expedited"),
+            rcu_normal: line("/sys/kernel/rcu_normal"),
+            cpu: cpu(),
+            cpus: std::thread::available_parallelism().map_or(1, Into::into),
+            governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            load: line("/proc/loadavg"),
+            container,
+            runtimes,
+        }
+    }
+
+    /// For people, some lines.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!(
+            "{}  {}\n{} × {}  governor {}  load {}\n\
+             cgroups {} ({})  state on {}  {} mounts\n\
+             rcu_expedited {}  rcu_normal {}\ncontainer: {}\n",
+            self.date,
+            self.kernel,
+            self.cpus,
+            self.cpu,
+            self.governor,
+            self.load,
+            self.cgroups.name(),
+            self.cgroup_mount,
+            self.state_mount,
+            self.mounts,
+            self.rcu_expedited,
+            self.rcu_normal,
+            self.container,
+        );
+        for runtime in &self.runtimes {
+            let hash = runtime.sha256.get(..12).unwrap_or_default();
+            text += &format!(
+                "{}: {} ({}, sha256 {hash}…)\n",
+                runtime.name,
+                runtime.path.display(),
+                runtime.version
+            );
+        }
+        text
+    }
+}
+
+/// The first line of a file.
+fn line(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or("-").to_owned()
+}
+
+fn cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "-".to_owned())
+}
+
+/// Type and options of the file system at `path`: of the mounts in `table`, the last of those with
+/// the longest mount point above it.
+fn mount_of(table: &str, path: &Path) -> String {
+    let mount =
+        table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));
+    let Some(mount) = mount.max_by_key(|mount| mount.point.len()) else { return "-".to_owned() };
+    format!("{} {}", mount.kind, mount.options)
+}
+
+/// What a line of mountinfo says (proc_pid_mountinfo(5)).
+struct Mount<'a> {
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut filesystem = filesystem.split(' ');
+        let kind = filesystem.next()?;
+        let options = filesystem.nth(1)?;
+        let point = mount.split(' ').nth(4)?;
+        Some(Self { point, kind, options })
+    }
+}
+
+/// `time` as ISO 8601, in UTC, to the second.
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86400, seconds % 86400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date `days` after 1970-01-01, counted in years that begin with March: then the leap day is
+/// the last of its year, and months follow one line.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = (era * 400 + year, if month < 10 { month + 3 } else { month - 9 });
+    (year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates() {
+        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(1_795_258_760), "2026-11-21T10:59:20Z");
+    }
+
+    #[test]
+    fn the_mount_on_top_counts() {
+        let table = "\
+25 0 8:1 / / rw - ext4 /dev/a rw,discard
+30 25 0:20 / /sys/fs/cgroup rw shared:5 - tmpfs cgroup rw,mode=755
+31 30 0:21 / /sys/fs/cgroup rw - cgroup2 none rw,favordynmods
+";
+        assert_eq!(mount_of(table, Path::new("/sys/fs/cgroup")), "cgroup2 rw,favordynmods");
+        assert_eq!(mount_of(table, Path::new("/sys/fs")), "ext4 rw,discard");
+        assert_eq!(mount_of("", Path::new("/sys")), "-");
+    }
+}

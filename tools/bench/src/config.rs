@@ -1,0 +1,133 @@
+//! config.json as Podman 4 and 5 write it by default, and its variations.
+//!
+//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration says nothing
+//! that came later.
+
+use crate::Error;
+use clap::ValueEnum;
+use defaults::{CAPABILITIES, seccomp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The host's user to which root of a user namespace is mapped.
+pub const MAPPED_ROOT: u32 = 100_000;
+
+/// The program of the createRuntime hook.
+pub const HOOK: &str = "/bin/true";
+
+/// A kind of container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Podman's defaults, with dayfly's own seccomp profile.
+    Seccomp,
+    /// The same without seccomp.
+    Plain,
+    /// `seccomp`, in a user namespace.
+    Userns,
+    /// `seccomp`, with a createRuntime hook: /bin/true.
+    Hooks,
+    /// `seccomp`, joining the network, IPC, UTS and PID namespaces of another container, as a
+    /// pod's second container does.
+    Joined,
+}
+
+impl Profile {
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seccomp => "seccomp",
+            Self::Plain => "plain",
+            Self::Userns => "userns",
+            Self::Hooks => "hooks",
+            Self::Joined => "joined",
+        }
+    }
+
+    /// Who owns the root filesystem.
+    #[must_use]
+    pub fn owner(self) -> u32 {
+        if self == Self::Userns { MAPPED_ROOT } else { 0 }
+    }
+}
+
+/// The configuration of a container of that kind, with its root filesystem in `rootfs`. That of
+/// [`Profile::Joined`] makes its namespaces until [`join`] gives it those of another.
+///
+/// # Errors
+/// The engines' seccomp profile is not there or not understood.
+pub fn podman(profile: Profile) -> Result<Value, Error> {
+    let mut config = defaults::podman();
+    config["hostname"] = json!("bench");
+    if profile != Profile::Plain {
+        config["linux"]["seccomp"] = seccomp::own(CAPABILITIES);
+    }
+    match profile {
+        Profile::Userns => {
+            let mapping = json!([{ "containerID": 0, "hostID": MAPPED_ROOT, "size": 65536 }]);
+            config["linux"]["uidMappings"] = mapping.clone();
+            config["linux"]["gidMappings"] = mapping;
+            push(&mut config["linux"]["namespaces"], json!({ "type": "user" }));
+        }
+        Profile::Hooks => config["hooks"] = json!({ "createRuntime": [{ "path": HOOK }] }),
+        Profile::Seccomp | Profile::Plain | Profile::Joined => {}
+    }
+    Ok(config)
+}
+
+/// Has the container join the network, IPC, UTS and PID namespaces of the process `pid`.
+pub fn join(config: &mut Value, pid: i32) {
+    let namespaces = config["linux"]["namespaces"].as_array_mut();
+    for namespace in namespaces.into_iter().flatten() {
+        let file = match namespace["type"].as_str() {
+            Some("network") => "net",
+            Some("ipc") => "ipc",
+            Some("uts") => "uts",
+            Some("pid") => "pid",
+            _ => continue,
+        };
+        namespace["path"] = json!(format!("/proc/{pid}/ns/{file}"));
+    }
+    // The host name is that of the container whose UTS namespace it is.
+    if let Some(config) = config.as_object_mut() {
+        config.remove("hostname");
+    }
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Some(list) = list.as_array_mut() {
+        list.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plain_container_is_podmans() {
+        let config = podman(Profile::Plain).expect("config");
+        let count = |pointer: &str| config.pointer(pointer).and_then(Value::as_array).map(Vec::len);
+        assert_eq!(count("/linux/namespaces"), Some(6));
+        assert_eq!(count("/linux/maskedPaths"), Some(11));
+        assert_eq!(count("/linux/readonlyPaths"), Some(6));
+        assert_eq!(count("/process/capabilities/bounding"), Some(11));
+        assert_eq!(count("/mounts"), Some(7));
+        assert!(config["linux"]["seccomp"].is_null());
+    }
+
+    #[test]
+    fn a_pods_container_joins() {
+        let mut config = podman(Profile::Plain).expect("config");
+        join(&mut config, 7);
+        let paths: Vec<&str> = config["linux"]["namespaces"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|namespace| namespace["path"].as_str())
+            .collect();
+        assert_eq!(paths, ["/proc/7/ns/pid", "/proc/7/ns/net", "/proc/7/ns/ipc", "/proc/7/ns/uts"]);
+        assert!(config["hostname"].is_null());
+    }
+}

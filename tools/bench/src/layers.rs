@@ -1,0 +1,177 @@
+//! `layers`: starts from root filesystems of few and of many layers, by every way to assemble them.
+
+mod figures;
+mod operations;
+mod picture;
+mod stack;
+
+use crate::Error;
+use crate::burst::{self, Load};
+use crate::options::{Layers, Mode};
+use crate::probe::{Health, Probe};
+use crate::results;
+use crate::runtime::Runtime;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use report::interrupt;
+use report::progress::Progress;
+use serde::Serialize;
+use stack::Stack;
+use std::fmt::Write;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+/// Names the store (dayfly(8)).
+const STORE: &str = "DAYFLY_STORE";
+
+/// A way and a number of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Case {
+    pub(crate) mode: Mode,
+    pub(crate) layers: usize,
+}
+
+/// What came of a case with so many starts at a time.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    #[serde(flatten)]
+    pub(crate) case: Case,
+    pub(crate) width: usize,
+    #[serde(flatten)]
+    pub(crate) load: Load,
+}
+
+/// The experiment: at every width all ways and numbers of layers, taking turns round by round.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Layers,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let Some(first) = entrants.first_mut() else { return Ok(Outcome::default()) };
+    let most = options.layers.iter().copied().max().unwrap_or(1);
+    let stack = Stack::make(&stand.directory().join("layers"), most)?;
+    // What containers change, and the mounts of those that are killed, are the experiment's own.
+    let store = stand.directory().join("store").display().to_string();
+    let mut racers = Vec::new();
+    for &layers in &options.layers {
+        let list = stack.list(layers)?;
+        for &mode in &options.modes {
+            let case = Case { mode, layers };
+            let mut racer = entrant(&first.runtime, case, &list, options);
+            racer.environment.push((STORE.to_owned(), store.clone()));
+            racers.push((case, racer));
+        }
+    }
+    for (_, racer) in &mut racers {
+        burst::warm_up(stand, std::slice::from_mut(racer))?;
+    }
+    let counted = operations::count(stand, &racers)?;
+    let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
+    let mut progress = Progress::new();
+    let mut rows = Vec::new();
+    for &width in &options.width {
+        rows.extend(at_width(options, stand, &mut racers, width, &mut progress)?);
+    }
+    drop(progress);
+
+    if racers.iter().all(|(_, racer)| racer.failure.is_some()) {
+        first.failure = racers.first().and_then(|(_, racer)| racer.failure.clone());
+    }
+    if let Some(file) = &options.svg {
+        let text = picture::draw(&rows).map_err(|error| Error::Unfit(error.to_string()))?;
+        fs::write(file, text).map_err(Error::at("write", file))?;
+    }
+    Ok(Outcome {
+        text: text(&rows, &idle, &counted, &racers, options.count),
+        json: vec![
+            ("idle", results::value(&idle)?),
+            ("mount_operations", results::value(&counted)?),
+            ("rows", results::value(&rows)?),
+        ],
+        csv: csv(&rows),
+        ..Outcome::default()
+    })
+}
+
+/// dayfly, told to take the layers of `list`.
+fn entrant(runtime: &Runtime, case: Case, list: &str, options: &Layers) -> Entrant {
+    let mut words = vec!["--layers", list, "--rootfs-mode", case.mode.name()];
+    words.extend(["--userns", if options.host_ids { "host" } else { "auto" }]);
+    Entrant {
+        name: format!("{}, {} layers", case.mode.name(), case.layers),
+        options: words.into_iter().map(str::to_owned).collect(),
+        ..Entrant::new(runtime.clone())
+    }
+}
+
+fn at_width(
+    options: &Layers,
+    stand: &Stand,
+    racers: &mut [(Case, Entrant)],
+    width: usize,
+    progress: &mut Progress,
+) -> Result<Vec<Row>, Error> {
+    let row = |&(case, _): &(Case, Entrant)| Row { case, width, load: Load::default() };
+    let mut rows: Vec<Row> = racers.iter().map(row).collect();
+    let count = options.count.max(width);
+    for round in 0..options.rounds {
+        progress.tell(&format!("layers, {width} at a time"), round, options.rounds);
+        for place in 0..racers.len() {
+            let at = (round + place) % racers.len();
+            let (_, racer) = &mut racers[at];
+            if racer.failure.is_none() {
+                let load = &mut rows[at].load;
+                burst::burst(stand, racer, width, count, load)?;
+                if load.failed > count * options.rounds / 2 {
+                    racer.failure.clone_from(&load.reason);
+                }
+            }
+            interrupt::check()?;
+        }
+    }
+    rows.retain(|row| !row.load.is_empty());
+    Ok(rows)
+}
+
+fn text(
+    rows: &[Row],
+    idle: &Health,
+    counted: &[operations::Counted],
+    racers: &[(Case, Entrant)],
+    count: usize,
+) -> String {
+    let mut text = figures::latencies(rows, count);
+    text += &figures::health(rows, idle);
+    text += &operations::text(counted);
+    for (_, racer) in racers {
+        if let Some(reason) = &racer.failure {
+            let _ = writeln!(text, "{} is out: {reason}", racer.name);
+        }
+    }
+    for row in rows.iter().filter(|row| row.load.failed > 0) {
+        let Case { mode, layers } = row.case;
+        let reason = row.load.reason.as_deref().unwrap_or_default();
+        let failed = row.load.failed;
+        let _ = writeln!(
+            text,
+            "{}, {layers} layers, {} at a time: {failed} failed: {reason}",
+            mode.name(),
+            row.width
+        );
+    }
+    text
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("mode,layers,width,container,latency_us\n");
+    for Row { case, width, load } in rows {
+        for (at, us) in load.latencies_us.iter().enumerate() {
+            let _ = writeln!(text, "{},{},{width},{at},{us:.1}", case.mode.name(), case.layers);
+        }
+    }
+    text
+}

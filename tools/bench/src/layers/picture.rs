@@ -1,0 +1,47 @@
+//! The curves: latency by layers, and what the probe felt.
+
+use super::Row;
+use super::figures::distinct;
+use chart::{Axis, Chart, Series};
+use report::statistics::Summary;
+
+/// For each width a chart of the latencies and one of the probe.
+pub(super) fn draw(rows: &[Row]) -> Result<String, chart::Error> {
+    let charts: Vec<Chart> = distinct(rows, |row| row.width)
+        .into_iter()
+        .flat_map(|width| {
+            let latency = |row: &Row| median(&row.load.latencies_us);
+            let probe = |row: &Row| Summary::of(&row.load.health.read_us).map(|times| times.p99);
+            [
+                curves(rows, width, "start to end of a container", "ms, median", latency),
+                curves(rows, width, "the host meanwhile", "ms to read mountinfo, p99", probe),
+            ]
+        })
+        .collect();
+    chart::svg(&charts)
+}
+
+fn median(times: &[f64]) -> Option<f64> {
+    Summary::of(times).map(|times| times.median)
+}
+
+fn curves(
+    rows: &[Row],
+    width: usize,
+    title: &str,
+    unit: &str,
+    us: impl Fn(&Row) -> Option<f64>,
+) -> Chart {
+    let series = distinct(rows, |row| row.case.mode).into_iter().map(|mode| {
+        let of_mode = rows.iter().filter(|row| row.width == width && row.case.mode == mode);
+        let points = of_mode.filter_map(|row| Some((row.case.layers as f64, us(row)? / 1e3)));
+        Series { name: mode.name().to_owned(), points: points.collect() }
+    });
+    Chart {
+        title: format!("{title}, {width} at a time"),
+        x: Axis::logarithmic("layers"),
+        y: Axis::logarithmic(unit),
+        series: series.collect(),
+        marks: Vec::new(),
+    }
+}

@@ -1,0 +1,268 @@
+//! What an experiment that was killed has left on the host: directories, cgroups, mounts.
+//!
+//! A stand has one name: of its directory for bundles, of that for state, and of the parent of its cgroups in each
+//! hierarchy. Both directories are locked for as long as the experiment lives, and marked once they are; the one for
+//! state is made first and removed last. What has such a name, such a mark and no living owner is nobody's. A name
+//! alone tells nothing: whatever has no mark stays.
+
+use crate::cgroup::Parent;
+use crate::{Error, stand};
+use report::interrupt;
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, statat,
+};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::geteuid;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How all stands' names begin.
+pub const PREFIX: &str = "dayfly-bench-";
+/// The file in a stand's directory that says that it is one.
+const MARK: &str = ".dayfly-bench-stand";
+
+/// Whether a name is one that stands get: a process id, for some with a word after it.
+fn is_name(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+    let pid = rest.strip_suffix("-pod").unwrap_or(rest);
+    !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Makes a stand's directory its owner's for as long as the descriptor lives, and then marks it.
+///
+/// # Errors
+/// Those of open(2) and flock(2).
+pub(crate) fn own(directory: &Path) -> Result<OwnedFd, Error> {
+    let lock = open_directory(directory).map_err(Error::errno("open", directory))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(Error::errno("lock", directory))?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(&lock, MARK, flags, Mode::RUSR).map_err(Error::errno("mark", directory))?;
+    Ok(lock)
+}
+
+fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// What is at a stand's place.
+#[derive(Debug)]
+enum Found {
+    /// Nothing, or something that no stand of this user's made.
+    Foreign,
+    /// A directory whose owner lives.
+    Living,
+    /// A directory of nobody's, now locked by this process.
+    Dead(OwnedFd),
+}
+
+fn look(path: &Path) -> Found {
+    let Ok(directory) = open_directory(path) else { return Found::Foreign };
+    let user = geteuid().as_raw();
+    let is_marked = statat(&directory, MARK, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|mark| {
+        mark.st_uid == user && FileType::from_raw_mode(mark.st_mode) == FileType::RegularFile
+    });
+    if !is_marked || fstat(&directory).map_or(true, |stat| stat.st_uid != user) {
+        return Found::Foreign;
+    }
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Found::Dead(directory),
+        Err(_) => Found::Living,
+    }
+}
+
+/// Those of a stand's directories that are nobody's, with their locks; none at all while the owner of one lives.
+fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
+    let mut dead = Vec::new();
+    for place in places {
+        match look(&place) {
+            Found::Foreign => {}
+            Found::Living => return Vec::new(),
+            Found::Dead(lock) => dead.push((place, lock)),
+        }
+    }
+    dead
+}
+
+/// Removes a directory with all that is in it. Mounts below it are taken away before; returns how many
+/// there were. That it is gone is no error.
+///
+/// # Errors
+/// What can't be removed.
+pub(crate) fn remove(directory: &Path) -> Result<usize, Error> {
+    let mut mounts = below(directory);
+    // Whatever lies on something else goes first.
+    mounts.reverse();
+    for mount in &mounts {
+        let _ = unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    }
+    match empty(directory).and_then(|()| fs::remove_dir_all(directory)) {
+        Err(error) if directory.exists() => Err(Error::at("remove", directory)(error)),
+        _ => Ok(mounts.len()),
+    }
+}
+
+/// Removes what is in a directory but for its mark: what can't be removed now stays a stand's.
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != MARK {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The mounts below a directory, in the order in which they were made.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
+    places.filter(|place| place.starts_with(directory)).collect()
+}
+
+/// A path of mountinfo, where blanks and backslashes are octal numbers (proc(5)).
+fn unescaped(text: &str) -> PathBuf {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    PathBuf::from(escapes.iter().fold(text.to_owned(), |text, (octal, is)| text.replace(octal, is)))
+}
+
+/// What came of clearing.
+#[derive(Debug, Default)]
+pub struct Cleared {
+    /// A line for each experiment that lives no more.
+    pub told: Vec<String>,
+    /// What can't be removed, and why.
+    pub failed: Vec<Error>,
+}
+
+/// Clears what experiments have left that live no more.
+///
+/// # Errors
+/// That a signal came.
+pub fn clear() -> Result<Cleared, Error> {
+    let mut names = BTreeSet::new();
+    for top in tops() {
+        let entries = fs::read_dir(top).into_iter().flatten().flatten();
+        let found = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.extend(found.filter(|name| is_name(name)));
+    }
+    let mut cleared = Cleared::default();
+    for name in names {
+        interrupt::check()?;
+        let state = stand::state(&name);
+        let dead = dead([stand::directory(&name), state.clone()]);
+        if dead.is_empty() {
+            continue;
+        }
+        // Cgroups have no marks: they are the stand's as long as its state is there.
+        let is_whole = dead.iter().any(|(place, _)| *place == state);
+        let left = if is_whole { Parent::left(&name) } else { None };
+        let cgroups = left.as_ref().map_or(0, Parent::count);
+        if let Some(Err(error)) = left.map(|parent| parent.remove()) {
+            cleared.failed.push(error);
+            continue;
+        }
+        let mut mounts = 0;
+        let mut failed = false;
+        for (place, _lock) in &dead {
+            match remove(place) {
+                Ok(count) => mounts += count,
+                Err(error) => {
+                    failed = true;
+                    cleared.failed.push(error);
+                    // The state's is the last: it keeps the rest findable.
+                    break;
+                }
+            }
+        }
+        if !failed {
+            cleared.told.push(format!(
+                "{name}: {cgroups} cgroups, {mounts} mounts and its directories removed"
+            ));
+        }
+    }
+    Ok(cleared)
+}
+
+/// Where stands are.
+fn tops() -> Vec<PathBuf> {
+    vec![stand::directory(""), stand::state("")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(what: &str) -> PathBuf {
+        let name = format!("bench-leftover-{what}-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&place);
+        place
+    }
+
+    #[test]
+    fn names_are_those_that_stands_get() {
+        for name in ["dayfly-bench-1", "dayfly-bench-4711-pod"] {
+            assert!(is_name(name), "{name}");
+        }
+        let foreign = ["results", "", "-pod", "12x", "1-pod-pod", "1-2", "+1", "1.tar", "-1"];
+        for rest in foreign {
+            assert!(!is_name(&format!("{PREFIX}{rest}")), "{rest}");
+        }
+        assert!(!is_name("12"));
+    }
+
+    #[test]
+    fn what_no_stand_made_is_foreign() {
+        let top = place("foreign");
+        assert!(matches!(look(&top), Found::Foreign), "nothing");
+        fs::create_dir(&top).expect("mkdir");
+        assert!(matches!(look(&top), Found::Foreign), "no mark");
+        let file = top.join("file");
+        fs::write(&file, "").expect("write");
+        assert!(matches!(look(&file), Found::Foreign), "a file");
+        let stand = top.join("stand");
+        fs::create_dir(&stand).expect("mkdir");
+        drop(own(&stand).expect("own"));
+        let link = top.join("link");
+        std::os::unix::fs::symlink(&stand, &link).expect("symlink");
+        assert!(matches!(look(&link), Found::Foreign), "a link");
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&stand, Some(1000), None).expect("chown");
+            assert!(matches!(look(&stand), Found::Foreign), "somebody else's");
+        }
+        assert!(dead([top.clone(), file]).is_empty());
+        fs::remove_dir_all(&top).expect("remove");
+    }
+
+    #[test]
+    fn a_stand_is_dead_when_all_its_owners_are() {
+        let top = place("stand");
+        fs::create_dir(&top).expect("mkdir");
+        let places = [top.join("directory"), top.join("state")];
+        let mut locks = Vec::new();
+        for place in &places {
+            fs::create_dir(place).expect("mkdir");
+            locks.push(own(place).expect("own"));
+        }
+        assert!(dead(places.clone()).is_empty(), "both live");
+        locks.pop();
+        assert!(dead(places.clone()).is_empty(), "one lives");
+        locks.clear();
+        fs::create_dir_all(places[0].join("a/b")).expect("mkdir");
+        fs::write(places[0].join("a/file"), "").expect("write");
+        let dead = dead(places.clone());
+        assert_eq!(dead.len(), 2);
+        for (place, _lock) in &dead {
+            remove(place).expect("remove");
+            assert!(!place.exists());
+        }
+        fs::remove_dir(&top).expect("nothing else");
+    }
+}

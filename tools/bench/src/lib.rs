@@ -1,0 +1,43 @@
+//! dayfly's benchmarks: any OCI runtimes, on this host, in interleaved rounds.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
+//! | [`race`] | rounds in turns |
+//! | [`weight`], [`weigh`] | what is counted instead |
+//! | [`config`], [`rootfs`] | the bundle that all runtimes get |
+//! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
+//! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
+//! | [`circumstances`], [`results`] | the circumstances, and how results are written |
+//!
+//! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
+//! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
+
+pub mod ablation;
+pub mod burst;
+pub mod cgroup;
+pub mod circumstances;
+pub mod config;
+pub mod container;
+pub mod error;
+pub mod layers;
+pub mod leftover;
+pub mod mounts;
+pub mod options;
+pub mod probe;
+pub mod process;
+pub mod race;
+pub mod results;
+pub mod rootfs;
+pub mod runtime;
+pub mod session;
+pub mod spaced;
+pub mod stand;
+pub mod start;
+pub mod tiers;
+pub mod trace;
+pub mod view;
+pub mod weigh;
+pub mod weight;
+
+pub use error::Error;

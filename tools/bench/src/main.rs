@@ -1,0 +1,130 @@
+//! The `dayfly-bench` program, which `dayfly bench` executes.
+
+use clap::Parser;
+use dayfly_bench::options::{
+    Ablation, Bundle, Command, Common, Options, Tiers, Trace, TraceOverhead,
+};
+use dayfly_bench::runtime::Runtime;
+use dayfly_bench::stand::Entrant;
+use dayfly_bench::{
+    Error, ablation, burst, config, layers, leftover, mounts, rootfs, runtime, session, spaced,
+    start, tiers, trace,
+};
+use report::interrupt::{self, Second};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = Options::parse().command;
+    let result =
+        interrupt::catch(Second::Waits).map_err(Error::from).and_then(|()| execute(command));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dayfly-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Start(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                start::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Burst(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                burst::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Spaced(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                spaced::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Mounts(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                mounts::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Layers(options) => {
+            let entrant = Entrant::new(own(&options.common)?);
+            session::run(&options.common, vec![entrant], |stand, entrants| {
+                layers::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Ablation(options) => ablation(&options),
+        Command::Tiers(options) => tiers(&options),
+        Command::Trace(options) => trace(&options.settled()),
+        Command::TraceOverhead(options) => trace_overhead(&options),
+        Command::Gc => {
+            let leftover::Cleared { told, failed } = leftover::clear()?;
+            for left in told {
+                println!("{left}");
+            }
+            failed.into_iter().next().map_or(Ok(()), Err)
+        }
+        Command::Bundle(options) => bundle(&options),
+        Command::IdleCalls { count } => {
+            println!("{}", trace::calibrate::idle_calls(count));
+            Ok(())
+        }
+    }
+}
+
+fn trace(options: &Trace) -> Result<(), Error> {
+    let entrants = match options.common.runtimes[..] {
+        [] => vec![Entrant::new(own(&options.common)?)],
+        _ => entrants(&options.common)?,
+    };
+    session::run(&options.common, entrants, |stand, entrants| {
+        trace::experiment(options, stand, entrants)
+    })
+}
+
+fn trace_overhead(options: &TraceOverhead) -> Result<(), Error> {
+    let runtime = own(&options.common)?;
+    let entrants = trace::overhead::entrants(&runtime, Path::new("/dev/shm"));
+    session::run(&options.common, entrants, |stand, entrants| {
+        trace::overhead::experiment(options, stand, entrants)
+    })
+}
+
+fn ablation(options: &Ablation) -> Result<(), Error> {
+    let runtime = own(&options.common)?;
+    let entrants = ablation::entrants(&runtime, &options.without);
+    session::run(&options.common, entrants, |stand, entrants| {
+        ablation::experiment(options, stand, entrants)
+    })
+}
+
+fn tiers(options: &Tiers) -> Result<(), Error> {
+    let entrants = tiers::entrants(&own(&options.common)?, &options.size);
+    session::run(&options.common, entrants, |stand, entrants| {
+        tiers::experiment(options, stand, entrants)
+    })
+}
+
+/// The first runtime named, else this dayfly.
+fn own(options: &Common) -> Result<Runtime, Error> {
+    match options.runtimes.first() {
+        Some(argument) => Runtime::from_argument(argument),
+        None => Ok(runtime::find(&[])?.swap_remove(0)),
+    }
+}
+
+fn bundle(options: &Bundle) -> Result<(), Error> {
+    let directory = &options.directory;
+    let config = config::podman(options.profile)?;
+    fs::create_dir(directory).map_err(Error::at("make", directory))?;
+    rootfs::make(&directory.join("rootfs"), options.profile.owner())?;
+    let file = directory.join("config.json");
+    fs::write(&file, format!("{config:#}\n")).map_err(Error::at("write", &file))
+}
+
+fn entrants(options: &Common) -> Result<Vec<Entrant>, Error> {
+    Ok(runtime::find(&options.runtimes)?.into_iter().map(Entrant::new).collect())
+}

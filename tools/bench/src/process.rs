@@ -1,0 +1,234 @@
+//! One command: its time from before it is spawned until it is gone, and what it used.
+
+use crate::weight::Weight;
+use report::interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
+};
+use std::fmt;
+use std::io::Read;
+use std::ops::Add;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use sys::rusage::{End, Usage, wait4};
+
+/// What one command took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// From before the spawn until its end was seen.
+    pub wall: Duration,
+    /// By the command and the children it waited for.
+    pub usage: Usage,
+    /// What was counted, if it was followed instead of timed.
+    pub weight: Weight,
+}
+
+impl Add for Sample {
+    type Output = Self;
+
+    /// One after the other: times and counts add up, of memory the larger peak counts.
+    fn add(self, other: Self) -> Self {
+        let (a, b) = (self.usage, other.usage);
+        let usage = Usage {
+            user: a.user + b.user,
+            system: a.system + b.system,
+            peak_kib: a.peak_kib.max(b.peak_kib),
+            minor_faults: a.minor_faults + b.minor_faults,
+            major_faults: a.major_faults + b.major_faults,
+            voluntary_switches: a.voluntary_switches + b.voluntary_switches,
+            involuntary_switches: a.involuntary_switches + b.involuntary_switches,
+        };
+        Self { wall: self.wall + other.wall, usage, weight: self.weight.and(other.weight) }
+    }
+}
+
+/// Why a command gave no sample.
+#[derive(Debug)]
+pub enum Failure {
+    /// It could not be executed.
+    Spawn(std::io::Error),
+    /// It ended otherwise than with 0.
+    Ended(End),
+    /// It had to be killed.
+    Overdue(Duration),
+    /// Its end could not be waited for.
+    Wait(Errno),
+    /// It did not leave what the next step needs.
+    Left(String),
+    /// SIGINT or SIGTERM came.
+    Interrupted,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawn(error) => write!(f, "can't be executed: {error}"),
+            Self::Ended(End::Exited(status)) => write!(f, "exit status {status}"),
+            Self::Ended(End::Killed(signal)) => write!(f, "killed by signal {signal}"),
+            Self::Overdue(deadline) => write!(f, "no end after {deadline:?}, killed"),
+            Self::Wait(errno) => write!(f, "wait: {errno}"),
+            Self::Left(what) => f.write_str(what),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+/// Runs `command` to its end, in a process group of its own, which is killed at the deadline.
+///
+/// # Errors
+/// Any end but exit status 0.
+pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure> {
+    // Spawned by vfork (posix_spawn): what this process is large by costs nothing.
+    command.process_group(0);
+    let start = Instant::now();
+    let child = command.spawn().map_err(Failure::Spawn)?;
+    let pid = Pid::from_child(&child);
+    let (end, usage) = match ended(pid, deadline).and_then(|()| reap(pid)) {
+        Ok(end) => end,
+        Err(failure) => {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = reap(pid);
+            return Err(failure);
+        }
+    };
+    let wall = start.elapsed();
+    match end {
+        End::Exited(0) => Ok(Sample { wall, usage, weight: Weight::default() }),
+        end => Err(Failure::Ended(end)),
+    }
+}
+
+/// Runs `command` to its end as [`run`] does, and returns what it wrote to stdout: some lines, which a
+/// pipe holds.
+///
+/// # Errors
+/// It can't be executed, or does not end in time.
+pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure> {
+    let mut child =
+        command.process_group(0).stdout(Stdio::piped()).spawn().map_err(Failure::Spawn)?;
+    let pid = Pid::from_child(&child);
+    if let Err(failure) = wait(pid, deadline) {
+        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = reap(pid);
+        return Err(failure);
+    }
+    let mut text = String::new();
+    if let Some(stdout) = &mut child.stdout {
+        stdout.read_to_string(&mut text).map_err(Failure::Spawn)?;
+    }
+    Ok(text)
+}
+
+/// Runs `command` until it ends or is killed at the deadline, however it ends, and reaps every other
+/// child that ends meanwhile: orphans of commands that were killed, for which PID namespaces wait
+/// before they go. For when no other thread has children.
+pub fn run_and_reap(command: &mut Command, deadline: Duration) {
+    const MOMENT: Duration = Duration::from_millis(2);
+    let Ok(child) = command.process_group(0).spawn() else { return };
+    let (pid, due) = (Pid::from_child(&child), Instant::now() + deadline);
+    loop {
+        match wait_any(WaitOptions::NOHANG) {
+            Ok(Some((ended, _))) if ended == pid => return,
+            Ok(None) if Instant::now() > due => {
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = reap(pid);
+                return;
+            }
+            Ok(None) => thread::sleep(MOMENT),
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits until the child `pid`, be it adopted, has ended, and reaps it.
+///
+/// # Errors
+/// The deadline passed, or it is no child.
+pub fn wait(pid: Pid, deadline: Duration) -> Result<(End, Usage), Failure> {
+    ended(pid, deadline)?;
+    reap(pid)
+}
+
+fn reap(pid: Pid) -> Result<(End, Usage), Failure> {
+    loop {
+        match wait4(pid) {
+            Err(Errno::INTR) => {}
+            result => return result.map_err(Failure::Wait),
+        }
+    }
+}
+
+/// Waits until `pid` has ended, by a pidfd: that way the deadline needs no second thread.
+fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
+    let pidfd: OwnedFd = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::Wait)?;
+    let due = Instant::now() + deadline;
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(|_| Failure::Overdue(deadline))?;
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return Err(Failure::Overdue(deadline)),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) if interrupt::came() => return Err(Failure::Interrupted),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Failure::Wait(errno)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn times_a_command() {
+        let sample = run(&mut sh("sleep 0.05"), LONG).expect("sleep");
+        assert!(sample.wall >= Duration::from_millis(50), "{sample:?}");
+        assert!(sample.usage.peak_kib > 0);
+    }
+
+    #[test]
+    fn tells_how_it_failed() {
+        assert!(matches!(run(&mut sh("exit 3"), LONG), Err(Failure::Ended(End::Exited(3)))));
+        assert!(matches!(run(&mut Command::new("/no/such"), LONG), Err(Failure::Spawn(_))));
+    }
+
+    #[test]
+    fn reads_what_is_said() {
+        assert_eq!(read(&mut sh("echo 1; echo 2"), LONG).expect("sh"), "1\n2\n");
+        assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
+    }
+
+    #[test]
+    fn kills_the_whole_group_at_the_deadline() {
+        let start = Instant::now();
+        let result = run(&mut sh("sleep 30 & sleep 30"), Duration::from_millis(50));
+        assert!(matches!(result, Err(Failure::Overdue(_))), "{result:?}");
+        assert!(start.elapsed() < LONG);
+    }
+
+    #[test]
+    fn samples_add_up() {
+        let usage = |peak_kib, minor_faults| Usage { peak_kib, minor_faults, ..Usage::default() };
+        let one =
+            Sample { wall: Duration::from_millis(2), usage: usage(900, 5), ..Sample::default() };
+        let two =
+            Sample { wall: Duration::from_millis(3), usage: usage(700, 6), ..Sample::default() };
+        let sum = one + two;
+        assert_eq!(sum.wall, Duration::from_millis(5));
+        assert_eq!(sum.usage, usage(900, 11));
+    }
+}

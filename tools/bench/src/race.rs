@@ -1,0 +1,254 @@
+//! Interleaved rounds: every entrant does the same in each, in turns.
+
+use crate::Error;
+use crate::container::{Container, Fault};
+use crate::process::Sample;
+use crate::stand::{Entrant, Stand};
+use crate::trace::outside::Observed;
+use crate::weight::Way;
+use clap::ValueEnum;
+use report::interrupt;
+use report::progress::Progress;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What is done to a container, and timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Operation {
+    /// `run` in the foreground until the container is gone
+    Run,
+    /// `create`, `start`, the program's end and `delete`, one by one and in sum
+    #[value(aliases = ["create", "delete"])]
+    Lifecycle,
+    /// `kill` of a program that runs
+    Kill,
+    /// `exec` of a trivial command in a container that runs
+    Exec,
+}
+
+impl Operation {
+    /// What the samples of one go are called.
+    #[must_use]
+    pub fn steps(self) -> &'static [&'static str] {
+        match self {
+            Self::Run => &["run"],
+            Self::Lifecycle => &["create", "start", "exit", "delete", "create+start+exit+delete"],
+            Self::Kill => &["kill"],
+            Self::Exec => &["exec"],
+        }
+    }
+
+    /// The runtime's commands of one go, in order.
+    #[must_use]
+    pub fn commands(self) -> &'static [&'static str] {
+        match self {
+            Self::Run => &["run"],
+            Self::Lifecycle => &["create", "start", "delete"],
+            Self::Kill => &["kill"],
+            Self::Exec => &["exec"],
+        }
+    }
+}
+
+/// How many goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounds {
+    /// Before those that count: caches of the kernel, and those that a runtime keeps.
+    pub warm_up: usize,
+    /// Those that count.
+    pub timed: usize,
+    /// How long nothing happens before each go.
+    pub pause: Duration,
+}
+
+/// The samples of one step by one entrant, in the order of rounds.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What was timed.
+    pub step: String,
+    /// The pause before each go.
+    pub pause: Duration,
+    /// The entrant's name.
+    pub runtime: String,
+    /// A sample a round.
+    pub samples: Vec<Sample>,
+}
+
+impl Series {
+    /// The time of each round in microseconds.
+    #[must_use]
+    pub fn wall_us(&self) -> Vec<f64> {
+        self.samples.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect()
+    }
+}
+
+/// Runs the rounds of `operation`, each entrant once a round, the order turning by one from round to
+/// round. One that fails is out, from here on and with what it had.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn race(
+    stand: &Stand,
+    entrants: &mut [Entrant],
+    operation: Operation,
+    rounds: Rounds,
+) -> Result<Vec<Series>, Error> {
+    let title = format!("{}, pause {:?}", operation.steps()[0], rounds.pause);
+    let racers = entrants.to_vec();
+    let mut sleepers = Vec::new();
+    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
+        sleepers.push(sleeper(stand, racer, entrant, operation)?);
+    }
+    let samples = in_turns(entrants, rounds, &title, |at| {
+        let done = go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)?;
+        Ok(done.map(|go| go.samples).map_err(|fault| fault.to_string()))
+    })?;
+    drop(sleepers);
+    let finished = entrants.iter().zip(samples).filter(|(entrant, _)| entrant.failure.is_none());
+    Ok(finished
+        .flat_map(|(entrant, goes)| series(entrant, operation, rounds.pause, &goes))
+        .collect())
+}
+
+/// Calls `go` for each entrant, by its place, once a round, the order turning by one from round to round.
+/// Returns what each gave in the rounds that count. One that fails is out, from here on and with what it
+/// had.
+///
+/// # Errors
+/// Those of `go`; an interrupt.
+pub fn in_turns<T>(
+    entrants: &mut [Entrant],
+    rounds: Rounds,
+    title: &str,
+    mut go: impl FnMut(usize) -> Result<Result<T, String>, Error>,
+) -> Result<Vec<Vec<T>>, Error> {
+    let mut progress = Progress::new();
+    let all = rounds.warm_up + rounds.timed;
+    let mut given: Vec<Vec<T>> = entrants.iter().map(|_| Vec::new()).collect();
+    for round in 0..all {
+        progress.tell(title, round, all);
+        for place in 0..entrants.len() {
+            let at = (round + place) % entrants.len();
+            if entrants[at].failure.is_some() {
+                continue;
+            }
+            interrupt::check()?;
+            sleep(rounds.pause);
+            match go(at)? {
+                Ok(one) if round >= rounds.warm_up => given[at].push(one),
+                Ok(_) => {}
+                Err(reason) => {
+                    interrupt::check()?;
+                    entrants[at].failure = Some(reason);
+                }
+            }
+        }
+    }
+    Ok(given)
+}
+
+/// Turns goes into a series for each step.
+fn series(
+    entrant: &Entrant,
+    operation: Operation,
+    pause: Duration,
+    goes: &[Vec<Sample>],
+) -> Vec<Series> {
+    let steps = operation.steps().iter().enumerate();
+    steps
+        .map(|(at, step)| Series {
+            step: (*step).to_owned(),
+            pause,
+            runtime: entrant.name.clone(),
+            samples: goes.iter().filter_map(|go| go.get(at).copied()).collect(),
+        })
+        .collect()
+}
+
+/// The container in which commands are executed, if the operation is that.
+pub(crate) fn sleeper<'a>(
+    stand: &'a Stand,
+    racer: &'a Entrant,
+    entrant: &mut Entrant,
+    operation: Operation,
+) -> Result<Option<Container<'a>>, Error> {
+    if operation != Operation::Exec || entrant.failure.is_some() {
+        return Ok(None);
+    }
+    let container = asleep(stand, racer)?;
+    entrant.failure = container.1.err().map(|fault| fault.to_string());
+    Ok(entrant.failure.is_none().then_some(container.0))
+}
+
+/// A container that sleeps, or why it does not.
+///
+/// # Errors
+/// Only the harness's own.
+pub(crate) fn asleep<'a>(
+    stand: &'a Stand,
+    entrant: &'a Entrant,
+) -> Result<(Container<'a>, Result<(), Fault>), Error> {
+    let container = Container::new(stand, entrant, &["/bin/sleep", "100000"])?;
+    let result = container.create().and_then(|_| container.start()).map(drop);
+    Ok((container, result))
+}
+
+/// What came of one go.
+#[derive(Debug, Default)]
+pub(crate) struct Go {
+    /// A sample for each step.
+    pub(crate) samples: Vec<Sample>,
+    /// A time line for each command, if executed for that.
+    pub(crate) observed: Vec<Observed>,
+}
+
+/// One go.
+///
+/// # Errors
+/// Only the harness's own; what the runtime does wrong is the inner one.
+pub(crate) fn go(
+    stand: &Stand,
+    entrant: &Entrant,
+    operation: Operation,
+    sleeper: Option<&Container<'_>>,
+    way: Way,
+) -> Result<Result<Go, Fault>, Error> {
+    if operation == Operation::Exec {
+        let exec =
+            |container| by(way, container, |it: &Container<'_>| Ok(vec![it.exec("/bin/true")?]));
+        return Ok(sleeper.map_or_else(|| Ok(Go::default()), exec));
+    }
+    if operation == Operation::Kill {
+        let (container, result) = asleep(stand, entrant)?;
+        return Ok(result.and_then(|()| {
+            let go = by(way, &container, |it| Ok(vec![it.kill()?]))?;
+            container.exit()?;
+            container.delete()?;
+            Ok(go)
+        }));
+    }
+    let container = Container::new(stand, entrant, &[])?;
+    Ok(by(way, &container, |it| match operation {
+        Operation::Lifecycle => lifecycle(it),
+        _ => it.run().map(|sample| vec![sample]),
+    }))
+}
+
+/// Has commands of a container executed that way.
+fn by(
+    way: Way,
+    container: &Container<'_>,
+    commands: impl FnOnce(&Container<'_>) -> Result<Vec<Sample>, Fault>,
+) -> Result<Go, Fault> {
+    container.execute_by(way);
+    let samples = commands(container);
+    container.execute_by(Way::Timed);
+    Ok(Go { samples: samples?, observed: container.take_observed() })
+}
+
+/// The four commands as an engine gives them.
+fn lifecycle(container: &Container<'_>) -> Result<Vec<Sample>, Fault> {
+    let steps = [container.create()?, container.start()?, container.exit()?, container.delete()?];
+    let sum = steps.into_iter().fold(Sample::default(), |sum, step| sum + step);
+    Ok(steps.into_iter().chain([sum]).collect())
+}

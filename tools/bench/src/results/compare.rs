@@ -1,0 +1,65 @@
+//! Series, summed up and compared with the first entrant's.
+
+use crate::process::Sample;
+use crate::race::Series;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::statistics::{Summary, median};
+use serde::Serialize;
+
+/// One step by one entrant at one pause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What was timed.
+    pub step: String,
+    /// The pause before each go, in milliseconds.
+    pub pause_ms: f64,
+    /// The entrant's name.
+    pub runtime: String,
+    /// The time that passed, in microseconds.
+    pub wall_us: Summary,
+    /// CPU time in user mode, median, in microseconds.
+    pub user_us: f64,
+    /// CPU time in the kernel, median, in microseconds.
+    pub system_us: f64,
+    /// Page faults, median.
+    pub faults: f64,
+    /// Context switches, median.
+    pub switches: f64,
+    /// The first entrant's median time ÷ this one's; none for the first itself, or of too few rounds.
+    pub ratio: Option<Estimate>,
+    /// The time of each round, in microseconds.
+    pub rounds_us: Vec<f64>,
+}
+
+/// Sums up every series, and compares each with that of `first` for the same step and pause.
+#[must_use]
+pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
+    series.iter().filter_map(|of| row(of, base(series, of, first))).collect()
+}
+
+fn base<'a>(series: &'a [Series], of: &Series, first: &str) -> Option<&'a Series> {
+    let same = |other: &&Series| (&other.step, other.pause) == (&of.step, of.pause);
+    series.iter().filter(same).find(|other| other.runtime == first && of.runtime != first)
+}
+
+fn row(of: &Series, base: Option<&Series>) -> Option<Row> {
+    let middle =
+        |figure: fn(&Sample) -> f64| median(&mut of.samples.iter().map(figure).collect::<Vec<_>>());
+    let rounds_us = of.wall_us();
+    let ratio =
+        base.and_then(|base| bootstrap::ratio(&base.wall_us(), &rounds_us, Pairing::Paired));
+    Some(Row {
+        step: of.step.clone(),
+        pause_ms: of.pause.as_secs_f64() * 1e3,
+        runtime: of.runtime.clone(),
+        wall_us: Summary::of(&rounds_us)?,
+        user_us: middle(|sample| sample.usage.user.as_secs_f64() * 1e6),
+        system_us: middle(|sample| sample.usage.system.as_secs_f64() * 1e6),
+        faults: middle(|sample| (sample.usage.minor_faults + sample.usage.major_faults) as f64),
+        switches: middle(|sample| {
+            (sample.usage.voluntary_switches + sample.usage.involuntary_switches) as f64
+        }),
+        ratio,
+        rounds_us,
+    })
+}

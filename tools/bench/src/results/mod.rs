@@ -1,0 +1,67 @@
+//! Results as a table for people, as JSON and as CSV.
+
+mod compare;
+mod csv;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use compare::{Row, compare};
+pub use csv::csv;
+pub(crate) use table::{judged, title};
+pub use table::{resources, times, verdicts, weights};
+
+use crate::Error;
+use crate::circumstances::Circumstances;
+use crate::stand::Entrant;
+use serde::Serialize;
+use serde_json::Value;
+
+/// An entrant that is out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Out {
+    /// Its name.
+    pub runtime: String,
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// Those of `entrants` that failed.
+#[must_use]
+pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
+    let out = |entrant: &Entrant| {
+        let reason = entrant.failure.clone()?;
+        Some(Out { runtime: entrant.name.clone(), reason })
+    };
+    entrants.iter().filter_map(out).collect()
+}
+
+/// The failures for people, a line each.
+#[must_use]
+pub fn failures_text(failures: &[Out]) -> String {
+    failures.iter().map(|out| format!("{} is out: {}\n", out.runtime, out.reason)).collect()
+}
+
+/// The whole as JSON: the circumstances, who is out, and what an experiment calls its results.
+///
+/// # Errors
+/// Values that JSON has no form for.
+pub fn json(
+    record: &Circumstances,
+    failures: &[Out],
+    results: impl IntoIterator<Item = (&'static str, Value)>,
+) -> serde_json::Result<String> {
+    let mut whole = serde_json::Map::new();
+    whole.insert("record".to_owned(), serde_json::to_value(record)?);
+    whole.insert("failures".to_owned(), serde_json::to_value(failures)?);
+    whole.extend(results.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    serde_json::to_string_pretty(&whole)
+}
+
+/// A result as JSON.
+///
+/// # Errors
+/// A value that JSON has no form for.
+pub fn value(result: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(result).map_err(|error| Error::Unfit(format!("JSON: {error}")))
+}

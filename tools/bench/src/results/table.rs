@@ -1,0 +1,134 @@
+//! Tables for people.
+
+use super::Row;
+use crate::start::Weighed;
+use report::Table;
+use report::bootstrap::Estimate;
+use std::fmt::Write;
+
+/// The times of every step: a table for each step and pause.
+#[must_use]
+pub fn times(rows: &[Row], first: &str) -> String {
+    let ratio = format!("{first} ÷ it");
+    let headings = ["ms", "min", "median", "p90", "p99", "max", "σ", &ratio, "95 %"];
+    by_group(rows, &headings, |row| {
+        let times = row.wall_us;
+        let figures = [times.min, times.median, times.p90, times.p99, times.max, times.deviation];
+        let mut cells = vec![row.runtime.clone()];
+        cells.extend(figures.map(|us| format!("{:.3}", us / 1e3)));
+        cells.extend(match (row.ratio, row.runtime == first) {
+            (_, true) => [String::new(), String::new()],
+            (None, _) => ["too few rounds".to_owned(), String::new()],
+            (Some(ratio), _) => judged(ratio),
+        });
+        cells
+    })
+}
+
+/// What every step used, medians: a table for each step and pause.
+#[must_use]
+pub fn resources(rows: &[Row]) -> String {
+    let headings = ["median", "CPU ms", "user", "system", "page faults", "switches"];
+    by_group(rows, &headings, |row| {
+        vec![
+            row.runtime.clone(),
+            format!("{:.2}", (row.user_us + row.system_us) / 1e3),
+            format!("{:.2}", row.user_us / 1e3),
+            format!("{:.2}", row.system_us / 1e3),
+            format!("{:.0}", row.faults),
+            format!("{:.0}", row.switches),
+        ]
+    })
+}
+
+/// What was counted: a row for each step and runtime.
+#[must_use]
+pub fn weights(weighed: &[Weighed]) -> String {
+    let mut table =
+        Table::new(&["followed", "runtime", "system calls", "instructions", "peak MiB"]);
+    for of in weighed {
+        let mut cells = vec![of.step.to_owned(), of.runtime.clone()];
+        match of.weight {
+            Some(weight) => cells.extend([
+                format!("{:.0}", weight.system_calls),
+                weight.instructions.map_or_else(|| "-".to_owned(), |count| format!("{count:.0}")),
+                format!("{:.2}", weight.peak_kib / 1024.0),
+            ]),
+            None => cells.push("can't be followed".to_owned()),
+        }
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+/// Steps down, runtimes across: the first's time ÷ theirs.
+#[must_use]
+pub fn verdicts(rows: &[Row], first: &str) -> String {
+    let mut peers: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| row.ratio.is_some()) {
+        if !peers.contains(&row.runtime.as_str()) {
+            peers.push(&row.runtime);
+        }
+    }
+    if peers.is_empty() {
+        return String::new();
+    }
+    let corner = format!("{first}'s time ÷ that of");
+    let headings: Vec<&str> =
+        std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
+    let mut table = Table::new(&headings);
+    for (title, group) in groups(rows) {
+        let cells = peers.iter().map(|peer| {
+            let row = group.iter().find(|row| row.runtime == *peer);
+            let ratio = row.and_then(|row| row.ratio);
+            ratio.map_or_else(|| "-".to_owned(), |ratio| judged(ratio).join(" "))
+        });
+        table.row(std::iter::once(title).chain(cells).collect());
+    }
+    table.to_string()
+}
+
+/// A ratio and its interval, or that there is nothing to say.
+pub(crate) fn judged(ratio: Estimate) -> [String; 2] {
+    let interval = format!("[{:.3} {:.3}]", ratio.low, ratio.high);
+    if ratio.differs_from(1.0) {
+        [format!("{:.3}", ratio.value), interval]
+    } else {
+        ["no difference shown".to_owned(), interval]
+    }
+}
+
+fn by_group(rows: &[Row], headings: &[&str], cells: impl Fn(&Row) -> Vec<String>) -> String {
+    let mut text = String::new();
+    for (title, group) in groups(rows) {
+        let mut table = Table::new(headings);
+        for row in &group {
+            table.row(cells(row));
+        }
+        let rounds = group.iter().map(|row| row.wall_us.count).max().unwrap_or(0);
+        let _ = writeln!(text, "{title}, {rounds} rounds\n{table}");
+    }
+    text
+}
+
+/// The rows of each step and pause together, in order of appearance, with their title.
+fn groups(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let title = title(&row.step, row.pause_ms);
+        match groups.iter_mut().find(|(other, _)| *other == title) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((title, vec![row])),
+        }
+    }
+    groups
+}
+
+/// What a step at a pause is called.
+pub(crate) fn title(step: &str, pause_ms: f64) -> String {
+    if pause_ms == 0.0 {
+        format!("{step}, back-to-back")
+    } else {
+        format!("{step}, {pause_ms} ms apart")
+    }
+}

@@ -1,0 +1,149 @@
+//! What all experiments have in common: view, stand, entrants before; record and output after.
+
+use crate::circumstances::Circumstances;
+use crate::config::Profile;
+use crate::options::Common;
+use crate::race::asleep;
+use crate::results;
+use crate::runtime::Runtime;
+use crate::stand::{Entrant, Source, Stand};
+use crate::{Error, leftover, view};
+use report::interrupt;
+use serde_json::Value;
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// What an experiment has to show.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Its tables.
+    pub text: String,
+    /// Its results by name.
+    pub json: Vec<(&'static str, Value)>,
+    /// Its samples.
+    pub csv: String,
+    /// What is written in place of tables, if the user has asked for another thing.
+    pub document: Option<String>,
+}
+
+/// Enters the view, sets up the stand, has `experiment` done with `entrants`, and writes what came
+/// of it as `options` say. Nothing stays behind, whatever happens.
+///
+/// # Errors
+/// Whatever keeps the experiment from being done.
+pub fn run(
+    options: &Common,
+    mut entrants: Vec<Entrant>,
+    experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
+) -> Result<(), Error> {
+    let leftover::Cleared { told, failed } = leftover::clear()?;
+    for left in told {
+        eprintln!("dayfly-bench: an experiment was killed: {left}");
+    }
+    for error in failed {
+        eprintln!("dayfly-bench: warning: an experiment was killed, and left this: {error}");
+    }
+    // Whatever is mounted by the experiment goes with its last process, even when that is killed.
+    if let Err(error) = view::own_mounts() {
+        eprintln!(
+            "dayfly-bench: {error}: mounts are made in the host's table; should this be killed, \
+             \"dayfly bench gc\" and \"dayfly gc\" take them away"
+        );
+    }
+    if let Some(view) = options.view {
+        view.enter()?;
+    }
+    let source = match &options.bundle {
+        Some(bundle) => Source::Bundle(bundle.clone()),
+        None => Source::Profile(options.profile),
+    };
+    let mut stand = Stand::set_up("", &source, options.deadline)?;
+    if options.no_device_rules {
+        stand.drop_device_rules();
+    }
+    if !options.program.is_empty() {
+        stand.run_instead(&options.program);
+    }
+    let mut runtimes: Vec<Runtime> = Vec::new();
+    for entrant in &entrants {
+        if runtimes.iter().all(|runtime| runtime.path != entrant.runtime.path) {
+            runtimes.push(entrant.runtime.clone());
+        }
+    }
+    let record = Circumstances::take(describe(options), runtimes, stand.state());
+
+    let outcome = if options.bundle.is_none() && options.profile == Profile::Joined {
+        in_a_pod(options, &mut stand, &mut entrants, experiment)?
+    } else {
+        experiment(&stand, &mut entrants)?
+    };
+    interrupt::check()?;
+    write(options, &record, &entrants, outcome)
+}
+
+/// Does the experiment while another container, made by the first entrant, has the namespaces that
+/// the experiment's containers join.
+fn in_a_pod(
+    options: &Common,
+    stand: &mut Stand,
+    entrants: &mut [Entrant],
+    experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
+) -> Result<Outcome, Error> {
+    let own = Stand::set_up("-pod", &Source::Profile(Profile::Plain), options.deadline)?;
+    let first = entrants.first().cloned();
+    let first = first.ok_or_else(|| Error::Unfit("no runtime".to_owned()))?;
+    let (pod, result) = asleep(&own, &first)?;
+    let pid = match (result, pod.pid()) {
+        (Ok(()), Some(pid)) => pid,
+        (Err(fault), _) => return Err(Error::Unfit(format!("the pod's first container: {fault}"))),
+        (Ok(()), None) => return Err(Error::Unfit("the pod's first container is gone".to_owned())),
+    };
+    stand.join(pid.as_raw_pid());
+    experiment(stand, entrants)
+}
+
+fn describe(options: &Common) -> String {
+    let what = match &options.bundle {
+        Some(bundle) => format!("bundle {}", bundle.display()),
+        None => format!("profile {}", options.profile.name()),
+    };
+    if options.no_device_rules { what + ", no device rules" } else { what }
+}
+
+fn write(
+    options: &Common,
+    record: &Circumstances,
+    entrants: &[Entrant],
+    outcome: Outcome,
+) -> Result<(), Error> {
+    let failures = results::failures(entrants);
+    let to_stdout = Path::new("-");
+    if let Some(file) = options.csv.as_deref().filter(|&file| file != to_stdout) {
+        fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
+    }
+    let text = if options.json {
+        results::json(record, &failures, outcome.json)
+            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?
+    } else if options.csv.as_deref() == Some(to_stdout) {
+        outcome.csv
+    } else if let Some(document) = outcome.document {
+        document
+    } else {
+        let out = results::failures_text(&failures);
+        format!("{}\n{}{out}", record.to_text(), outcome.text)
+    };
+    let nobody = failures.len() == entrants.len();
+    match options.output.as_deref().filter(|&file| file != to_stdout) {
+        Some(_) if nobody => eprint!("{}", results::failures_text(&failures)),
+        Some(file) => {
+            fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;
+            eprint!("{}", results::failures_text(&failures));
+        }
+        None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
+    }
+    if nobody {
+        return Err(Error::Unfit("no runtime got through".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `start`: what the commands of a container's life take, runtime by runtime.
+
+use crate::Error;
+use crate::config::{HOOK, Profile};
+use crate::options::Start;
+use crate::process;
+use crate::race::{Operation, Rounds, Series, asleep, go, race};
+use crate::results::{self, compare};
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use crate::weight::{Way, Weight};
+use report::interrupt;
+use report::progress::Progress;
+use report::statistics::median;
+use serde::Serialize;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often a step is followed; counts vary little, or not at all.
+const WEIGHINGS: usize = 3;
+
+/// How long the hook's program may take by itself.
+const HOOK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The experiment: every operation at every pause.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Start,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let mut series = Vec::new();
+    for &operation in &options.operation {
+        for &pause in &options.timing.pause {
+            let rounds =
+                Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+            let raced = race(stand, entrants, operation, rounds)?;
+            if options.common.bundle.is_none() && options.common.profile == Profile::Hooks {
+                series.extend(without_hook(&raced, rounds));
+            }
+            series.extend(raced);
+        }
+    }
+    let weights = weigh(options, stand, entrants)?;
+    let first = entrants.first().map_or("", |entrant| &entrant.name);
+    let rows = compare(&series, first);
+    let text = [
+        results::times(&rows, first),
+        results::resources(&rows),
+        results::weights(&weights),
+        results::verdicts(&rows, first),
+    ];
+    Ok(Outcome {
+        text: text.join("\n"),
+        json: vec![("rows", results::value(&rows)?), ("weights", results::value(&weights)?)],
+        csv: results::csv(&series),
+        ..Outcome::default()
+    })
+}
+
+/// A weight, and whose it is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Weighed {
+    /// What was done.
+    pub step: &'static str,
+    /// The entrant's name.
+    pub runtime: String,
+    /// What it weighs; none if the runtime can't be followed.
+    pub weight: Option<Weight>,
+}
+
+/// Follows every entrant through every operation, after the rounds that are timed.
+fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Weighed>, Error> {
+    let mut weighed = Vec::new();
+    let mut progress = Progress::new();
+    for (done, &operation) in options.operation.iter().enumerate() {
+        progress.tell("operations followed", done, options.operation.len());
+        let fit: Vec<&Entrant> =
+            entrants.iter().filter(|entrant| entrant.failure.is_none()).collect();
+        let mut weights: Vec<Vec<Vec<Weight>>> = Vec::new();
+        for entrant in &fit {
+            weights.push(weights_of(options, stand, entrant, operation)?);
+        }
+        for (at, step) in operation.steps().iter().enumerate().filter(|(_, step)| **step != "exit")
+        {
+            weighed.extend(fit.iter().zip(&weights).map(|(entrant, weights)| Weighed {
+                step,
+                runtime: entrant.name.clone(),
+                weight: Weight::middle(
+                    &weights.iter().filter_map(|go| go.get(at).copied()).collect::<Vec<_>>(),
+                ),
+            }));
+        }
+    }
+    Ok(weighed)
+}
+
+/// The weights of each step, several goes; none if the runtime can't be followed.
+fn weights_of(
+    options: &Start,
+    stand: &Stand,
+    entrant: &Entrant,
+    operation: Operation,
+) -> Result<Vec<Vec<Weight>>, Error> {
+    let mut goes = Vec::new();
+    let sleeper = match operation {
+        Operation::Exec => Some(asleep(stand, entrant)?.0),
+        _ => None,
+    };
+    let follow = |way| {
+        interrupt::check()?;
+        go(stand, entrant, operation, sleeper.as_ref(), way)
+    };
+    for _ in 0..WEIGHINGS {
+        let Ok(calls) = follow(Way::Calls)? else { return Ok(Vec::new()) };
+        goes.push(calls.samples.iter().map(|sample| sample.weight).collect::<Vec<_>>());
+    }
+    // Instructions once: it takes long, and those of most programs hardly vary.
+    if let Some(bound) = options.instructions
+        && let Ok(counted) = follow(Way::Instructions(bound))?
+    {
+        for (at, sample) in counted.samples.iter().enumerate() {
+            for weight in goes.iter_mut().filter_map(|go| go.get_mut(at)) {
+                weight.instructions = sample.weight.instructions;
+            }
+        }
+    }
+    Ok(goes)
+}
+
+/// The same with the time of the hook's process taken off where the hook is run: what is left is the
+/// runtime's own. The process is timed by itself, for want of a way to see it inside.
+fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
+    let mut times: Vec<f64> = Vec::new();
+    for _ in 0..rounds.timed {
+        sleep(rounds.pause);
+        let mut hook = Command::new(HOOK);
+        hook.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        times.extend(process::run(&mut hook, HOOK_DEADLINE).map(|hook| hook.wall.as_secs_f64()));
+    }
+    let hook = Duration::try_from_secs_f64(median(&mut times)).unwrap_or_default();
+    let hooked = raced.iter().filter(|of| ["run", "create"].contains(&of.step.as_str()));
+    hooked
+        .map(|of| {
+            let mut without = of.clone();
+            without.step =
+                format!("{} less {:.3} ms for the hook", of.step, hook.as_secs_f64() * 1e3);
+            for sample in &mut without.samples {
+                sample.wall = sample.wall.saturating_sub(hook);
+            }
+            without
+        })
+        .collect()
+}

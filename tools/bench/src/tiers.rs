@@ -1,0 +1,247 @@
+//! `tiers`: what a cgroup that was made ahead saves, and that its tenants begin with nothing used.
+//!
+//! The same containers of dayfly's, in cgroups of their own and in those of a pool. What a pool takes
+//! off a start it pays when the container is deleted, where the next cgroup is made.
+
+use crate::Error;
+use crate::container::{Container, Fault};
+use crate::options::Tiers;
+use crate::race::{Operation, Rounds, race};
+use crate::results::{self, compare};
+use crate::runtime::Runtime;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use cgroup::Hierarchies;
+use cgroup::tier::{self, Size};
+use report::Table;
+use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
+
+/// Cgroups that wait; each start takes one, and its end makes another.
+const COUNT: usize = 4;
+
+/// A pool for as long as the experiment takes.
+struct Pool {
+    hierarchies: Hierarchies,
+    size: Size,
+}
+
+impl Pool {
+    fn fill(size: &str) -> Result<Self, Error> {
+        let failed = |error: cgroup::Error| Error::Unfit(error.to_string());
+        let (hierarchies, size) =
+            (Hierarchies::detect().map_err(failed)?, Size::parse(size).map_err(failed)?);
+        if tier::pools().map_err(failed)?.iter().any(|pool| pool.size == size) {
+            let reason = format!("there is a pool {} already: give another size", size.name());
+            return Err(Error::Unfit(reason));
+        }
+        let pool = Self { hierarchies, size };
+        tier::fill(&pool.hierarchies, &pool.size, COUNT).map_err(failed)?;
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = tier::drain(&self.hierarchies, &self.size);
+    }
+}
+
+/// A container in a cgroup of the pool, and what the kernel tells of that.
+#[derive(Debug, Clone, Serialize)]
+struct Tenant {
+    /// Its cgroup.
+    cgroup: String,
+    /// What each file says.
+    told: Vec<Told>,
+}
+
+/// A file that tells of use.
+#[derive(Debug, Clone, Serialize)]
+struct Told {
+    file: &'static str,
+    /// Before the tenant's program began: what init has used, and what the tenant before it has left.
+    begins: u64,
+    /// When its program had ended.
+    ends: u64,
+}
+
+/// What a tenant uses at least, in bytes: far more than its init does.
+const USED: u64 = 16 << 20;
+
+/// The files that tell of former use, of v1 and of v2, and where v1 has them.
+const TOLD: [(&str, &str); 8] = [
+    ("memory.max_usage_in_bytes", "memory"),
+    ("memory.failcnt", "memory"),
+    ("cpuacct.usage", "cpuacct"),
+    ("memory.peak", ""),
+    ("memory.events", ""),
+    ("memory.swap.peak", ""),
+    ("pids.events", "pids"),
+    ("cpu.stat", ""),
+];
+
+/// dayfly with cgroups of each container's own, and from the pool.
+#[must_use]
+pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
+    let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };
+    let pooled = Entrant {
+        name: format!("from the pool {size}"),
+        start_options: vec!["--tier".to_owned(), size.to_owned()],
+        ..Entrant::new(runtime.clone())
+    };
+    vec![pooled, own]
+}
+
+/// The experiment.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Tiers,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let _pool = Pool::fill(&options.size)?;
+    let timing = &options.timing;
+    let mut series = Vec::new();
+    for operation in [Operation::Lifecycle, Operation::Run] {
+        for &pause in &timing.pause {
+            let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+            series.extend(race(stand, entrants, operation, rounds)?);
+        }
+    }
+    let first = entrants.first().map_or("", |entrant| &entrant.name);
+    let rows = compare(&series, first);
+    let mut tenants = Vec::new();
+    if let Some(pooled) = entrants.first().filter(|entrant| entrant.failure.is_none()) {
+        for _ in 0..options.tenants {
+            tenants.extend(tenant(stand, pooled)?);
+        }
+    }
+    if let Some(leak) = leak(&tenants) {
+        return Err(Error::Unfit(format!("accounting leaks between tenants: {leak}")));
+    }
+    let text = [results::times(&rows, first), results::verdicts(&rows, first), told(&tenants)];
+    Ok(Outcome {
+        text: text.join("\n"),
+        json: vec![("rows", results::value(&rows)?), ("tenants", results::value(&tenants)?)],
+        csv: results::csv(&series),
+        ..Outcome::default()
+    })
+}
+
+/// Looks at the cgroup of a container that was made and has not begun, and again when its program, which uses
+/// memory and CPU time, has ended.
+fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
+    // Doubles a text until it is 16 MiB long.
+    let hungry = "x=x; i=0; while [ $i -lt 24 ]; do x=$x$x; i=$((i+1)); done";
+    let container = Container::new(stand, entrant, &["/bin/sh", "-c", hungry])?;
+    let unfit = |fault: Fault| Error::Unfit(fault.to_string());
+    container.create().map_err(unfit)?;
+    let Some(pid) = container.pid() else { return Ok(None) };
+    let file = PathBuf::from(format!("/proc/{}/cgroup", pid.as_raw_nonzero()));
+    let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
+    let is_it = |path: &&str| path.starts_with("/dayfly-tiers/");
+    let mut paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let Some(cgroup) = paths.find(is_it) else { return Ok(None) };
+    let begins = look(cgroup);
+    container.start().map_err(unfit)?;
+    container.exit().map_err(unfit)?;
+    let ends = look(cgroup);
+    let both = begins.into_iter().zip(ends);
+    let told = both.map(|((file, begins), (_, ends))| Told { file, begins, ends }).collect();
+    Ok(Some(Tenant { cgroup: cgroup.to_owned(), told }))
+}
+
+/// What the files of a cgroup say.
+fn look(cgroup: &str) -> Vec<(&'static str, u64)> {
+    let read = |&(name, controller): &(&'static str, &str)| {
+        let places =
+            [format!("/sys/fs/cgroup/{controller}{cgroup}"), format!("/sys/fs/cgroup{cgroup}")];
+        let text =
+            places.iter().find_map(|place| fs::read_to_string(format!("{place}/{name}")).ok());
+        Some((name, sum(name, &text?)))
+    };
+    TOLD.iter().filter_map(read).collect()
+}
+
+/// The number in a file, or all numbers together: none of them is above zero if they are not. Of cpu.stat the
+/// CPU time alone.
+fn sum(file: &str, text: &str) -> u64 {
+    let lines = text.lines().take(if file == "cpu.stat" { 1 } else { usize::MAX });
+    lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
+}
+
+/// What of one tenant another one was charged with, if there is any; or why that can't be told.
+fn leak(tenants: &[Tenant]) -> Option<String> {
+    for (at, tenant) in tenants.iter().enumerate() {
+        let cgroup = &tenant.cgroup;
+        if tenants[..at].iter().any(|other| other.cgroup == *cgroup) {
+            return Some(format!("{cgroup} had two of them"));
+        }
+        for Told { file, begins, ends } in &tenant.told {
+            let (most, least) = match *file {
+                "memory.max_usage_in_bytes" | "memory.peak" => (USED, USED),
+                "cpuacct.usage" | "cpu.stat" => (*ends, 1),
+                // Events, and swap: nothing has happened yet.
+                _ => (1, 0),
+            };
+            if begins >= &most {
+                return Some(format!("{cgroup} begins with {begins} in {file}"));
+            }
+            if ends < &least {
+                return Some(format!("can't be told: {cgroup} ends with {ends} in {file}"));
+            }
+        }
+    }
+    None
+}
+
+fn told(tenants: &[Tenant]) -> String {
+    let headings = ["tenant's cgroup", "file", "when it begins", "when it ends"];
+    let mut table = Table::new(&headings).left(&[0, 1]);
+    for tenant in tenants {
+        for Told { file, begins, ends } in &tenant.told {
+            let (begins, ends) = (begins.to_string(), ends.to_string());
+            table.row(vec![tenant.cgroup.clone(), (*file).to_owned(), begins, ends]);
+        }
+    }
+    format!(
+        "{} tenants, each in a cgroup that had none before: they begin with what their own init has used, no \
+         event, and nothing of the 16 MiB and more that the one before has used\n{table}",
+        tenants.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(cgroup: &str, told: &[(&'static str, u64, u64)]) -> Tenant {
+        let told = told.iter().map(|&(file, begins, ends)| Told { file, begins, ends }).collect();
+        Tenant { cgroup: cgroup.to_owned(), told }
+    }
+
+    #[test]
+    fn leaks() {
+        let of = |tenants: &[Tenant]| leak(tenants);
+        let good = [("memory.peak", 5000, USED + 1), ("memory.events", 0, 3), ("cpu.stat", 4, 900)];
+        assert_eq!(of(&[tenant("a", &good), tenant("b", &good)]), None);
+        assert!(of(&[tenant("a", &good), tenant("a", &good)]).unwrap().contains("had two"));
+        let peak = of(&[tenant("a", &[("memory.peak", USED + 1, USED + 2)])]).unwrap();
+        assert_eq!(peak, "a begins with 16777217 in memory.peak");
+        assert!(of(&[tenant("a", &[("memory.failcnt", 1, 1)])]).is_some());
+        assert!(of(&[tenant("a", &[("cpuacct.usage", 9, 9)])]).is_some());
+        let idle = of(&[tenant("a", &[("memory.peak", 5, 6)])]).unwrap();
+        assert!(idle.starts_with("can't be told"), "{idle}");
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(sum("memory.peak", "4096\n"), 4096);
+        assert_eq!(sum("memory.events", "low 0\nhigh 2\nmax 3\n"), 5);
+        assert_eq!(sum("cpu.stat", "usage_usec 7\nuser_usec 4\n"), 7);
+    }
+}

@@ -1,0 +1,316 @@
+//! What many starts of one runtime's command say.
+
+use super::calibrate::Cost;
+use super::outside::Observed;
+use super::sums::{Share, Step, Sum, Sums};
+use report::bootstrap::{self, Estimate, Pairing};
+use report::statistics::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trace::Phase;
+
+/// How many of the slowest steps are told.
+const SLOWEST: usize = 12;
+/// A part of the critical path that is not told by itself.
+const SMALL: f64 = 0.01;
+
+/// A runtime's command, over all starts. Times are microseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figures {
+    /// The runtime, and how it was seen.
+    pub runtime: String,
+    /// `run`, `create`, ….
+    pub command: String,
+    /// From the command's start to its end.
+    pub wall_us: Summary,
+    /// The categories of seed 004's table with shutdown, then what the container's program did.
+    pub phases: Vec<Category>,
+    /// Between steps.
+    pub between: Category,
+    /// Waiting.
+    pub waits: Category,
+    /// Work of the runtime: all phases but the program's, and between steps.
+    pub work_us: Summary,
+    /// The times of all processes, which overlap: work, waits and the program's.
+    pub processes_us: Summary,
+    /// Steps that took longest.
+    pub slowest: Vec<Slow>,
+    /// What the end waited for.
+    pub path: Vec<OnPath>,
+    /// The same command when nobody looked; none of no starts.
+    pub untraced_us: Option<Summary>,
+    /// How many times as long it takes when traced, medians.
+    pub times: Option<f64>,
+    /// The same with its interval; none of too few starts.
+    pub times_95: Option<Estimate>,
+    /// What it took to look from outside.
+    pub outside: Option<Outside>,
+}
+
+/// A part of the time.
+#[derive(Debug, Clone, Serialize)]
+pub struct Category {
+    /// What it is called.
+    pub name: String,
+    /// The time of all processes.
+    pub time_us: Summary,
+    /// Of the runtime's work; none of waits and of the program.
+    pub share: Option<f64>,
+    /// Steps of different names.
+    pub steps: usize,
+    /// Calls a start, mean.
+    pub calls: f64,
+    /// Its part of the critical path, mean.
+    pub path_us: f64,
+    /// Of the wall time.
+    pub path_share: f64,
+    /// How much of the time is due to tracing from outside, estimated from the number of calls.
+    pub tracing_us: Option<f64>,
+}
+
+/// A step that takes long.
+#[derive(Debug, Clone, Serialize)]
+pub struct Slow {
+    /// The process that took it.
+    pub row: String,
+    /// What for.
+    pub phase: Phase,
+    /// What it is called.
+    pub name: String,
+    /// What it was about.
+    pub object: String,
+    /// Its own time in a start.
+    pub time_us: Summary,
+    /// Calls a start, mean.
+    pub calls: f64,
+    /// Of the runtime's work.
+    pub share: f64,
+}
+
+/// Steps of one name on the critical path.
+#[derive(Debug, Clone, Serialize)]
+pub struct OnPath {
+    /// The process.
+    pub row: String,
+    /// What the steps are called; empty between steps.
+    pub name: String,
+    /// The category.
+    pub part: String,
+    /// Mean time.
+    pub mean_us: f64,
+    /// Of the wall time.
+    pub share: f64,
+    /// Pieces a start, mean.
+    pub pieces: f64,
+}
+
+/// What looking from outside took.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outside {
+    /// Stops of the tracees, mean.
+    pub stops: f64,
+    /// How long the tracer held them, mean.
+    pub held_us: f64,
+    /// What tracing adds to the time of all processes, estimated from the number of calls.
+    pub tracing_us: f64,
+    /// Of that, what seems to be the time of calls.
+    pub within_us: f64,
+}
+
+impl Figures {
+    /// Sums up; none of no starts.
+    #[must_use]
+    pub fn of(
+        runtime: &str,
+        command: &str,
+        starts: &[&Observed],
+        untraced_us: &[f64],
+        cost: Option<Cost>,
+    ) -> Option<Self> {
+        let sums: Vec<Sums> = starts.iter().map(|start| Sums::of(start)).collect();
+        let over = |figure: &dyn Fn(&Sums) -> u64| summary(&sums, figure);
+        let work = |sums: &Sums| {
+            let phases = Phase::ALL.iter().filter(|phase| **phase != Phase::Program);
+            phases.map(|&phase| sums.work(phase)).sum::<u64>() + sums.between
+        };
+        let (wall_us, work_us) = (over(&|sums| sums.wall)?, over(&work)?);
+        let part = |name: &str, share: Share, time_us: Summary, counted: Option<(usize, f64)>| {
+            let path = |sums: &Sums| sums.path.get(&share).copied().unwrap_or(0);
+            let path_us = over(&path).map_or(0.0, |path| path.mean);
+            let ours = !matches!(share, Share::Wait | Share::Work(Phase::Program));
+            Category {
+                name: name.to_owned(),
+                time_us,
+                share: ours.then_some(time_us.mean / work_us.mean),
+                steps: counted.map_or(0, |counted| counted.0),
+                calls: counted.map_or(0.0, |counted| counted.1),
+                path_us,
+                path_share: path_us / wall_us.mean,
+                tracing_us: cost.zip(counted).map(|(cost, (_, calls))| calls * cost.within_us),
+            }
+        };
+        let phases = Phase::ALL.iter().map(|&phase| {
+            let names = sums.iter().filter_map(|sums| sums.names.get(&phase)).flatten();
+            let names: std::collections::BTreeSet<_> = names.collect();
+            let calls = mean(&sums, |sums| sums.work.get(&phase).map_or(0, |sum| sum.calls));
+            let time = over(&|sums| sums.work(phase))?;
+            Some(part(phase.name(), Share::Work(phase), time, Some((names.len(), calls))))
+        });
+        let waits = mean(&sums, |sums| sums.waits.calls);
+        let untraced = Summary::of(untraced_us);
+        let walls_us: Vec<f64> = sums.iter().map(|sums| sums.wall as f64 / 1e3).collect();
+        let outside = cost.map(|cost| outside(starts, &sums, cost));
+        let within: f64 = outside.as_ref().map_or(0.0, |outside| outside.within_us);
+        let between = if cost.is_some() { "between calls" } else { "between steps" };
+        let mut between = part(between, Share::Between, over(&|sums| sums.between)?, None);
+        between.tracing_us = outside.as_ref().map(|outside| outside.tracing_us - within);
+        Some(Self {
+            runtime: runtime.to_owned(),
+            command: command.to_owned(),
+            wall_us,
+            phases: phases.collect::<Option<_>>()?,
+            between,
+            waits: part("waits", Share::Wait, over(&|sums| sums.waits.time)?, Some((0, waits))),
+            work_us,
+            processes_us: over(&|sums| sums.rows)?,
+            slowest: slowest(&sums, work_us.mean),
+            path: path(&sums, wall_us.mean),
+            untraced_us: untraced,
+            times_95: bootstrap::ratio(&walls_us, untraced_us, Pairing::Paired),
+            times: untraced.map(|untraced| wall_us.median / untraced.median),
+            outside,
+        })
+    }
+}
+
+/// The figure of each start, in microseconds, summed up.
+fn summary(sums: &[Sums], figure: &dyn Fn(&Sums) -> u64) -> Option<Summary> {
+    Summary::of(&sums.iter().map(|sums| figure(sums) as f64 / 1e3).collect::<Vec<_>>())
+}
+
+fn mean(sums: &[Sums], count: impl Fn(&Sums) -> usize) -> f64 {
+    sums.iter().map(count).sum::<usize>() as f64 / sums.len().max(1) as f64
+}
+
+fn slowest(sums: &[Sums], work_us: f64) -> Vec<Slow> {
+    let mut totals: BTreeMap<&Step, Sum> = BTreeMap::new();
+    for (step, sum) in sums.iter().flat_map(|sums| &sums.steps) {
+        let total = totals.entry(step).or_default();
+        total.time += sum.time;
+        total.calls += sum.calls;
+    }
+    totals.retain(|step, _| step.phase != Phase::Program);
+    let mut totals: Vec<_> = totals.into_iter().collect();
+    totals.sort_by_key(|(_, total)| std::cmp::Reverse(total.time));
+    let slow = |(step, total): (&Step, Sum)| {
+        let time = |sums: &Sums| sums.steps.get(step).map_or(0, |sum| sum.time);
+        let time_us = summary(sums, &time)?;
+        Some(Slow {
+            row: step.row.clone(),
+            phase: step.phase,
+            name: step.name.clone(),
+            object: step.object.clone(),
+            time_us,
+            calls: total.calls as f64 / sums.len() as f64,
+            share: time_us.mean / work_us,
+        })
+    };
+    totals.into_iter().take(SLOWEST).filter_map(slow).collect()
+}
+
+fn path(sums: &[Sums], wall_us: f64) -> Vec<OnPath> {
+    let mut totals: BTreeMap<&(String, String, Share), Sum> = BTreeMap::new();
+    for (step, sum) in sums.iter().flat_map(|sums| &sums.path_steps) {
+        let total = totals.entry(step).or_default();
+        total.time += sum.time;
+        total.calls += sum.calls;
+    }
+    let starts = sums.len() as f64;
+    let mut path: Vec<OnPath> = totals
+        .into_iter()
+        .map(|((row, name, share), total)| {
+            let mean_us = total.time as f64 / 1e3 / starts;
+            let part = match share {
+                Share::Work(phase) => phase.name(),
+                Share::Between => "between",
+                Share::Wait => "waits",
+            };
+            OnPath {
+                row: row.clone(),
+                name: name.clone(),
+                part: part.to_owned(),
+                mean_us,
+                share: mean_us / wall_us,
+                pieces: total.calls as f64 / starts,
+            }
+        })
+        .filter(|on_path| on_path.share >= SMALL)
+        .collect();
+    path.sort_by(|one, other| other.mean_us.total_cmp(&one.mean_us));
+    path
+}
+
+fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
+    let count = starts.len() as f64;
+    let stops: u64 = starts.iter().map(|start| start.held.stops).sum();
+    let held: u64 = starts.iter().map(|start| start.held.time).sum();
+    let held_us = held as f64 / 1e3 / count;
+    let calls = mean(sums, Sums::calls);
+    // An idle call is held for less than others are, whose arguments are looked up.
+    let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);
+    Outside {
+        stops: stops as f64 / count,
+        held_us,
+        within_us: calls * cost.within_us,
+        tracing_us: calls * cost.within_us + switching_us + held_us,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn figures(runtime: &str) -> Figures {
+        let start = super::super::sums::tests::observed();
+        let cost = Cost { call_us: 0.004, within_us: 0.001, held_us: 0.001 };
+        Figures::of(runtime, "run", &[&start, &start], &[0.05], Some(cost)).expect("two starts")
+    }
+
+    #[test]
+    fn parts_add_up() {
+        let figures = figures("x");
+        let work: f64 = figures.phases.iter().map(|part| part.time_us.mean).sum();
+        let all = work + figures.between.time_us.mean + figures.waits.time_us.mean;
+        assert!((all - figures.processes_us.mean).abs() < 1e-9, "{figures:?}");
+        let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
+        let path: f64 = parts.map(|part| part.path_us).sum();
+        assert!((path - figures.wall_us.mean).abs() < 1e-9, "{figures:?}");
+        let shares: f64 =
+            figures.phases.iter().chain([&figures.between]).filter_map(|part| part.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_tracing_adds_is_told() {
+        let figures = figures("x");
+        let outside = figures.outside.as_ref().expect("seen from outside");
+        assert_eq!(figures.times, Some(2.0));
+        let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
+        let tracing: f64 = parts.filter_map(|part| part.tracing_us).sum();
+        assert!((tracing - outside.tracing_us).abs() < 1e-9, "{figures:?}");
+        // Eight calls.
+        assert!((outside.tracing_us - 8.0 * 0.003).abs() < 1e-9, "{outside:?}");
+    }
+
+    #[test]
+    fn slow_steps_come_first() {
+        let figures = figures("x");
+        assert_eq!((figures.slowest[0].name.as_str(), figures.slowest[0].calls), ("mount", 1.0));
+        assert!(figures.path.windows(2).all(|two| two[0].mean_us >= two[1].mean_us));
+    }
+
+    #[test]
+    fn nothing_says_nothing() {
+        assert!(Figures::of("x", "run", &[], &[], None).is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! dayfly's own trace of a command, and around it what only its caller sees.
+
+use super::outside::{Held, Observed};
+use crate::process::{self, Failure, Sample};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use trace::{PARENT, Phase, Span, Timeline, now};
+
+/// Runs `command`, which writes its time line to `file` as JSON lines, to its end.
+///
+/// # Errors
+/// Any end but exit status 0; no time line, as of a dayfly that has no `--trace`.
+pub fn run(
+    command: &mut Command,
+    file: &Path,
+    deadline: Duration,
+) -> Result<(Sample, Observed), Failure> {
+    let before = now();
+    let sample = process::run(command, deadline)?;
+    let after = now();
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::Left(format!("no trace in {}: {error}", file.display())))?;
+    let _ = fs::remove_file(file);
+    let mut timeline = Timeline::from_lines(&text)
+        .map_err(|error| Failure::Left(format!("{}: {error}", file.display())))?;
+    surround(&mut timeline, before, after);
+    Ok((sample, Observed { timeline, held: Held::default() }))
+}
+
+/// Adds what lies outside: from before the spawn until the process is there, and from the command's
+/// last moment until its end was seen.
+fn surround(timeline: &mut Timeline, before: u64, after: u64) {
+    let Some(host) = timeline.rows.first_mut().filter(|row| row.name == PARENT) else { return };
+    let span = |name: &str, object: &str, phase, start, end| Span {
+        phase,
+        name: name.to_owned(),
+        object: object.to_owned(),
+        start,
+        end,
+        ..Span::default()
+    };
+    if before < host.start {
+        host.spans.insert(0, span("spawn", "", Phase::Bootstrap, before, host.start));
+        host.start = before;
+    }
+    if after > host.end {
+        // These leave something that runs; others have nothing left to do.
+        let begins = timeline.command.ends_with(" create") || timeline.command.ends_with(" start");
+        let phase = if begins { Phase::Bootstrap } else { Phase::Shutdown };
+        host.spans.push(span("exit", "and write this trace", phase, host.end, after));
+        host.end = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::{Account, Format, Row};
+
+    fn timeline() -> Timeline {
+        let host = Row { name: PARENT.to_owned(), start: 100, end: 200, ..Row::default() };
+        Timeline { rows: vec![host], ..Timeline::default() }
+    }
+
+    #[test]
+    fn the_caller_sees_more() {
+        let mut timeline = timeline();
+        surround(&mut timeline, 90, 215);
+        let host = &timeline.rows[0];
+        assert_eq!((host.start, host.end), (90, 215));
+        let names: Vec<_> = host.spans.iter().map(|span| span.name.as_str()).collect();
+        assert_eq!(names, ["spawn", "exit"]);
+        assert_eq!(Account::of(host).own, [10, 15]);
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_shutdown() {
+        for (command, phase) in
+            [("dayfly run", Phase::Shutdown), ("dayfly create", Phase::Bootstrap)]
+        {
+            let mut timeline = Timeline { command: command.to_owned(), ..timeline() };
+            surround(&mut timeline, 90, 215);
+            assert_eq!(timeline.rows[0].spans[1].phase, phase, "{command}");
+        }
+    }
+
+    #[test]
+    fn reads_what_the_runtime_writes() {
+        let file = std::env::temp_dir().join(format!("inside-{}.jsonl", std::process::id()));
+        let mut text = String::new();
+        Format::Lines.write(&mut text, &timeline()).expect("a string");
+        let mut command = Command::new("/bin/sh");
+        let script = format!("cat > {} <<'E'\n{text}E\n", file.display());
+        command.args(["-c", &script]);
+        let (_, observed) = run(&mut command, &file, Duration::from_secs(5)).expect("read");
+        assert_eq!(observed.timeline.rows[0].name, PARENT);
+        assert!(!file.exists());
+        let nothing = run(&mut Command::new("/bin/true"), &file, Duration::from_secs(5));
+        assert!(matches!(nothing, Err(Failure::Left(_))), "{nothing:?}");
+    }
+}

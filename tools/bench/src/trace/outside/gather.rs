@@ -1,0 +1,362 @@
+//! Makes rows of what [`follow`](follow::follow()) tells.
+
+use super::classify::{Class, Layout, classify};
+use super::ending::Ending;
+use super::fold::{self, Thread, fold};
+use super::look::{self, Look};
+use super::{Held, Observed, wakers};
+use follow::{End, Event, call_name, memory};
+use rustix::process::Pid;
+use std::collections::HashMap;
+use std::time::Duration;
+use trace::{Awaited, PARENT, PROGRAM, Phase, Row, Span, Timeline};
+
+/// What has been seen so far.
+#[derive(Debug)]
+pub struct Gather<'a> {
+    layout: &'a Layout,
+    deadline: Duration,
+    look: Look,
+    processes: Vec<Process>,
+    /// Where each thread is: its process, and its place there.
+    places: HashMap<Pid, (usize, usize)>,
+    held: Held,
+    /// The time of the last event.
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    pid: i32,
+    parent: Option<usize>,
+    threads: Vec<Traced>,
+    /// Its last program.
+    command: Vec<String>,
+    /// Whether it still ran when the command had ended.
+    left: bool,
+    /// The container's program that it became.
+    contained: Option<Contained>,
+}
+
+#[derive(Debug)]
+struct Contained {
+    start: u64,
+    ending: Ending,
+    /// When somebody's wait for it was seen to end.
+    reaped: Option<u64>,
+}
+
+/// A thread, and the call that it is in.
+#[derive(Debug, Default)]
+struct Traced {
+    thread: Thread,
+    call: Option<Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    span: Span,
+    /// Whether its caller stands still until the child that it makes executes a program (CLONE_VFORK).
+    lends: bool,
+}
+
+impl<'a> Gather<'a> {
+    pub fn new(layout: &'a Layout, deadline: Duration) -> Self {
+        Self {
+            layout,
+            deadline,
+            look: Look::default(),
+            processes: Vec::new(),
+            places: HashMap::new(),
+            held: Held::default(),
+            last: 0,
+        }
+    }
+
+    /// Takes an event in that was seen at `seen`.
+    pub fn take(&mut self, pid: Pid, event: Event, seen: u64) {
+        self.last = seen;
+        match event {
+            Event::Born { parent, process } => self.born(pid, parent, process, seen),
+            Event::Executed { command, container, .. } => {
+                self.executed(pid, command, container, seen);
+            }
+            Event::Entered { number, args } => self.entered(pid, call_name(number), args, seen),
+            Event::Left { result, .. } => self.left(pid, result, seen),
+            Event::Signalled(_) => {}
+            Event::Gone { end, .. } => self.gone(pid, end, seen),
+        }
+    }
+
+    /// The tracee that was stopped at `seen` goes on now, `at`.
+    pub fn resumed(&mut self, pid: Pid, seen: u64, at: u64) {
+        self.held += Held { stops: 1, time: at - seen };
+        // A call that it has just entered begins only now.
+        if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut())
+            && call.span.start == seen
+        {
+            call.span.start = at;
+        }
+    }
+
+    fn born(&mut self, pid: Pid, parent: Option<Pid>, process: Pid, seen: u64) {
+        let traced = Traced { thread: Thread { start: seen, end: 0, spans: vec![] }, call: None };
+        if let Some(&(at, _)) = self.places.get(&process).filter(|_| process != pid) {
+            self.places.insert(pid, (at, self.processes[at].threads.len()));
+            self.processes[at].threads.push(traced);
+            return;
+        }
+        let child = self.processes.len();
+        let at = parent.and_then(|parent| self.places.get(&parent)).map(|place| place.0);
+        let call = parent.and_then(|parent| self.traced(parent)).and_then(|it| it.call.as_mut());
+        if let Some(call) = call.filter(|call| call.lends) {
+            call.span.wait = Some(Awaited::Row(child));
+        }
+        self.places.insert(pid, (child, 0));
+        self.processes.push(Process {
+            pid: pid.as_raw_pid(),
+            parent: at,
+            threads: vec![traced],
+            command: at.map(|at| self.processes[at].command.clone()).unwrap_or_default(),
+            left: false,
+            contained: None,
+        });
+    }
+
+    fn executed(&mut self, pid: Pid, command: Vec<String>, container: bool, seen: u64) {
+        let contained = container.then(|| Contained {
+            start: seen,
+            ending: Ending::of(pid, self.deadline),
+            reaped: None,
+        });
+        // The command itself was a copy of this program until now, and nothing of that was seen.
+        if let Some(traced) = self.traced(pid).filter(|it| it.thread.spans.is_empty())
+            && traced.call.is_none()
+        {
+            let span = Span {
+                phase: Phase::Bootstrap,
+                name: "exec".to_owned(),
+                object: command.first().cloned().unwrap_or_default(),
+                start: traced.thread.start,
+                ..Span::default()
+            };
+            traced.call = Some(Call { span, lends: false });
+        }
+        self.close(pid, seen, 0);
+        if let Some(&(at, _)) = self.places.get(&pid) {
+            self.processes[at].command = command;
+            self.processes[at].contained = contained;
+        }
+    }
+
+    fn gone(&mut self, pid: Pid, end: End, seen: u64) {
+        let waiting = self.traced(pid).and_then(|traced| {
+            let call = traced.call.take_if(|call| end == End::Left && call.span.wait.is_some())?;
+            Some(call.span.start)
+        });
+        self.close(pid, seen, 0);
+        if let Some(traced) = self.traced(pid) {
+            // One that is left has done its part where it began to wait for another command.
+            traced.thread.end = waiting.unwrap_or(seen);
+        }
+        if let Some(&(at, _)) = self.places.get(&pid) {
+            self.processes[at].left |= end == End::Left;
+        }
+    }
+
+    fn entered(&mut self, pid: Pid, name: &'static str, args: [u64; 6], seen: u64) {
+        let object = self.look.object(pid, name, &args);
+        let Class { phase, waits } = classify(name, &args, &object, self.layout);
+        let wait =
+            waits.then(|| self.awaited(pid, name, &args).map_or(Awaited::Other, Awaited::Row));
+        let span = Span { phase, name: name.into(), object, start: seen, wait, ..Span::default() };
+        let lends = clone_flags(pid, name, &args) & CLONE_VFORK != 0;
+        if let Some(traced) = self.traced(pid) {
+            traced.call = Some(Call { span, lends });
+        }
+    }
+
+    /// The row of the process that a call waits for by name.
+    fn awaited(&self, pid: Pid, name: &str, args: &[u64; 6]) -> Option<usize> {
+        const P_PID: u64 = 1;
+        const P_PIDFD: u64 = 3;
+        let number = args.first().copied().unwrap_or(0) as i32;
+        let awaited = match (name, args[0]) {
+            ("wait4", _) => Pid::from_raw(number.max(0)),
+            ("waitid", P_PID) => Pid::from_raw((args[1] as i32).max(0)),
+            ("waitid", P_PIDFD) => look::behind_pidfd(pid, args[1] as i32),
+            _ => None,
+        };
+        self.places.get(&awaited?).map(|place| place.0)
+    }
+
+    fn left(&mut self, pid: Pid, result: Result<u64, rustix::io::Errno>, seen: u64) {
+        const AF_NETLINK: &str = "netlink";
+        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
+        let call = self.traced(pid).and_then(|traced| traced.call.as_ref());
+        let name = call.map(|call| (call.span.name.clone(), call.span.phase));
+        match (name, result) {
+            (Some((name, Phase::Platform)), Ok(file)) if name == "socket" => {
+                self.look.is_netlink(pid, file as i32);
+                if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut()) {
+                    call.span.object = AF_NETLINK.to_owned();
+                }
+            }
+            (Some((name, _)), Ok(child)) if name == "wait4" && child > 0 => {
+                let place =
+                    Pid::from_raw(child as i32).and_then(|it| self.places.get(&it)).copied();
+                if let Some((row, _)) = place {
+                    self.awaited_was(pid, row, seen);
+                }
+            }
+            _ => {}
+        }
+        self.close(pid, seen, errno);
+    }
+
+    /// The wait that `pid` is in has brought the end of the process of row `row`.
+    fn awaited_was(&mut self, pid: Pid, row: usize, seen: u64) {
+        if let Some(contained) = &mut self.processes[row].contained {
+            contained.reaped = Some(seen);
+        }
+        if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut()) {
+            call.span.wait = Some(Awaited::Row(row));
+        }
+    }
+
+    /// Ends the call that `pid` is in.
+    fn close(&mut self, pid: Pid, seen: u64, errno: u16) {
+        let Some(traced) = self.traced(pid) else { return };
+        if let Some(Call { mut span, .. }) = traced.call.take() {
+            span.end = seen.max(span.start);
+            span.errno = errno;
+            traced.thread.spans.push(span);
+        }
+    }
+
+    fn traced(&mut self, pid: Pid) -> Option<&mut Traced> {
+        let &(process, thread) = self.places.get(&pid)?;
+        self.processes.get_mut(process)?.threads.get_mut(thread)
+    }
+
+    /// The time line, of the command `command` for the container `id`.
+    pub fn finish(self, command: String, id: &str) -> Observed {
+        let last = self.last;
+        let mut rows: Vec<Row> = Vec::new();
+        let mut programs: Vec<Row> = Vec::new();
+        for (at, mut process) in self.processes.into_iter().enumerate() {
+            let contained = process.contained.take();
+            let row = process.row(at, contained.is_some() || process.left, last);
+            if let Some(contained) = contained {
+                programs.push(contained.row(at, process.pid, &process.command, last));
+            }
+            rows.push(row);
+        }
+        let ended = programs.iter().map(|program| program.end).max();
+        adopt(&mut rows, programs);
+        let removes = command.ends_with(" delete") || command.ends_with(" kill");
+        for span in rows.iter_mut().flat_map(|row| &mut row.spans) {
+            let after = ended.is_some_and(|ended| span.start >= ended);
+            if after || removes && undoes(span) {
+                span.phase = Phase::Shutdown;
+            }
+        }
+        let notes = vec![
+            "followed by ptrace, which makes each system call longer".to_owned(),
+            "whom a wait was for is concluded from who wrote, executed or ended just before its end"
+                .to_owned(),
+        ];
+        let mut timeline = Timeline { command, id: id.to_owned(), rows, notes };
+        wakers::name(&mut timeline);
+        Observed { timeline, held: self.held }
+    }
+}
+
+/// Whether a step of a command that ends a container or takes it away does just that.
+fn undoes(span: &Span) -> bool {
+    let by_phase = [Phase::Security, Phase::Mounts, Phase::Platform, Phase::Cgroups];
+    let by_name = ["unlink", "unlinkat", "rmdir", "kill", "tgkill", "pidfd_send_signal"];
+    by_phase.contains(&span.phase) || by_name.contains(&span.name.as_str())
+}
+
+/// Adds the rows of programs, and has waits for the processes that became them wait for them.
+fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
+    for program in programs {
+        let at = rows.len();
+        let Some(former) = program.parent else { continue };
+        for span in rows.iter_mut().flat_map(|row| &mut row.spans) {
+            if span.wait == Some(Awaited::Row(former)) && span.end >= program.end {
+                span.wait = Some(Awaited::Row(at));
+            }
+        }
+        rows.push(program);
+    }
+}
+
+impl Contained {
+    /// The row of the program, which its process of row `former` has executed.
+    fn row(self, former: usize, pid: i32, command: &[String], last: u64) -> Row {
+        let seen = self.ending.time();
+        let end = [seen, self.reaped].into_iter().flatten().min().unwrap_or(last).max(self.start);
+        let span = Span {
+            phase: Phase::Program,
+            name: PROGRAM.to_owned(),
+            object: command.join(" "),
+            start: self.start,
+            end,
+            ..Span::default()
+        };
+        Row {
+            name: PROGRAM.to_owned(),
+            pid,
+            parent: Some(former),
+            start: self.start,
+            end,
+            spans: vec![span],
+            lost: 0,
+        }
+    }
+}
+
+impl Process {
+    fn row(&mut self, at: usize, is_init: bool, last: u64) -> Row {
+        let threads: Vec<fold::Thread> = std::mem::take(&mut self.threads)
+            .into_iter()
+            .map(|traced| {
+                let end = if traced.thread.end == 0 { last } else { traced.thread.end };
+                Thread { end, ..traced.thread }
+            })
+            .collect();
+        let program =
+            self.command.first().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+        let name = match (at, is_init) {
+            (0, _) => PARENT,
+            (_, true) => "init",
+            (_, false) => program,
+        };
+        Row {
+            name: name.to_owned(),
+            pid: self.pid,
+            parent: self.parent,
+            start: threads.iter().map(|thread| thread.start).min().unwrap_or(last),
+            end: threads.iter().map(|thread| thread.end).max().unwrap_or(last),
+            spans: fold(&threads),
+            lost: 0,
+        }
+    }
+}
+
+const CLONE_VFORK: u64 = 0x4000;
+
+/// The flags of a call that makes a process.
+fn clone_flags(pid: Pid, name: &str, args: &[u64; 6]) -> u64 {
+    match name {
+        "vfork" => CLONE_VFORK,
+        "clone" => args[0],
+        "clone3" => {
+            let mut flags = [0; 8];
+            memory::read(pid, args[0], &mut flags).map_or(0, |_| u64::from_ne_bytes(flags))
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,220 @@
+//! `trace-overhead`: what it costs dayfly to trace itself, in pairs of starts with and without.
+
+use crate::Error;
+use crate::options::TraceOverhead;
+use crate::race::{Operation, Rounds, in_turns, race};
+use crate::results;
+use crate::runtime::Runtime;
+use crate::session::Outcome;
+use crate::spaced;
+use crate::stand::{Entrant, Stand};
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::csv::quoted;
+use report::statistics::Summary;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// What tracing may add to a start.
+const BAR: f64 = 1.01;
+/// The entrant that is not traced.
+const OFF: &str = "untraced";
+
+/// One way of tracing, measured one way.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    measure: &'static str,
+    pause_ms: f64,
+    trace: String,
+    wall_us: Summary,
+    /// How much longer that is than untraced, in microseconds.
+    more_us: Option<Estimate>,
+    /// The time ÷ the time untraced.
+    ratio: Option<Estimate>,
+    /// The same of the lower quartiles.
+    quartile_ratio: Option<Estimate>,
+    /// The times of all rounds, in microseconds.
+    rounds_us: Vec<f64>,
+}
+
+/// dayfly as it is, writing JSON lines into memory, and printing a table.
+#[must_use]
+pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
+    let file = directory.join(format!("dayfly-trace-{}.jsonl", std::process::id()));
+    let named = |name: &str, options: Vec<String>| Entrant {
+        name: name.to_owned(),
+        options,
+        ..Entrant::new(runtime.clone())
+    };
+    let trace = |to: String| vec!["--trace".to_owned(), to];
+    vec![
+        named(OFF, Vec::new()),
+        named("--trace FILE.jsonl", trace(file.display().to_string())),
+        named("--trace -", trace("-".to_owned())),
+    ]
+}
+
+/// The experiment.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &TraceOverhead,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let timing = &options.timing;
+    let mut rows = Vec::new();
+    for &pause in &timing.pause {
+        let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+        let begun = until_begun(stand, entrants, rounds)?;
+        rows.extend(compared("until its program runs", pause, begun));
+        let gone = race(stand, entrants, Operation::Run, rounds)?;
+        let gone = gone.into_iter().map(|series| (series.runtime.clone(), series.wall_us()));
+        rows.extend(compared("until it is gone", pause, gone.collect()));
+    }
+    for file in entrants.iter().filter_map(|entrant| entrant.options.get(1)) {
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(Outcome {
+        text: text(&rows),
+        json: vec![("rows", results::value(&rows)?)],
+        csv: csv(&rows),
+        ..Outcome::default()
+    })
+}
+
+/// The time of each round until the container's program says that it runs, by each entrant.
+fn until_begun(
+    stand: &Stand,
+    entrants: &mut [Entrant],
+    rounds: Rounds,
+) -> Result<Vec<(String, Vec<f64>)>, Error> {
+    let racers = entrants.to_vec();
+    let title = format!("until the program runs, pause {:?}", rounds.pause);
+    let times = in_turns(entrants, rounds, &title, |at| {
+        let arrival = spaced::at_once(stand, &racers[at])?;
+        Ok(arrival.map(|latency| latency.as_secs_f64() * 1e6))
+    })?;
+    let named = racers.into_iter().zip(times).map(|(racer, times)| (racer.name, times));
+    Ok(named.collect())
+}
+
+fn compared(measure: &'static str, pause: Duration, times: Vec<(String, Vec<f64>)>) -> Vec<Row> {
+    let off = times.iter().find(|(name, _)| name == OFF).map(|(_, times)| times.clone());
+    let row = |(name, rounds_us): (String, Vec<f64>)| {
+        let off = off.as_ref().filter(|_| name != OFF);
+        Some(Row {
+            measure,
+            pause_ms: pause.as_secs_f64() * 1e3,
+            trace: name,
+            wall_us: Summary::of(&rounds_us)?,
+            more_us: off.and_then(|off| bootstrap::difference(&rounds_us, off, Pairing::Paired)),
+            ratio: off.and_then(|off| bootstrap::ratio(&rounds_us, off, Pairing::Paired)),
+            quartile_ratio: off
+                .and_then(|off| bootstrap::quartile_ratio(&rounds_us, off, Pairing::Paired)),
+            rounds_us,
+        })
+    };
+    times.into_iter().filter_map(row).collect()
+}
+
+fn text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut titles: Vec<String> = Vec::new();
+    for row in rows {
+        let title = results::title(&format!("run, {}", row.measure), row.pause_ms);
+        if titles.contains(&title) {
+            continue;
+        }
+        let headings = [
+            "",
+            "median ms",
+            "σ",
+            "more µs",
+            "95 %",
+            "ratio",
+            "95 %",
+            "≤ 1 %",
+            "of lower quartiles",
+            "95 %",
+            "≤ 1 %",
+        ];
+        let mut table = Table::new(&headings);
+        let same = |other: &&Row| (other.measure, other.pause_ms) == (row.measure, row.pause_ms);
+        for row in rows.iter().filter(same) {
+            table.row(cells(row));
+        }
+        let _ = writeln!(text, "{title}, {} pairs\n{table}", row.wall_us.count);
+        titles.push(title);
+    }
+    text
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let mut cells = vec![
+        row.trace.clone(),
+        format!("{:.3}", row.wall_us.median / 1e3),
+        format!("{:.3}", row.wall_us.deviation / 1e3),
+    ];
+    if let Some(more) = row.more_us {
+        cells.push(format!("{:+.1}", more.value));
+        cells.push(format!("[{:+.1} {:+.1}]", more.low, more.high));
+    }
+    for ratio in [row.ratio, row.quartile_ratio].into_iter().flatten() {
+        cells.push(format!("{:.4}", ratio.value));
+        cells.push(format!("[{:.4} {:.4}]", ratio.low, ratio.high));
+        cells.push(verdict(ratio).to_owned());
+    }
+    cells
+}
+
+/// Whether a ratio is within the bar, as far as its interval shows.
+fn verdict(ratio: Estimate) -> &'static str {
+    if ratio.high <= BAR {
+        "yes"
+    } else if ratio.low > BAR {
+        "no"
+    } else {
+        "not shown"
+    }
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("measure,pause_ms,trace,round,wall_us\n");
+    for row in rows {
+        for (round, us) in row.rounds_us.iter().enumerate() {
+            let name = quoted(&row.trace);
+            let measure = quoted(row.measure);
+            let _ = writeln!(text, "{measure},{},{name},{round},{us:.1}", row.pause_ms);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_go_by_the_interval() {
+        let judge = |value, low, high| verdict(Estimate { value, low, high });
+        assert_eq!(judge(1.002, 0.99, 1.009), "yes");
+        assert_eq!(judge(1.05, 1.03, 1.07), "no");
+        assert_eq!(judge(1.005, 0.99, 1.02), "not shown");
+        assert_eq!(judge(1.015, 1.005, 1.03), "not shown");
+    }
+
+    #[test]
+    fn pairs_are_compared() {
+        let off: Vec<f64> = (0..20).map(|round| 100.0 + f64::from(round % 3)).collect();
+        let on: Vec<f64> = off.iter().map(|time| time * 1.1).collect();
+        let times = vec![(OFF.to_owned(), off), ("x".to_owned(), on)];
+        let rows = compared("m", Duration::ZERO, times);
+        assert!(rows[0].ratio.is_none());
+        assert!(rows[1].ratio.is_some_and(|ratio| (ratio.value - 1.1).abs() < 1e-9));
+        assert!(text(&rows).contains("no"));
+    }
+}

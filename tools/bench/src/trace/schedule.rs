@@ -1,0 +1,118 @@
+//! Starts at fixed times, in turns.
+
+use super::Column;
+use crate::Error;
+use crate::container::Fault;
+use crate::options::Trace;
+use crate::race::{Go, Operation, go, sleeper};
+use crate::stand::{Entrant, Stand};
+use crate::weight::Way;
+use report::interrupt;
+use report::progress::Progress;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Starts that could not begin when they were due, as the one before was not done.
+#[derive(Debug, Default)]
+pub struct Lateness {
+    /// How many.
+    pub starts: usize,
+    /// Of how many.
+    pub of: usize,
+    /// By how much at most.
+    pub most: Duration,
+}
+
+/// When starts are due.
+struct Clock {
+    next: Instant,
+    interval: Duration,
+    late: Lateness,
+}
+
+impl Clock {
+    /// Waits until the next start is due.
+    fn wait(&mut self) {
+        /// What a sleep may take longer than asked for.
+        const SLACK: Duration = Duration::from_millis(1);
+        let now = Instant::now();
+        if self.interval.is_zero() {
+            return;
+        }
+        sleep(self.next.saturating_duration_since(now));
+        let behind = now.saturating_duration_since(self.next);
+        self.late.of += 1;
+        if behind > SLACK {
+            self.late.starts += 1;
+            self.late.most = self.late.most.max(behind);
+        }
+        self.next += self.interval;
+    }
+}
+
+/// Has every column do the operation twice a round, when it is traced and when it is not, the order
+/// turning by one from round to round. One that fails is out.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn run(
+    options: &Trace,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+    operation: Operation,
+    columns: &mut [Column],
+) -> Result<Lateness, Error> {
+    let racers = entrants.to_vec();
+    let mut sleepers = Vec::new();
+    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
+        sleepers.push(sleeper(stand, racer, entrant, operation)?);
+    }
+    let mut progress = Progress::new();
+    let all = options.warm_up + options.count;
+    let title = format!("{}, traced", operation.commands().join("+"));
+    let begin = Instant::now();
+    let mut clock = Clock { next: begin, interval: options.interval, late: Lateness::default() };
+    for round in 0..all {
+        progress.tell(&title, round, all);
+        for place in 0..columns.len() {
+            let column = (round + place) % columns.len();
+            let column = &mut columns[column];
+            let at = column.entrant;
+            let mut ways = [column.way, Way::Timed];
+            ways.rotate_left(round % 2);
+            for way in ways {
+                if entrants[at].failure.is_some() {
+                    continue;
+                }
+                interrupt::check()?;
+                clock.wait();
+                match go(stand, &racers[at], operation, sleepers[at].as_ref(), way)? {
+                    Ok(go) if round >= options.warm_up => column.keep(way, go),
+                    Ok(_) => {}
+                    Err(fault) => entrants[at].failure = Some(why(&fault, way)?),
+                }
+            }
+        }
+    }
+    Ok(clock.late)
+}
+
+impl Column {
+    fn keep(&mut self, way: Way, go: Go) {
+        if way == Way::Timed {
+            self.untraced.push(go.samples);
+        } else {
+            self.starts.push(go.observed);
+        }
+    }
+}
+
+/// Why a runtime is out, unless that is the user's doing.
+fn why(fault: &Fault, way: Way) -> Result<String, Error> {
+    interrupt::check()?;
+    Ok(match way {
+        Way::Observed => format!("followed: {fault}"),
+        Way::Traced => format!("with --trace: {fault}"),
+        _ => fault.to_string(),
+    })
+}

@@ -1,0 +1,72 @@
+//! What a command weighs: counts and sizes that are the same again in the next round.
+
+use report::statistics::median;
+use serde::Serialize;
+
+/// How a command is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// At full speed, by the clock.
+    Timed,
+    /// Call by call: system calls and peak memory are seen.
+    Calls,
+    /// Instruction by instruction, up to so many.
+    Instructions(u64),
+    /// Call by call, for a time line of them.
+    Observed,
+    /// At full speed, while dayfly itself keeps a time line.
+    Traced,
+}
+
+/// The weight of one step by one entrant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Weight {
+    /// System calls of the runtime's processes.
+    pub system_calls: f64,
+    /// The largest resident set of any one of them, in KiB (VmHWM when it ends or executes). What
+    /// wait4(2) tells is no use here: it counts the memory of the process that spawned the command.
+    pub peak_kib: f64,
+    /// Instructions in user space of the runtime's processes, if they were counted to the end.
+    pub instructions: Option<f64>,
+}
+
+impl Weight {
+    /// The medians of several.
+    #[must_use]
+    pub fn middle(weights: &[Self]) -> Option<Self> {
+        let middle =
+            |figure: fn(&Self) -> f64| median(&mut weights.iter().map(figure).collect::<Vec<_>>());
+        let instructions = weights.iter().map(|weight| weight.instructions);
+        let instructions: Option<Vec<f64>> = instructions.collect();
+        (!weights.is_empty()).then(|| Self {
+            system_calls: middle(|weight| weight.system_calls),
+            peak_kib: middle(|weight| weight.peak_kib),
+            instructions: instructions.map(|mut counts| median(&mut counts)),
+        })
+    }
+
+    /// One step after the other: counts add up, of memory the larger peak counts.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            system_calls: self.system_calls + other.system_calls,
+            peak_kib: self.peak_kib.max(other.peak_kib),
+            instructions: self.instructions.zip(other.instructions).map(|(a, b)| a + b),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncounted_one_leaves_the_middle_uncounted() {
+        let counted = Weight { system_calls: 3.0, peak_kib: 9.0, instructions: Some(7.0) };
+        let uncounted = Weight { instructions: None, ..counted };
+        assert_eq!(Weight::middle(&[counted, counted]), Some(counted));
+        assert_eq!(Weight::middle(&[counted, uncounted]), Some(uncounted));
+        assert_eq!(Weight::middle(&[]), None);
+        assert_eq!(counted.and(counted).instructions, Some(14.0));
+    }
+}

@@ -1,0 +1,108 @@
+//! Users and groups by name, from /etc/passwd and /etc/group.
+
+use report::Error;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Whom something is given to, as written: `USER:GROUP`, names or numbers, either of them optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub user: Option<String>,
+    /// The group.
+    pub group: Option<String>,
+}
+
+impl Owner {
+    /// Whether nobody is named.
+    #[must_use]
+    pub fn is_nobody(&self) -> bool {
+        self.user.is_none() && self.group.is_none()
+    }
+
+    /// Their numbers. As with cgcreate, a user named alone brings no group along.
+    ///
+    /// # Errors
+    /// A name that is not there.
+    pub fn ids(&self) -> Result<(Option<u32>, Option<u32>), Error> {
+        let user = self.user.as_deref().map(|name| id("user", name, "/etc/passwd")).transpose()?;
+        let group =
+            self.group.as_deref().map(|name| id("group", name, "/etc/group")).transpose()?;
+        Ok((user, group))
+    }
+}
+
+impl FromStr for Owner {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (user, group) = text.split_once(':').unwrap_or((text, ""));
+        let given = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        match (given(user), given(group)) {
+            (None, None) => Err("give USER:GROUP, USER or :GROUP".to_owned()),
+            (user, group) => Ok(Self { user, group }),
+        }
+    }
+}
+
+/// Permissions in octal.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
+    mode.filter(|mode| *mode <= 0o7777).ok_or_else(|| format!("{text:?} is no mode such as 0644"))
+}
+
+/// The name of a number, or the number where it has none.
+#[must_use]
+pub fn name(id: u32, file: &str) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let found = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
+    });
+    found.unwrap_or_else(|| id.to_string())
+}
+
+fn id(kind: &str, name: &str, file: &str) -> Result<u32, Error> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let path = Path::new(file);
+    let text = fs::read_to_string(path).map_err(Error::of("read", path))?;
+    let found = text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
+        rest.split(':').nth(1)?.parse().ok()
+    });
+    found.ok_or_else(|| {
+        Error::refused(format!("there is no {kind} {name:?} in {file}"))
+            .advise("a number needs no name: give the id")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners() {
+        let owner: Owner = "root:root".parse().unwrap();
+        assert_eq!(owner.ids().unwrap(), (Some(0), Some(0)));
+        assert_eq!("7".parse::<Owner>().unwrap().ids().unwrap(), (Some(7), None));
+        assert_eq!(":8".parse::<Owner>().unwrap().ids().unwrap(), (None, Some(8)));
+        assert!(":".parse::<Owner>().is_err());
+        let error = "nobody-by-that-name".parse::<Owner>().unwrap().ids().unwrap_err();
+        assert!(error.to_string().contains("nobody-by-that-name"), "{error}");
+        assert_eq!(name(0, "/etc/passwd"), "root");
+    }
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode("0640"), Ok(0o640));
+        assert_eq!(mode("775"), Ok(0o775));
+        assert!(mode("999").is_err() && mode("70000").is_err() && mode("").is_err());
+    }
+}

@@ -1,0 +1,373 @@
+//! Groups by name, and the directories they have in the hierarchies.
+
+use super::word;
+use cgroup::{Cgroup, Controllers, Hierarchies, Location};
+use report::Error;
+use spec::resources::Resources;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A group as people name it: `PATH`, or `CONTROLLER[,CONTROLLER…]:PATH` for some hierarchies only.
+/// Paths count from the root of the hierarchies; `/` is the root itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The controllers it is limited to; none stands for all.
+    pub controllers: Vec<String>,
+    /// The path without a slash at either end; empty for the root.
+    pub path: String,
+}
+
+impl Group {
+    /// The group at `path` in all hierarchies.
+    ///
+    /// # Errors
+    /// A path with `..` or control characters.
+    pub fn at(path: &str) -> Result<Self, String> {
+        let parts: Vec<&str> =
+            path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        if parts.contains(&"..") {
+            return Err(format!("{path:?}: \"..\" is not allowed in the name of a group"));
+        }
+        if path.contains(|c: char| c.is_control()) {
+            return Err(format!("{path:?}: control characters are not allowed"));
+        }
+        Ok(Self { controllers: Vec::new(), path: parts.join("/") })
+    }
+
+    /// The group it is in; the root is its own.
+    #[must_use]
+    pub fn parent(&self) -> Self {
+        let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
+        Self { controllers: self.controllers.clone(), path }
+    }
+}
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((list, path)) = text.split_once(':').filter(|(list, _)| !list.contains('/'))
+        else {
+            return Self::at(text);
+        };
+        let all = list == "*" || list.is_empty();
+        let names = list.split(',').filter(|name| !name.is_empty() && !all).map(str::to_owned);
+        Ok(Self { controllers: names.collect(), ..Self::at(path)? })
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.controllers.is_empty() {
+            write!(f, "{}:", self.controllers.join(","))?;
+        }
+        f.write_str(if self.path.is_empty() { "/" } else { &self.path })
+    }
+}
+
+/// Which cgroup interface a hierarchy speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// cgroup v1.
+    V1,
+    /// cgroup v2.
+    V2,
+}
+
+/// A mounted hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Its interface.
+    pub version: Version,
+    /// Its controllers, as the kernel names them.
+    pub controllers: Vec<String>,
+    /// Its mount point.
+    pub path: PathBuf,
+}
+
+/// The hierarchies of this host.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// As the runtime sees them.
+    pub hierarchies: Hierarchies,
+    /// All of them, v1 first.
+    pub mounts: Vec<Mount>,
+}
+
+impl Tree {
+    /// Looks at what is mounted under /sys/fs/cgroup.
+    ///
+    /// # Errors
+    /// No cgroup file system; failing system calls.
+    pub fn detect() -> Result<Self, Error> {
+        let hierarchies = Hierarchies::detect()?;
+        let mut mounts: Vec<Mount> = hierarchies
+            .legacy
+            .iter()
+            .map(|hierarchy| Mount {
+                version: Version::V1,
+                controllers: names(hierarchy.controllers),
+                path: PathBuf::from(&hierarchy.mount),
+            })
+            .collect();
+        if let Some(unified) = &hierarchies.unified {
+            let path = PathBuf::from(unified);
+            let file = path.join("cgroup.controllers");
+            let list = fs::read_to_string(&file).map_err(Error::of("read", &file))?;
+            let controllers = list.split_whitespace().map(str::to_owned).collect();
+            mounts.push(Mount { version: Version::V2, controllers, path });
+        }
+        Ok(Self { hierarchies, mounts })
+    }
+
+    /// The hierarchy of a controller. What cgroup v2 does without a controller (`cgroup.*`, freezing,
+    /// CPU accounting) is there unless a v1 hierarchy has it.
+    #[must_use]
+    pub fn home(&self, controller: &str) -> Option<&Mount> {
+        let has = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller);
+        let core = matches!(controller, "cgroup" | "freezer" | "cpuacct");
+        let unified = |mount: &&Mount| core && mount.version == Version::V2;
+        self.mounts.iter().find(has).or_else(|| self.mounts.iter().find(unified))
+    }
+
+    /// Whether `group` extends to this hierarchy.
+    #[must_use]
+    pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
+        let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);
+        group.controllers.is_empty() || group.controllers.iter().any(is_home)
+    }
+
+    /// Refuses controllers that are nowhere.
+    ///
+    /// # Errors
+    /// Names it, and tells what there is.
+    pub fn check(&self, group: &Group) -> Result<(), Error> {
+        match group.controllers.iter().find(|name| self.home(name).is_none()) {
+            None => Ok(()),
+            Some(name) => Err(self.no_controller(name)),
+        }
+    }
+
+    /// That no hierarchy has `controller`.
+    #[must_use]
+    pub fn no_controller(&self, controller: &str) -> Error {
+        let all: Vec<&str> =
+            self.mounts.iter().flat_map(|m| &m.controllers).map(|s| &**s).collect();
+        let error =
+            Error::refused(format!("no mounted hierarchy has the controller {controller:?}"));
+        match word::nearest(controller, all.iter().map(|name| (*name).to_owned())) {
+            Some(name) => error.advise(format!("did you mean {name}?")),
+            None => error.advise(format!("this host has {}", all.join(", "))),
+        }
+    }
+
+    /// The directories that `group` would have: one a hierarchy.
+    #[must_use]
+    pub fn directories(&self, group: &Group) -> Vec<PathBuf> {
+        let covered = self.mounts.iter().filter(|mount| self.covers(group, mount));
+        covered.map(|mount| mount.path.join(&group.path)).collect()
+    }
+
+    /// Those of them that are there.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn existing(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
+        self.check(group)?;
+        let all = self.directories(group).into_iter();
+        let there: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
+        if there.is_empty() { Err(no_group(group)) } else { Ok(there) }
+    }
+
+    /// Whether it is there in any hierarchy.
+    #[must_use]
+    pub fn exists(&self, group: &Group) -> bool {
+        self.directories(group).iter().any(|directory| directory.is_dir())
+    }
+
+    /// The directory of `group` under `controller`, and how to talk to it.
+    ///
+    /// # Errors
+    /// No such controller, or the group is not there.
+    pub fn directory(&self, group: &Group, controller: &str) -> Result<(PathBuf, Version), Error> {
+        let home = self.home(controller).ok_or_else(|| self.no_controller(controller))?;
+        let directory = home.path.join(&group.path);
+        if directory.is_dir() {
+            return Ok((directory, home.version));
+        }
+        if self.exists(&Group::at(&group.path).map_err(Error::refused)?) {
+            let reason = format!("the group {:?} is not in the {controller} hierarchy", group.path);
+            let advice =
+                format!("\"dayfly cgroup create {controller}:{}\" puts it there", group.path);
+            return Err(Error::refused(reason).advise(advice));
+        }
+        Err(no_group(group))
+    }
+
+    /// Where the runtime's crate has it; the root has no location.
+    ///
+    /// # Errors
+    /// The root; controllers that are nowhere.
+    pub fn location(&self, group: &Group) -> Result<Location, Error> {
+        self.check(group)?;
+        if group.path.is_empty() {
+            return Err(Error::refused("the root of a hierarchy can't be made, frozen or removed"));
+        }
+        let mut location =
+            Location::resolve(&self.hierarchies, Some(&format!("/{}", group.path)), "")?;
+        let covers = |directory: &str| {
+            let mounts = self.mounts.iter().filter(|mount| self.covers(group, mount));
+            mounts
+                .map(|mount| mount.path.join(&group.path))
+                .any(|path| path == Path::new(directory))
+        };
+        location.legacy.retain(|legacy| covers(legacy.place.directory()));
+        location.unified = location.unified.filter(|place| covers(place.directory()));
+        Ok(location)
+    }
+
+    /// Opens as much of the group as is there.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn open(&self, group: &Group) -> Result<Cgroup, Error> {
+        self.existing(group)?;
+        Ok(Cgroup::open(&self.location(group)?)?)
+    }
+
+    /// Makes the directories of `group`, and those above it, with the CPUs and memory nodes of their
+    /// parents, and on cgroup v2 every controller; what is there stays. Returns what was made, from
+    /// the top down.
+    ///
+    /// # Errors
+    /// Controllers that are nowhere; failing system calls. What was made is removed again.
+    pub fn make(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
+        let location = self.location(group)?;
+        let missing = self.missing(group);
+        // On a hybrid host the two interfaces are asked apart: beside v1, v2 gets no controllers.
+        let legacy = Location { unified: None, ..location.clone() };
+        let unified = Location { legacy: Vec::new(), ..location };
+        let both = [legacy, unified];
+        for location in both.iter().filter(|of| of.unified.is_some() || !of.legacy.is_empty()) {
+            if self.is_made(location) {
+                if location.is_unified() {
+                    Cgroup::open(location)?.hand_down_controllers()?;
+                }
+                continue;
+            }
+            match Cgroup::create(location, &Resources::default(), None) {
+                Ok(mut cgroup) => cgroup.keep(),
+                Err(cgroup::Error::NotEmpty { .. } | cgroup::Error::Frozen { .. }) => {}
+                Err(error) => {
+                    for directory in missing.iter().rev() {
+                        let _ = fs::remove_dir(directory);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(missing.into_iter().filter(|directory| directory.is_dir()).collect())
+    }
+
+    /// The directories that [`Tree::make`] would make, from the top down.
+    #[must_use]
+    pub fn missing(&self, group: &Group) -> Vec<PathBuf> {
+        let mut missing = Vec::new();
+        for mount in self.mounts.iter().filter(|mount| self.covers(group, mount)) {
+            let mut directory = mount.path.clone();
+            for part in group.path.split('/').filter(|part| !part.is_empty()) {
+                directory.push(part);
+                if !directory.is_dir() {
+                    missing.push(directory.clone());
+                }
+            }
+        }
+        missing
+    }
+
+    fn is_made(&self, location: &Location) -> bool {
+        let legacy = location.legacy.iter().map(|legacy| legacy.place.directory());
+        let unified = location.unified.iter().map(|place| place.directory());
+        legacy.chain(unified).all(|directory| Path::new(directory).is_dir())
+    }
+
+    /// The names of the groups right below `group`, over all hierarchies it extends to, sorted.
+    #[must_use]
+    pub fn children(&self, group: &Group) -> Vec<Group> {
+        let mut names = std::collections::BTreeSet::new();
+        for directory in self.directories(group) {
+            let Ok(entries) = fs::read_dir(&directory) else { continue };
+            for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()))
+            {
+                names.insert(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        let slash = if group.path.is_empty() { "" } else { "/" };
+        let child = |name: String| Group {
+            controllers: group.controllers.clone(),
+            path: format!("{}{slash}{name}", group.path),
+        };
+        names.into_iter().map(child).collect()
+    }
+
+    /// `group` and everything below it, parents first.
+    #[must_use]
+    pub fn walk(&self, group: &Group) -> Vec<Group> {
+        let mut all = Vec::new();
+        let mut open = vec![group.clone()];
+        while let Some(group) = open.pop() {
+            open.extend(self.children(&group).into_iter().rev());
+            all.push(group);
+        }
+        all
+    }
+}
+
+/// The processes in the group's own directories, each once.
+///
+/// # Errors
+/// Failing reads.
+pub fn processes(directories: &[PathBuf]) -> Result<Vec<i32>, Error> {
+    let mut pids = Vec::new();
+    for directory in directories {
+        let file = directory.join("cgroup.procs");
+        let text = match fs::read_to_string(&file) {
+            // A threaded group lists its processes at its root, and what is gone has none.
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 19 | 95)) => continue,
+            result => result.map_err(Error::of("read", &file))?,
+        };
+        pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+fn names(controllers: Controllers) -> Vec<String> {
+    controllers.iter().map(|controller| controller.name().to_owned()).collect()
+}
+
+fn no_group(group: &Group) -> Error {
+    Error::refused(format!("there is no group {:?}", group.to_string()))
+        .advise("\"dayfly cgroup ls\" shows those there are")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_groups() {
+        let group: Group = "cpu,memory:/a//b/".parse().unwrap();
+        assert_eq!((group.controllers.len(), group.path.as_str()), (2, "a/b"));
+        assert_eq!(group.to_string(), "cpu,memory:a/b");
+        assert_eq!("/".parse::<Group>().unwrap().to_string(), "/");
+        assert_eq!("*:a".parse::<Group>().unwrap().to_string(), "a");
+        assert_eq!("a/b".parse::<Group>().unwrap().parent().path, "a");
+        assert_eq!("/a/x:y".parse::<Group>().unwrap().path, "a/x:y");
+        assert!("a/../b".parse::<Group>().is_err());
+        assert!("a\nb".parse::<Group>().is_err());
+    }
+}

@@ -1,0 +1,355 @@
+//! Changes that are taken back unless all of them succeed.
+
+use super::group::{Group, Tree};
+use report::Error;
+use report::interrupt::{self, Second};
+use rustix::fs::{Gid, Mode, Uid};
+use std::fmt;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A value to be written to a file of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The file.
+    pub file: PathBuf,
+    /// The value.
+    pub value: String,
+    /// Whose wish it is: `FILE:LINE`, or empty.
+    pub source: String,
+}
+
+impl Write {
+    /// What a value is set of: a file, or a device's or resource's line of it. `None` where each write counts for
+    /// itself.
+    #[must_use]
+    pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
+        let name = self.file.file_name()?.to_str()?;
+        if name.starts_with("devices.") {
+            return None;
+        }
+        let lines = ["io.", "blkio.", "rdma.", "misc.", "net_prio.ifpriomap"];
+        let mut words = self.value.split_whitespace();
+        let part = match lines.iter().any(|start| name.starts_with(start)) {
+            // The device, and which of its limits.
+            true if self.value.contains(' ') => {
+                let device = words.next();
+                let limits = words.map(|word| word.split_once('=').map_or("", |(limit, _)| limit));
+                device.into_iter().chain(limits).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some((&self.file, part))
+    }
+}
+
+/// What was done so far. Dropped before [`Journal::commit`], it undoes everything, latest first.
+#[derive(Debug, Default)]
+pub struct Journal {
+    done: Vec<Done>,
+}
+
+#[derive(Debug)]
+enum Done {
+    Made(PathBuf),
+    Wrote {
+        file: PathBuf,
+        before: String,
+    },
+    /// To one of the files that add up to devices.list.
+    Devices {
+        directory: PathBuf,
+        before: String,
+    },
+    Owned {
+        path: PathBuf,
+        user: u32,
+        group: u32,
+    },
+    Moded {
+        path: PathBuf,
+        mode: u32,
+    },
+}
+
+impl Journal {
+    /// Begins. From now on SIGINT and SIGTERM don't end the program: the next change fails instead, and so
+    /// everything is taken back.
+    ///
+    /// # Errors
+    /// Those of sigaction(2).
+    pub fn begin() -> Result<Self, Error> {
+        interrupt::catch(Second::Waits)?;
+        Ok(Self::default())
+    }
+
+    /// Makes the directories of a group; see [`Tree::make`].
+    ///
+    /// # Errors
+    /// Those of [`Tree::make`].
+    pub fn make(&mut self, tree: &Tree, group: &Group) -> Result<Vec<PathBuf>, Error> {
+        go_on()?;
+        let made = tree.make(group)?;
+        self.done.extend(made.iter().cloned().map(Done::Made));
+        Ok(made)
+    }
+
+    /// Writes a value, in one write(2).
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn write(&mut self, file: &Path, value: &str) -> Result<(), Error> {
+        go_on()?;
+        let before = undo(file, value);
+        put(file, value)?;
+        self.done.extend(before);
+        Ok(())
+    }
+
+    /// Writes all values, in whatever order the kernel takes them: what it refuses because another
+    /// value is not there yet (a child's CPUs before its parent's, a limit of memory before that of
+    /// memory and swap) comes again once others were taken.
+    ///
+    /// # Errors
+    /// What the kernel answers to the first value that it refuses for good.
+    pub fn settle(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+        let mut left = writes;
+        loop {
+            let before = left.len();
+            let mut refused = Vec::new();
+            let mut first = None;
+            for write in left {
+                if let Err(error) = self.write(&write.file, &write.value) {
+                    first.get_or_insert_with(|| explain(error, &write));
+                    refused.push(write);
+                }
+            }
+            match first {
+                None => return Ok(()),
+                Some(error) if refused.len() == before => return Err(error),
+                Some(_) => left = refused,
+            }
+        }
+    }
+
+    /// Gives a file or directory to others.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn own(&mut self, path: &Path, user: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        go_on()?;
+        let present = fs::metadata(path).map_err(Error::of("stat", path))?;
+        let ids = (user.map(Uid::from_raw), group.map(Gid::from_raw));
+        rustix::fs::chown(path, ids.0, ids.1).map_err(Error::of("chown", path))?;
+        let (user, group) = (present.uid(), present.gid());
+        self.done.push(Done::Owned { path: path.to_owned(), user, group });
+        Ok(())
+    }
+
+    /// Changes the permissions of a file or directory.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn mode(&mut self, path: &Path, mode: u32) -> Result<(), Error> {
+        go_on()?;
+        let present = fs::metadata(path).map_err(Error::of("stat", path))?;
+        let bits = Mode::from_raw_mode(mode);
+        rustix::fs::chmod(path, bits).map_err(Error::of("chmod", path))?;
+        self.done.push(Done::Moded { path: path.to_owned(), mode: present.mode() & 0o7777 });
+        Ok(())
+    }
+
+    /// Keeps everything.
+    pub fn commit(mut self) {
+        self.done.clear();
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // As many rounds as there are values: each may wait for a later one to be taken back.
+        for _ in 0..self.done.len() {
+            let before = self.done.len();
+            let left: Vec<Done> = std::mem::take(&mut self.done);
+            for done in left.into_iter().rev() {
+                if !done.take_back() {
+                    self.done.insert(0, done);
+                }
+            }
+            if self.done.is_empty() || self.done.len() == before {
+                break;
+            }
+        }
+        for done in self.done.drain(..) {
+            let _ = writeln!(std::io::stderr(), "dayfly: could not take back: {done}");
+        }
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(directory) => write!(f, "the group {}", directory.display()),
+            Self::Wrote { file, before } => write!(f, "{}, which was {before:?}", file.display()),
+            Self::Devices { directory, before } => {
+                write!(f, "{}/devices.list, which was {before:?}", directory.display())
+            }
+            Self::Owned { path, user, group } => {
+                write!(f, "{}, which belonged to {user}:{group}", path.display())
+            }
+            Self::Moded { path, mode } => {
+                write!(f, "{}, which had mode {mode:04o}", path.display())
+            }
+        }
+    }
+}
+
+impl Done {
+    fn take_back(&self) -> bool {
+        match self {
+            Self::Made(directory) => fs::remove_dir(directory).is_ok(),
+            Self::Wrote { file, before } => put(file, before).is_ok() || !file.exists(),
+            Self::Devices { directory, before } => {
+                put_devices(directory, before) || !directory.exists()
+            }
+            Self::Owned { path, user, group } => {
+                let ids = (Some(Uid::from_raw(*user)), Some(Gid::from_raw(*group)));
+                rustix::fs::chown(path, ids.0, ids.1).is_ok()
+            }
+            Self::Moded { path, mode } => {
+                rustix::fs::chmod(path, Mode::from_raw_mode(*mode)).is_ok()
+            }
+        }
+    }
+}
+
+/// Refuses once a signal has come.
+fn go_on() -> Result<(), Error> {
+    match interrupt::came() {
+        true => Err(Error::refused("interrupted: nothing is changed")),
+        false => Ok(()),
+    }
+}
+
+/// Writes `value` to an existing file, in one write(2).
+fn put(file: &Path, value: &str) -> Result<(), Error> {
+    // Of nothing at all the kernel would not hear.
+    let bytes = if value.is_empty() { b"\n" } else { value.as_bytes() };
+    let opened = fs::OpenOptions::new().write(true).open(file).map_err(Error::of("open", file))?;
+    let object = || format!("{value:?} to {}", file.display());
+    (&opened).write_all(bytes).map_err(|cause| Error::system("write", object(), cause))
+}
+
+/// What takes back that `value` is written to `file`. `None` if that can't be had.
+fn undo(file: &Path, value: &str) -> Option<Done> {
+    if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
+        let directory = file.parent()?.to_owned();
+        let before = fs::read_to_string(directory.join("devices.list")).ok()?;
+        return Some(Done::Devices { directory, before });
+    }
+    let present = fs::read_to_string(file).ok()?;
+    Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
+}
+
+/// What has to be written to have `present` again after `value` was. `None` if that can't be had.
+fn before(file: &Path, value: &str, present: &str) -> Option<String> {
+    let name = file.file_name()?.to_str()?;
+    if matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks" | "cgroup.subtree_control") {
+        return None;
+    }
+    if name == "memory.oom_control" {
+        let disabled = present.lines().find_map(|line| line.strip_prefix("oom_kill_disable "));
+        return disabled.map(str::to_owned);
+    }
+    let Some((device, _)) = value.split_once(' ').filter(|(device, _)| device.contains(':')) else {
+        return Some(present.trim_end().to_owned());
+    };
+    let line = present.lines().find(|line| line.split(' ').next() == Some(device));
+    Some(match line {
+        Some(line) => line.to_owned(),
+        None if name == "io.max" => format!("{device} rbps=max wbps=max riops=max wiops=max"),
+        None => format!("{device} 0"),
+    })
+}
+
+/// Gives a group the devices of a devices.list again.
+fn put_devices(directory: &Path, list: &str) -> bool {
+    let (deny, allow) = (directory.join("devices.deny"), directory.join("devices.allow"));
+    // A group that has all of them has one line for that.
+    let first = if list.starts_with('a') { Ok(()) } else { put(&deny, "a") };
+    first.is_ok() && list.lines().all(|line| put(&allow, line).is_ok())
+}
+
+/// Says what the kernel means.
+fn explain(error: Error, write: &Write) -> Error {
+    use rustix::io::Errno;
+    let name = write.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_limit = super::key::is_size(name);
+    let advice = match error.errno() {
+        Some(Errno::BUSY) if is_limit => Some("the group uses more, and it can't be reclaimed"),
+        Some(Errno::BUSY) if name.starts_with("cpuset.") => {
+            Some("a group below, or a task in it, needs what would be taken away")
+        }
+        Some(Errno::ACCESS | Errno::INVAL | Errno::RANGE) if name.starts_with("cpuset.") => {
+            Some("a group can have no more than its parent, nor what is another's alone")
+        }
+        Some(Errno::INVAL) if name.contains("memsw") || name.ends_with(".limit_in_bytes") => {
+            Some("the limit of memory and swap can't be below that of memory")
+        }
+        Some(Errno::OPNOTSUPP | Errno::INVAL) if name == "cgroup.procs" => {
+            Some("a group that hands controllers down can have no processes")
+        }
+        _ => None,
+    };
+    let error = match advice {
+        Some(advice) => error.advise(advice),
+        None => error,
+    };
+    if write.source.is_empty() { error } else { error.sourced(&write.source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_a_value_back() {
+        let undo = |file: &str, value, present| before(Path::new(file), value, present);
+        assert_eq!(undo("/x/memory.max", "5", "max\n").as_deref(), Some("max"));
+        assert_eq!(undo("/x/cpuset.cpus", "0", "\n").as_deref(), Some(""));
+        let io = "8:0 rbps=5 wbps=max riops=max wiops=max\n";
+        assert_eq!(undo("/x/io.max", "8:0 rbps=1", io).as_deref(), Some(io.trim_end()));
+        assert!(undo("/x/io.max", "8:16 rbps=1", io).unwrap().starts_with("8:16 rbps=max"));
+        let throttle = "/x/blkio.throttle.read_bps_device";
+        assert_eq!(undo(throttle, "8:0 5", "").as_deref(), Some("8:0 0"));
+        assert_eq!(undo("/x/cgroup.procs", "7", "1\n"), None);
+        let oom = "oom_kill_disable 0\nunder_oom 0\n";
+        assert_eq!(undo("/x/memory.oom_control", "1", oom).as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn all_or_nothing() {
+        let top = std::env::temp_dir().join(format!("dayfly-journal-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        let (one, gone) = (top.join("memory.max"), top.join("none"));
+        fs::write(&one, "7\n").unwrap();
+        let write = |file: &Path| Write {
+            file: file.to_owned(),
+            value: "8".to_owned(),
+            source: "plan.toml:3".to_owned(),
+        };
+        let mut journal = Journal::default();
+        let error = journal.settle(vec![write(&one), write(&gone)]).unwrap_err();
+        assert!(error.to_string().starts_with("plan.toml:3: "), "{error}");
+        assert!(fs::read_to_string(&one).unwrap().starts_with('8'));
+        drop(journal);
+        assert!(fs::read_to_string(&one).unwrap().starts_with('7'));
+        let mut journal = Journal::default();
+        journal.settle(vec![write(&one)]).unwrap();
+        journal.commit();
+        assert!(fs::read_to_string(&one).unwrap().starts_with('8'));
+        fs::remove_dir_all(&top).unwrap();
+    }
+}

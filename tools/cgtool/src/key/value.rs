@@ -1,0 +1,128 @@
+//! Whether a file holds what was to be written to it, in the kernel's own words.
+
+use topology::List;
+
+/// The kernel keeps cpu.shares within these.
+const SHARES: std::ops::RangeInclusive<u64> = 2..=1 << 18;
+
+/// Whether the value in a file is what was to be written: sizes rounded to pages, lists in other words,
+/// numbers to other bases, one line among several.
+#[must_use]
+pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
+    let (wanted, present) = (wanted.trim(), present.trim());
+    if wanted == present {
+        return true;
+    }
+    match file {
+        "cpuset.cpus" | "cpuset.mems" => {
+            let lists = (List::parse(wanted), List::parse(present));
+            matches!(lists, (Some(one), Some(other)) if one == other)
+        }
+        "cpu.shares" => {
+            let shares = |text| number(text).map(|n| n.clamp(*SHARES.start(), *SHARES.end()));
+            shares(wanted).is_some() && shares(wanted) == shares(present)
+        }
+        // A quota alone leaves the period as it is.
+        "cpu.max" => {
+            let mut words = present.split_whitespace();
+            wanted.split_whitespace().all(|word| words.next() == Some(word))
+        }
+        // Any negative number is no quota.
+        "cpu.cfs_quota_us" => wanted.starts_with('-') && present.starts_with('-'),
+        "cpu.uclamp.min" | "cpu.uclamp.max" => {
+            let percent = |text: &str| text.parse::<f64>().ok();
+            percent(wanted).is_some() && percent(wanted) == percent(present)
+        }
+        "memory.oom_control" => {
+            let disabled = present.lines().find_map(|line| line.strip_prefix("oom_kill_disable "));
+            disabled == Some(wanted)
+        }
+        _ if is_size(file) => {
+            matches!((pages(file, wanted), pages(file, present)), (Ok(one), Ok(other)) if one == other)
+        }
+        _ => {
+            let numbers = (number(wanted), number(present));
+            matches!(numbers, (Some(one), Some(other)) if one == other)
+                || has_line(file, wanted, present)
+        }
+    }
+}
+
+/// Whether a file of several lines has the one that is wanted: of a device, of a resource, of what holds for
+/// all others.
+fn has_line(file: &str, wanted: &str, present: &str) -> bool {
+    // io.weight reads "default 100".
+    if present.strip_prefix("default ").is_some_and(|rest| rest.lines().next() == Some(wanted)) {
+        return true;
+    }
+    let by_name = matches!(file, "net_prio.ifpriomap" | "rdma.max" | "misc.max" | "io.weight");
+    let Some((name, wanted)) =
+        wanted.split_once(' ').filter(|(name, _)| by_name || name.contains(':'))
+    else {
+        return false;
+    };
+    match present.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')) {
+        Some(line) => wanted.split(' ').all(|word| line.split(' ').any(|other| other == word)),
+        // A limit that is lifted has no line.
+        None => {
+            let is_none = |word: &str| word == "max" || word.ends_with("=max");
+            wanted == "0" || wanted.split(' ').all(is_none)
+        }
+    }
+}
+
+/// A number as the kernel reads it: 0x is hexadecimal, 0 before others octal.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A size in pages, huge ones for files of those; `None` for no limit.
+fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
+    let page = file.strip_prefix("hugetlb.").and_then(|rest| rest.split('.').next());
+    let page = page.and_then(|size| bytes(size).ok().flatten()).unwrap_or(4096).max(4096);
+    // v1 shows "no limit" as the most pages there can be.
+    let most = i64::MAX as u64 / page;
+    Ok(bytes(text)?.map(|bytes| bytes / page).filter(|pages| *pages < most))
+}
+
+/// Whether a file holds a size that the kernel rounds to pages.
+#[must_use]
+pub fn is_size(file: &str) -> bool {
+    let memory = ["max", "low", "high", "min", "limit_in_bytes"];
+    let last = file.rsplit('.').next().unwrap_or(file);
+    let is_limit = memory.contains(&last) || last.ends_with("limit_in_bytes");
+    (file.starts_with("memory.") || file.starts_with("hugetlb.")) && is_limit
+}
+
+/// A size: bytes, with K, M, G or T for powers of 1024; `None` for `max` and −1.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn bytes(text: &str) -> Result<Option<u64>, String> {
+    let text = text.trim();
+    if matches!(text, "max" | "-1") {
+        return Ok(None);
+    }
+    let wrong = || format!("{text:?} is no size: give bytes, or a number with K, M, G or T");
+    let upper = text.to_ascii_uppercase();
+    let upper = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
+    let shift = match upper.as_bytes().last() {
+        Some(b'K') => 10,
+        Some(b'M') => 20,
+        Some(b'G') => 30,
+        Some(b'T') => 40,
+        _ => 0,
+    };
+    let digits = if shift == 0 { upper } else { &upper[..upper.len() - 1] };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+    // What v1 shows for "no limit": the most pages a 64-bit counter has.
+    Ok((bytes < 0x7fff_ffff_ffff_f000).then_some(bytes))
+}

@@ -1,0 +1,114 @@
+//! `pin`: CPUs and memory nodes by what they are.
+
+use super::group::{Group, Tree};
+use super::journal::{Journal, Write};
+use super::setting::{self, Pending};
+use crate::options;
+use report::{Error, say};
+use std::path::Path;
+use topology::pin::{Pin, Placed, place};
+use topology::{List, Topology};
+
+/// Pins groups, or says how.
+///
+/// # Errors
+/// CPUs and groups that are not there; what the kernel refuses.
+pub fn pin(options: &options::Pin) -> Result<(), Error> {
+    let root = options.sysroot.as_deref().unwrap_or(Path::new(""));
+    let topology = Topology::read(&root.to_string_lossy())?;
+    let tree = if options.sysroot.is_none() { Some(Tree::detect()?) } else { None };
+    let all = if options.auto {
+        automatic(&options.words, &topology, tree.as_ref())?
+    } else {
+        let [group, words] = options.words.as_slice() else {
+            return Err(Error::refused(
+                "give a group and the words for its CPUs, such as: db node:0",
+            ));
+        };
+        let group: Group = group.parse().map_err(Error::refused)?;
+        let wrong = |error: topology::pin::PinError| Error::refused(error.to_string());
+        let allowed = allowed(tree.as_ref(), &group, &topology);
+        let placement = Pin::parse(words).and_then(|pin| pin.resolve(&topology, &allowed));
+        vec![Placed { name: group.path, placement: placement.map_err(wrong)? }]
+    };
+    if let Some(tree) = &tree {
+        check(tree, &all, options.dry_run)?;
+    }
+    say!("{}", lines(&all));
+    match tree {
+        Some(tree) if !options.dry_run => write(&tree, &all, options.move_memory),
+        _ => Ok(()),
+    }
+}
+
+/// What is set, as lines that cgset takes.
+#[must_use]
+pub fn lines(all: &[Placed]) -> String {
+    let lines = |Placed { name, placement }: &Placed| {
+        let (cpus, mems) = (&placement.cpus, &placement.mems);
+        format!("cgset -r cpuset.cpus='{cpus}' {name}\ncgset -r cpuset.mems='{mems}' {name}\n")
+    };
+    all.iter().map(lines).collect()
+}
+
+/// Refuses the root, groups that are not there, unless they are only asked about, and groups named twice.
+fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
+    for (at, Placed { name, .. }) in all.iter().enumerate() {
+        if name.is_empty() {
+            return Err(Error::refused("the root of a hierarchy has all CPUs and can't be pinned"));
+        }
+        if all[..at].iter().any(|other| other.name == *name) {
+            return Err(Error::refused(format!("the group {name} is named twice")));
+        }
+        if !is_question {
+            tree.directory(&Group::at(name).map_err(Error::refused)?, "cpuset")?;
+        }
+    }
+    Ok(())
+}
+
+/// `GROUP=CPUS` in words.
+fn automatic(
+    words: &[String],
+    topology: &Topology,
+    tree: Option<&Tree>,
+) -> Result<Vec<Placed>, Error> {
+    let mut sizes = Vec::new();
+    let mut bounds = topology.online();
+    for word in words {
+        let wrong = || Error::refused(format!("{word:?} is not GROUP=CPUS, such as db=8"));
+        let (group, size) = word.rsplit_once('=').ok_or_else(wrong)?;
+        let group: Group = group.parse().map_err(Error::refused)?;
+        let size: u32 = size.parse().ok().filter(|size| *size > 0).ok_or_else(wrong)?;
+        bounds = bounds.intersection(&allowed(tree, &group, topology));
+        sizes.push((group.path, size));
+    }
+    place(&sizes, topology, &bounds).map_err(|error| Error::refused(error.to_string()))
+}
+
+/// What the group's parent has.
+fn allowed(tree: Option<&Tree>, group: &Group, topology: &Topology) -> List {
+    let above =
+        tree.and_then(|tree| setting::read(tree, &group.parent(), "cpuset.cpus.effective").ok());
+    above.and_then(|text| List::parse(&text)).unwrap_or_else(|| topology.online())
+}
+
+/// Writes all of it, or nothing. Memory nodes first: nothing new comes from the old ones then.
+fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
+    let mut writes: Vec<Write> = Vec::new();
+    let mut journal = Journal::begin()?;
+    for Placed { name, placement } in all {
+        let group = Group::at(name).map_err(Error::refused)?;
+        let values = [("cpuset.mems", &placement.mems), ("cpuset.cpus", &placement.cpus)];
+        for (key, list) in values {
+            let value = list.to_string();
+            writes.extend(setting::resolve(tree, &group, (key, &value), &Pending::new())?);
+        }
+        if move_memory {
+            super::memory::migrate(tree, &group, &mut journal)?;
+        }
+    }
+    journal.settle(writes)?;
+    journal.commit();
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! `classify`, `exec`, `freeze`, `thaw` and `kill`: what is done with the processes of groups.
+
+use super::group::{Group, Tree};
+use crate::options::{Classify, Exec, Kill};
+use cgroup::Cgroup;
+use report::Error;
+use rustix::io::Errno;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Moves processes, with all their threads.
+///
+/// # Errors
+/// A process or a group that is not there; what the kernel refuses.
+pub fn classify(options: &Classify) -> Result<(), Error> {
+    let tree = Tree::detect()?;
+    // Whatever is misspelt is told before anything is moved.
+    options.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
+    let pids = options.pids.iter().map(|pid| leader(*pid)).collect::<Result<Vec<_>, _>>()?;
+    for pid in pids {
+        options.groups.iter().try_for_each(|group| join(&tree, group, Some(pid)))?;
+    }
+    Ok(())
+}
+
+/// The process that a thread is of. The kernel takes a thread's number, too, and moves the whole process.
+fn leader(pid: i32) -> Result<i32, Error> {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return Err(Error::refused(format!("there is no process {pid}")));
+    };
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    Ok(leader.unwrap_or(pid))
+}
+
+/// Becomes a program in groups.
+///
+/// # Errors
+/// A group that is not there; a program that can't be executed.
+pub fn exec(options: &Exec) -> Result<(), Error> {
+    let tree = Tree::detect()?;
+    for group in &options.groups {
+        join(&tree, group, None)?;
+    }
+    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let cause = Command::new(program).args(arguments).exec();
+    Err(Error::system("exec", program.display(), cause))
+}
+
+/// Moves a process, or ourselves, who have one thread and therefore the cheap way of [`Cgroup::enter`].
+fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
+    if group.path.is_empty() {
+        tree.check(group)?;
+        for directory in tree.directories(group) {
+            let tasks = directory.join("tasks");
+            let alone = pid.is_none() && tasks.exists();
+            let file = if alone { tasks } else { directory.join("cgroup.procs") };
+            fs::write(&file, pid.unwrap_or(0).to_string()).map_err(Error::of("write", &file))?;
+        }
+        return Ok(());
+    }
+    let group = tree.open(group)?;
+    pid.map_or_else(|| group.enter(), |pid| group.add(pid)).map_err(|error| {
+        let error = Error::from(error);
+        match error.errno() {
+            Some(Errno::BUSY) => error.advise(
+                "on cgroup v2 a group that hands controllers down can have no processes of its own",
+            ),
+            Some(Errno::INVAL) => error.advise("threads of the kernel itself can't be moved"),
+            Some(Errno::NOSPC) => error.advise("the group has no CPUs or memory nodes yet: set them"),
+            Some(Errno::OPNOTSUPP) => error.advise("the group is threaded and takes threads alone"),
+            Some(Errno::ACCESS) => error.advise(
+                "moving takes write access to cgroup.procs of the group and, on cgroup v2, of the one \
+                 above both",
+            ),
+            _ => error,
+        }
+    })
+}
+
+/// Stops every process.
+///
+/// # Errors
+/// A group that is not there or does not freeze within ten seconds.
+pub fn freeze(groups: &[Group]) -> Result<(), Error> {
+    opened(groups)?.iter().try_for_each(|group| Ok(group.freeze()?))
+}
+
+/// Lets every process go on.
+///
+/// # Errors
+/// A group that is not there.
+pub fn thaw(groups: &[Group]) -> Result<(), Error> {
+    opened(groups)?.iter().try_for_each(|group| Ok(group.thaw()?))
+}
+
+/// Sends a signal to every process of groups and those below.
+///
+/// # Errors
+/// A group that is not there; failing system calls.
+pub fn kill(options: &Kill) -> Result<(), Error> {
+    opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
+}
+
+/// All of them, before anything is done with the first one.
+fn opened(groups: &[Group]) -> Result<Vec<Cgroup>, Error> {
+    let tree = Tree::detect()?;
+    groups.iter().map(|group| tree.open(group)).collect()
+}

@@ -1,0 +1,133 @@
+//! `get` and `set`.
+
+use super::group::{Group, Tree};
+use super::journal::{Journal, Write};
+use super::setting::{self, Pending};
+use crate::options::Format;
+use crate::options::{Get, Set};
+use report::{Error, sayln};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use topology::Topology;
+
+/// Shows values.
+///
+/// # Errors
+/// A group or a key that is not there.
+pub fn get(options: &Get) -> Result<(), Error> {
+    let tree = Tree::detect()?;
+    let mut all = Map::new();
+    for group in &options.groups {
+        tree.existing(group)?;
+        let mut keys = options.keys.clone();
+        let chosen = options.controllers.iter().chain(&group.controllers);
+        for controller in chosen {
+            let (directory, _) = tree.directory(group, controller)?;
+            keys.extend(files(&directory, Some(controller)));
+        }
+        if options.all || keys.is_empty() {
+            for directory in tree.existing(group)? {
+                keys.extend(files(&directory, None));
+            }
+        }
+        let mut values: Vec<(String, String)> = Vec::new();
+        for key in keys {
+            match setting::read(&tree, group, &key) {
+                Ok(value) => values.push((key, value)),
+                // Of all there is, some can't be read now.
+                Err(_) if !options.keys.contains(&key) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if options.format == Format::Table {
+            print(options, group, &values);
+        }
+        let object = values.into_iter().map(|(key, value)| (key, Value::from(value)));
+        all.insert(group.path.clone(), Value::Object(object.collect()));
+    }
+    if options.format == Format::Json {
+        sayln!("{}", json!(all));
+    }
+    Ok(())
+}
+
+/// In cgget's form.
+fn print(options: &Get, group: &Group, values: &[(String, String)]) {
+    if !options.no_headers {
+        sayln!("{}:", group.path);
+    }
+    for (key, value) in values {
+        // Further lines are indented, so that the names stand out.
+        let text = value.replace('\n', "\n\t");
+        if options.values_only {
+            sayln!("{text}");
+        } else {
+            sayln!("{key}: {text}");
+        }
+    }
+    if !options.no_headers {
+        sayln!();
+    }
+}
+
+/// The readable files of a group, of one controller or all.
+fn files(directory: &Path, controller: Option<&str>) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|data| is_readable(&data)))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| controller.is_none_or(|it| super::key::controller(name) == it))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+fn is_readable(data: &fs::Metadata) -> bool {
+    data.is_file() && data.permissions().mode() & 0o444 != 0
+}
+
+/// Sets values: all of them, or none.
+///
+/// # Errors
+/// A group or a key that is not there; values that make no sense, or that the kernel refuses.
+pub fn set(options: &Set) -> Result<(), Error> {
+    let tree = Tree::detect()?;
+    let topology = Topology::read("")?;
+    let settings = match &options.copy_from {
+        Some(source) => copied(&tree, source)?,
+        None => options.settings.clone(),
+    };
+    let mut pending = Pending::new();
+    let mut writes: Vec<Write> = Vec::new();
+    for group in &options.groups {
+        tree.existing(group)?;
+        for (key, value) in &settings {
+            for write in setting::resolve(&tree, group, (key, value), &pending)? {
+                setting::check_placement(&write, &topology)
+                    .map_err(|reason| Error::refused(format!("{key}: {reason}")))?;
+                pending.insert(write.file.clone(), write.value.clone());
+                writes.push(write);
+            }
+        }
+    }
+    let mut journal = Journal::begin()?;
+    journal.settle(writes)?;
+    journal.commit();
+    Ok(())
+}
+
+/// Everything that can be set of a group, but for what only takes effect when it is written.
+fn copied(tree: &Tree, source: &Group) -> Result<Vec<(String, String)>, Error> {
+    let mut settings = Vec::new();
+    for directory in tree.existing(source)? {
+        for file in super::snapshot::settable(&directory) {
+            let value = setting::read(tree, source, &file)?;
+            let lines = value.lines().filter(|line| !line.is_empty());
+            settings.extend(lines.map(|line| (file.clone(), line.to_owned())));
+        }
+    }
+    Ok(settings)
+}

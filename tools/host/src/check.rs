@@ -1,0 +1,79 @@
+//! `dayfly host check`: one screen about all that this host does to the start of containers.
+
+mod cgroups;
+mod images;
+mod kernel;
+mod limits;
+pub mod machine;
+mod measured;
+mod mounts;
+mod probe;
+pub mod screen;
+mod settings;
+pub mod verdict;
+
+use self::screen::Look;
+use self::verdict::{Level, Section, worst};
+use crate::facts::Facts;
+use crate::layout::Layout;
+use crate::options::Check;
+use crate::options::Format;
+use report::interrupt::{self, Second};
+use report::{Error, say, sayln};
+use std::process::ExitCode;
+
+/// Looks at the host, prints what there is to say, and returns how bad it is: 0, all is well or merely
+/// worth knowing; 1, something can be improved; 2, something is broken.
+///
+/// # Errors
+/// Facts that nothing can be said without.
+pub fn check(options: &Check) -> Result<ExitCode, Error> {
+    let facts = Facts::of(options.sysroot.as_deref())?;
+    let measure = facts.is_live() && !options.no_measure;
+    let sections = look(&facts, measure)?;
+    match options.format {
+        Format::Table => say!("{}", screen::draw(&head(&facts), &sections, Look::of_stdout())),
+        Format::Json => sayln!("{:#}", json(&facts, &sections)),
+    }
+    Ok(match worst(&sections) {
+        Level::Good | Level::Note => ExitCode::SUCCESS,
+        Level::Warning => ExitCode::from(1),
+        Level::Error => ExitCode::from(2),
+    })
+}
+
+/// All verdicts on a host; `measure` has times taken as well, where it is this one.
+///
+/// # Errors
+/// Facts that nothing can be said without.
+pub fn look(facts: &Facts, measure: bool) -> Result<Vec<Section>, Error> {
+    let layout = Layout::of(facts);
+    let mut sections = vec![
+        kernel::section(facts, &layout),
+        cgroups::section(facts, &layout),
+        mounts::section(facts, measure),
+        machine::section(facts)?,
+        settings::section(facts),
+        limits::section(facts),
+    ];
+    if measure && facts.is_live() {
+        interrupt::catch(Second::Waits)?;
+        sections.push(measured::section(facts, &layout)?);
+    }
+    Ok(sections)
+}
+
+fn head(facts: &Facts) -> String {
+    let name = facts.text("/proc/sys/kernel/hostname").unwrap_or_else(|| "a host".to_owned());
+    let cpus = facts.text("/sys/devices/system/cpu/online").unwrap_or_default();
+    format!("{name}, Linux {}, CPUs {cpus}: what it does to the start of containers", facts.release)
+}
+
+fn json(facts: &Facts, sections: &[Section]) -> serde_json::Value {
+    serde_json::json!({
+        "release": facts.release,
+        "sysroot": facts.root(),
+        "verdict": worst(sections),
+        "sections": sections,
+    })
+}

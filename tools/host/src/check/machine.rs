@@ -1,0 +1,135 @@
+//! Memory nodes, hardware threads and caches, and what seed 001's measurements say of such a machine.
+
+use super::verdict::Level::{Good, Note, Warning};
+use super::verdict::{Section, Verdict};
+use crate::facts::Facts;
+use report::Error;
+use topology::{List, Topology};
+
+/// With so few CPUs no lock has a queue worth speaking of.
+const FEW: usize = 8;
+
+/// What there is to say about the machine.
+///
+/// # Errors
+/// A topology that can't be read.
+pub fn section(facts: &Facts) -> Result<Section, Error> {
+    let root = facts.root().to_str().unwrap_or_default();
+    let topology = Topology::read(root)?;
+    let verdicts = vec![nodes(&topology), threads(&topology), caches(&topology)];
+    Ok(Section { title: "machine", verdicts })
+}
+
+/// The CPUs that starts had best come from: one of each core, of the first node that has any.
+#[must_use]
+pub fn starters(topology: &Topology) -> List {
+    let node = topology.nodes.iter().find(|node| !node.cpus.is_empty());
+    let cpus = node.map_or_else(|| topology.online(), |node| node.cpus.clone());
+    one_per_core(topology, &cpus)
+}
+
+/// The first CPU of each core among `cpus`.
+#[must_use]
+pub fn one_per_core(topology: &Topology, cpus: &List) -> List {
+    let first = |core: &List| core.intersection(cpus).first();
+    topology.cores().iter().filter_map(first).collect()
+}
+
+fn nodes(topology: &Topology) -> Verdict {
+    let about = ("machine.numa", "memory nodes");
+    let nodes: Vec<_> = topology.nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
+    let farthest = nodes.iter().flat_map(|node| node.distances.iter().copied()).max();
+    let verdict = match nodes.as_slice() {
+        [] | [_] => Verdict::new(
+            about,
+            Good,
+            format!("1 node, {}", cpus(topology.cpus.len())),
+            "no lock has to cross from socket to socket",
+        ),
+        [first, ..] => Verdict::new(
+            about,
+            Warning,
+            format!(
+                "{} nodes, {} each, distance {}",
+                nodes.len(),
+                cpus(first.cpus.len()),
+                farthest.unwrap_or(0)
+            ),
+            "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later",
+        )
+        .fix(format!("dayfly run --start-cpus {} …", starters(topology))),
+    };
+    verdict.figure("nodes", nodes.len()).figure("starters", starters(topology).to_string())
+}
+
+fn threads(topology: &Topology) -> Verdict {
+    let about = ("machine.smt", "hardware threads");
+    let (cores, all) = (topology.cores().len(), topology.cpus.len());
+    let control = match topology.smt_control.as_str() {
+        "" | "notsupported" => "none to switch",
+        "off" => "switched off",
+        "forceoff" => "switched off for good",
+        "on" => "on",
+        other => other,
+    };
+    let verdict = match (topology.has_smt(), all > FEW) {
+        (false, _) => Verdict::new(
+            about,
+            Good,
+            format!("one a core, {cores} cores, SMT {control}"),
+            "threads that spin on a lock have a core of their own",
+        ),
+        (true, many) => Verdict::new(
+            about,
+            if many { Warning } else { Note },
+            format!("{all} on {cores} cores, SMT {control}"),
+            "two that spin share a core: many starts at once took 20-30 % less time without",
+        )
+        .fix(format!(
+            "dayfly run --start-cpus {} … (one a core), or echo off > /sys/devices/system/cpu/smt/control",
+            one_per_core(topology, &topology.online())
+        )),
+    };
+    verdict.figure("cores", cores).figure("cpus", all)
+}
+
+fn caches(topology: &Topology) -> Verdict {
+    let about = ("machine.caches", "level 3 caches");
+    let caches = topology.ccxs();
+    let sockets = topology.packages().len().max(1);
+    let mib = caches.first().map_or(0, |cache| cache.bytes >> 20);
+    let size = if mib > 0 { format!(" of {mib} MiB") } else { String::new() };
+    let wide = caches.first().map_or(0, |cache| cache.cpus.len());
+    let verdict = if topology.cpus.len() <= FEW {
+        let fact =
+            format!("{}{size}, {}", counted(caches.len(), "cache"), cpus(topology.cpus.len()));
+        Verdict::new(about, Good, fact, "too few CPUs to queue at a cache")
+    } else if caches.len() > sockets {
+        Verdict::new(
+            about,
+            Good,
+            format!("{} chiplets with {} and a cache{size} each", caches.len(), cpus(wide)),
+            "waiting spreads over chiplets: the flattest curve of seed 001, 20 % under a mesh",
+        )
+    } else {
+        Verdict::new(
+            about,
+            Note,
+            format!("one{size} a socket, {}", cpus(wide)),
+            "all that wait for a lock queue at one place: keep fewer starts in flight than on chiplets",
+        )
+        .fix("dayfly host locks tells how many")
+    };
+    verdict.figure("caches", caches.len()).figure("sockets", sockets)
+}
+
+fn cpus(count: usize) -> String {
+    counted(count, "CPU")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}

@@ -1,0 +1,140 @@
+//! A process that goes to and fro between two cgroups of its own.
+
+use crate::layout::Layout;
+use report::Error;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// A cgroup made for measuring; removed when dropped.
+#[derive(Debug)]
+pub struct Group {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl Group {
+    /// Makes one in the hierarchy that is mounted at `top`; none if that is not allowed.
+    #[must_use]
+    pub fn make(top: &str) -> Option<Self> {
+        Self::at(Path::new(top).join(format!("dayfly-birth-{}", std::process::id()))).ok()
+    }
+
+    fn at(path: PathBuf) -> Result<Self, Error> {
+        fs::create_dir(&path).map_err(Error::of("make", &path))?;
+        let directory = sys::fs::open_dir(CWD, &path);
+        match directory {
+            Ok(directory) => Ok(Self { path, directory }),
+            Err(errno) => {
+                let _ = fs::remove_dir(&path);
+                Err(Error::of("open", &path)(errno))
+            }
+        }
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Whoever was in it may need a moment to be gone.
+        for _ in 0..100 {
+            match fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// A process and the two cgroups that it moves between.
+#[derive(Debug)]
+pub struct Migration {
+    // Dropped in this order: the process first.
+    traveller: Traveller,
+    places: [Group; 2],
+    next: Cell<bool>,
+}
+
+/// A program that waits for its input to end, which it does with us.
+#[derive(Debug)]
+struct Traveller(Child);
+
+impl Drop for Traveller {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+impl Migration {
+    /// Makes the cgroups, in the hierarchy that a container's processes are limited by: v2, or on other
+    /// hosts a v1 one that takes processes without further ado.
+    ///
+    /// # Errors
+    /// No hierarchy fits; EACCES for users other than root.
+    pub fn prepare(layout: &Layout) -> Result<Self, Error> {
+        let fits = |path: &&String| {
+            ["freezer", "pids", "memory", "devices"].iter().any(|name| path.ends_with(name))
+        };
+        let legacy = layout.legacy.iter().find(fits);
+        let top = legacy.or(layout.unified.as_ref());
+        let top = top.ok_or_else(|| Error::refused("no cgroup hierarchy to move in"))?;
+        let place = |name: &str| {
+            Group::at(Path::new(top).join(format!("dayfly-{name}-{}", std::process::id())))
+        };
+        let places = [place("here")?, place("there")?];
+        let mut cat = Command::new("cat");
+        cat.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = cat.spawn().map_err(Error::of("execute", Path::new("cat")))?;
+        Ok(Self { traveller: Traveller(child), places, next: Cell::new(false) })
+    }
+
+    /// Whether processes can move themselves as threads here: on v1, which has the file `tasks`.
+    #[must_use]
+    pub fn has_tasks(&self) -> bool {
+        let [place, _] = &self.places;
+        rustix::fs::accessat(place.descriptor(), c"tasks", Access::EXISTS, AtFlags::empty()).is_ok()
+    }
+
+    /// Makes a process that moves itself into a cgroup by `file`, as an init does, and ends. What the write
+    /// took, in microseconds.
+    ///
+    /// # Errors
+    /// Those of writing to the file.
+    pub fn self_step(&self, file: &CStr) -> Result<f64, Errno> {
+        let [place, _] = &self.places;
+        let file =
+            openat(place.descriptor(), file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let nanoseconds = sys::errand::ask(None, || {
+            let start = Instant::now();
+            rustix::io::write(&file, b"0")?;
+            Ok(start.elapsed().as_nanos().try_into().unwrap_or(u32::MAX))
+        })?;
+        Ok(f64::from(nanoseconds) / 1e3)
+    }
+
+    /// Moves the process to the other cgroup. Microseconds.
+    ///
+    /// # Errors
+    /// Those of writing to cgroup.procs.
+    pub fn step(&self) -> Result<f64, Errno> {
+        let to = &self.places[usize::from(self.next.replace(!self.next.get()))];
+        let pid = self.traveller.0.id().to_string();
+        let start = Instant::now();
+        sys::fs::write_at(to.descriptor(), c"cgroup.procs", pid.as_bytes())?;
+        Ok(start.elapsed().as_secs_f64() * 1e6)
+    }
+}

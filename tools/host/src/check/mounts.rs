@@ -1,0 +1,227 @@
+//! The mount table, and what many layers in many containers with ids of their own would do to it.
+
+use super::images::{self, Store};
+use super::verdict::Level::{Error, Good, Note, Warning};
+use super::verdict::{Level, Section, Verdict};
+use crate::engines::Containerd;
+use crate::facts::{Facts, Mount, mounts};
+use report::statistics::median;
+use std::fs;
+use std::time::Instant;
+
+/// How many containers start at once where counts are told: those of seed 001.
+const BURST: u64 = 100;
+/// From this many layers on, nodes stalled (seed 001).
+const MANY_LAYERS: u64 = 50;
+/// From this many mounts on, a copy of the table is felt.
+const LONG: usize = 1000;
+/// How often the table is read to time it.
+const READS: usize = 5;
+
+/// What there is to say about mounts.
+#[must_use]
+pub fn section(facts: &Facts, measure: bool) -> Section {
+    let text = facts.text("/proc/self/mountinfo").unwrap_or_default();
+    let table = mounts(&text);
+    let containerd = Containerd::find(facts);
+    let stores = images::stores(facts);
+    let verdicts = vec![
+        length(facts, &table, measure && facts.is_live()),
+        risk(&table, &stores, containerd.as_ref()),
+        engine(containerd.as_ref()),
+    ];
+    Section { title: "mounts", verdicts }
+}
+
+/// How long the table is, and how long it takes to read it.
+fn length(facts: &Facts, table: &[Mount], measure: bool) -> Verdict {
+    let about = ("mounts.table", "mount table");
+    let count = table.len();
+    let time = measure.then(|| {
+        let mut times: Vec<f64> = (0..READS).filter_map(|_| read(facts)).collect();
+        median(&mut times)
+    });
+    let read = time.map_or_else(String::new, |time| format!(", read in {time:.0} µs"));
+    let fact = format!("{count} mounts{read}");
+    let slow = time.unwrap_or(0.0);
+    let leaked = "findmnt -t overlay; umount what no container uses any more";
+    let verdict = match (count, slow) {
+        (_, slow) if slow > 1e6 => Verdict::new(
+            about,
+            Error,
+            fact,
+            "health checks and systemd read it too: at 30 s nodes are given up",
+        )
+        .fix(leaked),
+        (count, slow) if count > LONG || slow > 1e5 => Verdict::new(
+            about,
+            Warning,
+            fact,
+            "systemd reads it at every mount; runtimes that copy it pay 4 ms a thousand",
+        )
+        .fix(leaked),
+        _ => Verdict::new(about, Good, fact, "short; dayfly doesn't copy it in any case"),
+    };
+    let verdict = verdict.figure("mounts", count);
+    match time {
+        Some(time) => verdict.figure("read_us", time),
+        None => verdict,
+    }
+}
+
+fn read(facts: &Facts) -> Option<f64> {
+    let path = facts.path("/proc/self/mountinfo");
+    let start = Instant::now();
+    fs::read(path).ok()?;
+    Some(start.elapsed().as_secs_f64() * 1e6)
+}
+
+/// Layers × containers × user namespaces.
+fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> Verdict {
+    let about = ("mounts.layers", "layers × containers");
+    let overlays: Vec<&Mount> = table.iter().filter(|mount| mount.kind == "overlay").collect();
+    let mounted = overlays.iter().map(|mount| layers(mount)).max().unwrap_or(0);
+    let idmapped = table.iter().filter(|mount| mount.options.contains("idmapped")).count();
+    let largest = stores.iter().max_by_key(|store| store.layers);
+    let stored = largest.map_or(0, |store| store.layers);
+    let most = mounted.max(stored);
+    let mut parts = Vec::new();
+    parts.push(match overlays.len() {
+        0 => "no overlay mounted".to_owned(),
+        1 => format!("1 overlay mounted, {}", counted(mounted, "layer")),
+        count => format!("{count} overlays mounted, at most {}", counted(mounted, "layer")),
+    });
+    if let Some(store) = largest {
+        parts.push(format!("largest image {} ({})", counted(stored, "layer"), store.name));
+    }
+    if idmapped > 0 {
+        parts.push(counted(idmapped as u64, "id-mapped mount"));
+    }
+    let fact = parts.join("; ");
+    let slow = containerd.is_some_and(|containerd| !containerd.maps_once());
+    let (ours, theirs) = (BURST, containerd.map(|it| it.mount_operations(BURST, most)));
+    let level = match (most, slow) {
+        (MANY_LAYERS.., true) => Warning,
+        (10.., true) => Note,
+        _ => Good,
+    };
+    let operations = |count: u64| format!("{} mount operations", grouped(count));
+    let verdict = match (most, theirs) {
+        (0, _) => Verdict::new(about, level, fact, "nothing to map"),
+        (_, Some(theirs)) => Verdict::new(
+            about,
+            level,
+            fact,
+            format!(
+                "{BURST} starts with ids of their own: {} by this containerd, {ours} by dayfly, none in the host's table",
+                operations(theirs)
+            ),
+        ),
+        (_, None) => Verdict::new(
+            about,
+            level,
+            fact,
+            format!(
+                "{BURST} starts with ids of their own: {} by layer, {ours} by dayfly, none in the host's table",
+                operations(BURST * 2 * (1 + 2 * most))
+            ),
+        ),
+    };
+    let verdict = verdict
+        .fix_if(level >= Warning, "update containerd, or have images of fewer layers")
+        .figure("overlays", overlays.len())
+        .figure("layers_mounted", mounted)
+        .figure("layers_stored", stored)
+        .figure("idmapped", idmapped)
+        .figure("operations_by_layer", BURST * 2 * (1 + 2 * most))
+        .figure("operations_dayfly", ours);
+    match theirs {
+        Some(theirs) => verdict.figure("operations_containerd", theirs),
+        None => verdict,
+    }
+}
+
+/// How many layers an overlay has: names between colons, or one a `lowerdir+`.
+fn layers(mount: &Mount) -> u64 {
+    let options = mount.super_options.split(',');
+    let count = |option: &str| match option.split_once('=') {
+        Some(("lowerdir", names)) => names.split(':').filter(|name| !name.is_empty()).count(),
+        Some(("lowerdir+", _)) => 1,
+        _ => 0,
+    };
+    options.map(count).sum::<usize>() as u64
+}
+
+fn engine(containerd: Option<&Containerd>) -> Verdict {
+    let about = ("mounts.containerd", "containerd");
+    let Some(containerd) = containerd else {
+        return Verdict::new(
+            about,
+            Good,
+            "not here",
+            "nothing maps the layers of images one by one",
+        );
+    };
+    let fact = containerd.version.clone();
+    let level: Level = if containerd.maps_once() { Good } else { Warning };
+    let verdict = match (containerd.maps_once(), containerd.looks_unmapped()) {
+        (true, true) => {
+            Verdict::new(about, level, fact, "maps the ids of an image once a container")
+        }
+        (true, false) => {
+            Verdict::new(about, level, fact, "maps the ids of an image twice a container; 2.3 once")
+        }
+        (false, _) => Verdict::new(
+            about,
+            level,
+            fact,
+            "maps each layer twice a container: bursts stall on a lock",
+        )
+        .fix("update to containerd 2.2, 2.1.5 or 2.0.7"),
+    };
+    verdict.figure("maps_once", containerd.maps_once())
+}
+
+/// `1 layer`, `2 layers`.
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
+/// Digits in groups of three: `20 200`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = digits.get(..first).unwrap_or_default().to_owned();
+    for group in digits.as_bytes().get(first..).unwrap_or_default().chunks(3) {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.extend(group.iter().copied().map(char::from));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_overlays() {
+        let overlay = |options: &str| {
+            let line = format!("1 2 0:3 / /m rw - overlay overlay rw,{options}");
+            layers(&mounts(&line)[0])
+        };
+        assert_eq!(overlay("lowerdir=/1:/2:/3,upperdir=/u"), 3);
+        assert_eq!(overlay("lowerdir+=/0,lowerdir+=/1"), 2);
+    }
+
+    #[test]
+    fn numbers_in_groups() {
+        assert_eq!(grouped(20_200), "20 200");
+        assert_eq!(grouped(600), "600");
+        assert_eq!(grouped(1_000_000), "1 000 000");
+    }
+}

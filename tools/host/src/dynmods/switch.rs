@@ -1,0 +1,203 @@
+//! Looking at the option, and turning it on and off by remounting the root of cgroup2.
+
+use super::{BOOT_PARAMETER, OPTION, State, refusal};
+use crate::facts::Facts;
+use crate::layout::{Layout, Mode};
+use crate::options::Format;
+use report::{Error, say, sayln};
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick,
+};
+use std::io::{BufRead, IsTerminal, Write};
+
+/// Prints what there is, and what it means.
+///
+/// # Errors
+/// JSON that can't be written.
+pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
+    let layout = Layout::of(facts);
+    let state = State::of(facts, &layout);
+    if format == Format::Json {
+        let json = serde_json::json!({
+            "favordynmods": if state.is_on() { "on" } else { "off" },
+            "cgroups": layout.mode().name(),
+            "root": layout.unified,
+            "kernel": facts.release,
+            "state": state,
+        });
+        sayln!("{json:#}");
+        return Ok(());
+    }
+    let line = |name: &str, text: &str| sayln!("{name:<17}{text}");
+    line("favordynmods", if state.is_on() { "on" } else { "off" });
+    line(
+        "kernel",
+        &match state.known {
+            true => format!("Linux {}, has the option", facts.release),
+            false => format!("Linux {}, too old: the option came with 6.0", facts.release),
+        },
+    );
+    let root = match (&layout.unified, state.mounted) {
+        (Some(root), Some(true)) => format!("{root} is mounted with it"),
+        (Some(root), Some(false)) => format!("{root} is mounted without it"),
+        (Some(root), None) => format!("{root}, its options are not known"),
+        (None, _) => "none is mounted".to_owned(),
+    };
+    line("root of cgroup2", &root);
+    line(
+        "boot parameter",
+        match state.boot {
+            Some(true) => "cgroup_favordynmods is true",
+            Some(false) => "cgroup_favordynmods is false",
+            None => "not given",
+        },
+    );
+    line(
+        "kernel build",
+        match state.built {
+            Some(true) => "CONFIG_CGROUP_FAVOR_DYNMODS=y: on by default",
+            Some(false) => "CONFIG_CGROUP_FAVOR_DYNMODS is not set: off by default",
+            None => "configuration not to be had",
+        },
+    );
+    line(
+        "at boot",
+        &match state.persistent {
+            Some(how) => format!("on, by the {how}"),
+            None if state.built == Some(true) => "on, as the kernel is built".to_owned(),
+            None => "off; \"dayfly host favordynmods persist\" changes that".to_owned(),
+        },
+    );
+    if let Some(reason) = refusal(layout.mode()) {
+        line("to turn it on", &format!("{reason}; boot with {BOOT_PARAMETER}"));
+    } else if state.one_way {
+        line("way back", "none before the next boot: from Linux 6.18 on it is one-way");
+    } else {
+        line("way back", "\"dayfly host favordynmods off\", at any time");
+    }
+    Ok(())
+}
+
+/// Turns it on.
+///
+/// # Errors
+/// Not on this layout, kernel or host; not without leave where it can't be taken back; what remounting
+/// fails with.
+pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
+    let layout = Layout::of(facts);
+    let state = State::of(facts, &layout);
+    let root = possible(&layout, &state)?;
+    if state.is_on() {
+        sayln!("favordynmods is on already");
+        return Ok(());
+    }
+    consent(&state, yes)?;
+    remount(facts, &layout, root, true)?;
+    sayln!("favordynmods is on until the next boot; \"dayfly host favordynmods persist\" keeps it");
+    Ok(())
+}
+
+/// Turns it off.
+///
+/// # Errors
+/// Not on this layout or host; where kernel or boot parameter have it on; what remounting fails with.
+pub fn off(facts: &Facts) -> Result<(), Error> {
+    let layout = Layout::of(facts);
+    let state = State::of(facts, &layout);
+    let root = possible(&layout, &state)?;
+    if !state.is_on() {
+        sayln!("favordynmods is off already");
+        return Ok(());
+    }
+    if state.by_default() {
+        let reason = match state.boot {
+            Some(true) => "the boot parameter cgroup_favordynmods has it on",
+            _ => "the kernel is built with CONFIG_CGROUP_FAVOR_DYNMODS",
+        };
+        return Err(Error::refused(format!(
+            "favordynmods can't be turned off by remounting: {reason}"
+        ))
+        .advise("boot with cgroup_favordynmods=false"));
+    }
+    remount(facts, &layout, root, false)?;
+    if state.one_way {
+        sayln!(
+            "favordynmods is off for forks and exits; each process keeps a lock of its own until the \
+             next boot (Linux 6.18)"
+        );
+    } else {
+        sayln!("favordynmods is off");
+    }
+    Ok(())
+}
+
+/// The root to remount, if it can be.
+fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
+    if let Some(reason) = refusal(layout.mode()) {
+        let advice = match layout.mode() {
+            Mode::None => "mount cgroup2 there".to_owned(),
+            _ if state.known => format!("boot with {BOOT_PARAMETER}"),
+            _ => format!("boot Linux 6.7 or newer with {BOOT_PARAMETER}"),
+        };
+        return Err(Error::refused(format!("favordynmods: {reason}")).advise(advice));
+    }
+    if !state.known {
+        return Err(Error::refused("favordynmods: this kernel does not have it")
+            .advise("boot Linux 6.0 or newer"));
+    }
+    layout.unified.as_deref().ok_or_else(|| Error::refused("favordynmods: cgroup2 is not mounted"))
+}
+
+/// Asks before what can't be taken back.
+///
+/// # Errors
+/// A no, and nobody there to ask.
+pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
+    if yes || !state.one_way {
+        return Ok(());
+    }
+    let what = "from Linux 6.18 on, favordynmods stays in effect until the next boot once it is on: \
+                each process gets a lock of its own for moves between cgroups";
+    if !std::io::stdin().is_terminal() {
+        return Err(Error::refused(what).advise("say --yes if that is what you want"));
+    }
+    say!("{what}.\nTurn it on? [y/N] ");
+    let mut answer = String::new();
+    let asked =
+        std::io::stdout().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    asked.map_err(|error| Error::system("read", "answer", error))?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Error::refused("nothing was changed")),
+    }
+}
+
+/// Remounts the root with or without the option. All options of cgroup2's root are set anew by a remount, so
+/// those that are there have to be named again.
+fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
+    if !facts.is_live() {
+        return Err(Error::refused("favordynmods: only this host can be remounted")
+            .advise("leave --sysroot out"));
+    }
+    let options =
+        layout.mount.as_ref().map(|mount| mount.super_options.as_str()).unwrap_or_default();
+    let kept = options.split(',').filter(|option| !["rw", "ro", OPTION].contains(option));
+    let wanted: Vec<&str> = kept.chain(favour.then_some(OPTION)).collect();
+    let failed = |errno| Error::system("remount", root, errno);
+    let fs = fspick(CWD, root, FsPickFlags::FSPICK_CLOEXEC).map_err(failed)?;
+    for option in wanted {
+        let set = match option.split_once('=') {
+            Some((key, value)) => fsconfig_set_string(&fs, key, value),
+            None => fsconfig_set_flag(&fs, option),
+        };
+        set.map_err(|errno| Error::system("remount", format!("{root} with {option}"), errno))?;
+    }
+    fsconfig_reconfigure(&fs).map_err(failed)?;
+    let now = State::of(facts, &Layout::of(facts));
+    if now.is_on() == favour {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{root} was remounted, but its options did not change"))
+        .advise("do it in the host's own cgroup namespace: in another one the kernel ignores it"))
+}

@@ -1,0 +1,195 @@
+//! What is read of a host: this one, or the files of another one below a directory.
+
+use report::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where facts come from.
+#[derive(Debug)]
+pub struct Facts {
+    /// Empty for this host.
+    root: PathBuf,
+    /// Major and minor version of the kernel; zeros where it is not known.
+    pub version: (u32, u32),
+    /// The kernel's release, as uname(1) prints it.
+    pub release: String,
+}
+
+impl Facts {
+    /// Of this host, or of the one whose files are below `sysroot`.
+    ///
+    /// # Errors
+    /// `sysroot` is no directory, or has nothing of a kernel in it.
+    pub fn of(sysroot: Option<&Path>) -> Result<Self, Error> {
+        let root = sysroot.unwrap_or(Path::new("")).to_owned();
+        if let Some(root) = sysroot {
+            fs::read_dir(root).map_err(Error::of("open", root))?;
+        }
+        let mut facts = Self { root, version: (0, 0), release: String::new() };
+        facts.release = facts.text("/proc/sys/kernel/osrelease").ok_or_else(|| {
+            let file = facts.path("/proc/sys/kernel/osrelease");
+            Error::refused(format!("{}: no such file", file.display()))
+                .advise("a sysroot holds a host's /proc and /sys as far as they matter")
+        })?;
+        facts.version = version(&facts.release);
+        Ok(facts)
+    }
+
+    /// Whether it is this host that is looked at, which can also be asked.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.root.as_os_str().is_empty()
+    }
+
+    /// The directory that stands for `/`; empty for this host.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the host's file `path` is.
+    #[must_use]
+    pub fn path(&self, path: &str) -> PathBuf {
+        if self.is_live() { path.into() } else { self.root.join(path.trim_start_matches('/')) }
+    }
+
+    /// What a small file holds, without blanks around it; nothing if it can't be read.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path(path)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// The number that a file holds.
+    #[must_use]
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// Whether the file is there.
+    #[must_use]
+    pub fn has(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The names in a directory, sorted; none if it can't be read.
+    #[must_use]
+    pub fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(directory)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether the kernel is at least this old.
+    #[must_use]
+    pub fn since(&self, major: u32, minor: u32) -> bool {
+        self.version >= (major, minor)
+    }
+
+    /// How an option is set in the kernel's configuration, `y` or `m`; empty where it is not set, nothing
+    /// where the configuration is not to be had.
+    #[must_use]
+    pub fn built_with(&self, option: &str) -> Option<String> {
+        let boot = self.text(&format!("/boot/config-{}", self.release));
+        let text = boot.or_else(|| self.config_gz())?;
+        let value = text.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('='));
+        Some(value.unwrap_or_default().to_owned())
+    }
+
+    fn config_gz(&self) -> Option<String> {
+        let mut gzip = Command::new("gzip");
+        gzip.arg("-dc")
+            .arg(self.path("/proc/config.gz"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let output = gzip.output().ok().filter(|output| output.status.success())?;
+        String::from_utf8(output.stdout).ok()
+    }
+
+    /// The value of a parameter on the kernel's command line; empty for one without a value.
+    #[must_use]
+    pub fn boot_parameter(&self, name: &str) -> Option<String> {
+        let line = self.text("/proc/cmdline")?;
+        // What follows is for the first process.
+        let words = line.split_whitespace().take_while(|word| *word != "--");
+        // Given twice, the last one counts.
+        let values = words.filter_map(|word| match word.split_once('=') {
+            Some((key, value)) => (key == name).then(|| value.to_owned()),
+            None => (word == name).then(String::new),
+        });
+        values.last()
+    }
+}
+
+/// Major and minor of `6.18.44-cloud-amd64`.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    (next(), next())
+}
+
+/// A mount of the mount table (proc_pid_mountinfo(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is.
+    pub point: String,
+    /// Its own options, `idmapped` among them.
+    pub options: String,
+    /// The file system's type.
+    pub kind: String,
+    /// The options of its file system.
+    pub super_options: String,
+}
+
+impl Mount {
+    /// Whether `name` is among the options of its file system.
+    #[must_use]
+    pub fn has_super_option(&self, name: &str) -> bool {
+        self.super_options.split(',').any(|option| option == name)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let (own, shared) = line.split_once(" - ")?;
+        let mut own = own.split(' ').skip(4);
+        let (point, options) = (own.next()?, own.next()?);
+        let mut shared = shared.splitn(3, ' ');
+        let (kind, _source, super_options) = (shared.next()?, shared.next()?, shared.next()?);
+        Some(Self {
+            point: point.replace("\\040", " "),
+            options: options.to_owned(),
+            kind: kind.to_owned(),
+            super_options: super_options.to_owned(),
+        })
+    }
+}
+
+/// The mounts of a mount table; lines that are none are left out.
+#[must_use]
+pub fn mounts(table: &str) -> Vec<Mount> {
+    table.lines().filter_map(Mount::parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert_eq!(version("6.18.44"), (6, 18));
+        assert_eq!(version("5.15.0-1031-aws"), (5, 15));
+        assert_eq!(version("next"), (0, 0));
+    }
+
+    #[test]
+    fn a_line_of_the_mount_table() {
+        let line =
+            "36 35 0:30 / /a\\040b rw,idmapped shared:1 - overlay overlay rw,lowerdir=/l1:/l2";
+        let mount = Mount::parse(line).unwrap();
+        assert_eq!((&*mount.point, &*mount.kind), ("/a b", "overlay"));
+        assert!(mount.options.contains("idmapped") && mount.has_super_option("lowerdir=/l1:/l2"));
+        assert_eq!(mounts("nothing\n\n1 2 3 - x").len(), 0);
+    }
+}

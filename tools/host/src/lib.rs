@@ -1,0 +1,62 @@
+//! `dayfly host`: what this host does to container starts.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`facts`], [`layout`], [`engines`] | what is read of a host, or of the files of another one |
+//! | [`check`] | the screen of verdicts |
+//! | [`dynmods`] | favordynmods: looking at it, switching it, keeping it |
+//! | [`locks`] | how threads get in each other's way, and how wide to start |
+//! | [`chart`] | pictures of CSV |
+//! | [`options`] | the command line |
+
+pub mod chart;
+pub mod check;
+pub mod dynmods;
+pub mod engines;
+pub mod facts;
+pub mod layout;
+pub mod locks;
+pub mod options;
+
+use self::facts::Facts;
+use crate::options::{Favordynmods, HostCommand};
+use report::Error;
+use std::process::ExitCode;
+
+/// Does what `command` says. The exit code is the verdict, where there is one.
+///
+/// # Errors
+/// Everything that kept it from being done.
+pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
+    match command {
+        HostCommand::Check(options) => {
+            // Scripts tell a host that can be improved from one that could not be looked at.
+            return Ok(check::check(&options).unwrap_or_else(|error| {
+                eprintln!("dayfly: {error}");
+                ExitCode::from(2)
+            }));
+        }
+        HostCommand::Favordynmods(command) => favordynmods(command)?,
+        HostCommand::Locks(options) => locks::locks(&options)?,
+        HostCommand::Chart(options) => chart::command(&options)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn favordynmods(command: Favordynmods) -> Result<(), Error> {
+    match command {
+        Favordynmods::Status { format, sysroot } => {
+            dynmods::status(&Facts::of(sysroot.as_deref())?, format)
+        }
+        Favordynmods::On(options) => {
+            dynmods::on(&Facts::of(options.sysroot.as_deref())?, options.yes)
+        }
+        Favordynmods::Off(options) => dynmods::off(&Facts::of(options.sysroot.as_deref())?),
+        Favordynmods::Persist(options) => {
+            dynmods::persist(&Facts::of(options.sysroot.as_deref())?, options.yes)
+        }
+        Favordynmods::Unpersist(options) => {
+            dynmods::unpersist(&Facts::of(options.sysroot.as_deref())?)
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `dayfly host locks`: how threads get in each other's way, as seed 001 measured it.
+//!
+//! Every mount, unmount and path lookup of a host meets at one lock. How much gets done when many CPUs want
+//! it depends on where these CPUs are: on one socket or on two, two on a core, under one cache or under
+//! many. So threads take turns at such a lock, placed in one way after the other, and the curves say how many
+//! starts to have in flight and from which CPUs.
+
+mod advice;
+mod lock;
+mod mounts;
+mod placement;
+mod team;
+
+pub use advice::{Advice, advise};
+pub use placement::{Placement, placements};
+
+use crate::options::Format;
+use crate::options::{Locks, Work};
+use chart::{Axis, Chart, Series};
+use report::interrupt::{self, Second};
+use report::progress::Progress;
+use report::statistics::median;
+use report::{Error, Table, say, sayln};
+use serde::Serialize;
+use std::fmt::Write;
+use std::fs;
+use std::time::Duration;
+use topology::{List, Topology};
+
+/// How often each number of threads is measured.
+const ROUNDS: usize = 5;
+
+/// What a number of threads came to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// How many threads there were.
+    pub threads: usize,
+    /// How long one of them took for one turn, median over rounds, in microseconds.
+    pub turn_us: f64,
+    /// Turns of all threads in a second.
+    pub per_second: f64,
+}
+
+impl Point {
+    /// From the time of a turn.
+    #[must_use]
+    pub fn of(threads: usize, turn_us: f64) -> Self {
+        Self { threads, turn_us, per_second: threads as f64 * 1e6 / turn_us }
+    }
+}
+
+/// What growing numbers of threads came to, in one placement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Curve {
+    /// What the threads did: `lock` or `mounts`.
+    pub work: &'static str,
+    /// Where they were.
+    pub placement: &'static str,
+    /// On which CPUs.
+    #[serde(serialize_with = "as_text")]
+    pub cpus: List,
+    /// By number of threads.
+    pub points: Vec<Point>,
+}
+
+fn as_text<S: serde::Serializer>(list: &List, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(list)
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Mounts => "mounts",
+        }
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Lock => "one lock, as mount_lock is: read its sequence, take it, release it",
+            Self::Mounts => {
+                "mounts: a layer bound and taken away (open_tree, move_mount, umount2), each thread in a \
+                 mount namespace of its own"
+            }
+        }
+    }
+}
+
+/// Measures, prints the curves and what follows from them.
+///
+/// # Errors
+/// Mount operations without root; a file that can't be written; SIGINT.
+pub fn locks(options: &Locks) -> Result<(), Error> {
+    interrupt::catch(Second::Waits)?;
+    let topology = Topology::read("")?;
+    let own = rustix::thread::sched_getaffinity(None)
+        .map_err(|errno| Error::system("sched_getaffinity", "this process", errno))?;
+    let allowed: List = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();
+    let (different, same) = placements(&topology, &allowed);
+    let mut curves = Vec::new();
+    for work in &options.work {
+        for placement in &different {
+            curves.push(curve(*work, placement, Duration::from_millis(options.time))?);
+        }
+    }
+    if let Some(file) = &options.svg {
+        fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
+    }
+    let advice = advise(&curves);
+    match options.format {
+        Format::Json => {
+            let json = serde_json::json!({
+                "curves": curves,
+                "same": same.iter().map(|(one, other)| [one, other]).collect::<Vec<_>>(),
+                "advice": advice,
+            });
+            sayln!("{json:#}");
+        }
+        Format::Table => say!("{}", text(&options.work, &curves, &same, &advice)),
+    }
+    Ok(())
+}
+
+/// 1, 2, 4, … threads, and as many as there are CPUs.
+fn numbers(cpus: usize) -> impl Iterator<Item = usize> {
+    let doubled = std::iter::successors(Some(1), |threads| Some(threads * 2));
+    doubled.take_while(move |threads| *threads < cpus).chain([cpus])
+}
+
+fn curve(work: Work, placement: &Placement, time: Duration) -> Result<Curve, Error> {
+    let mut points = Vec::new();
+    let mut progress = Progress::new();
+    let all = numbers(placement.cpus.len()).count();
+    for (done, threads) in numbers(placement.cpus.len()).enumerate() {
+        progress.tell(placement.name, done, all);
+        let mut turns = Vec::new();
+        for _ in 0..ROUNDS {
+            interrupt::check()?;
+            let cpus: Vec<u32> = placement.cpus.iter().take(threads).collect();
+            let round = time / ROUNDS as u32;
+            turns.push(match work {
+                Work::Lock => lock::round(&cpus, round)?,
+                Work::Mounts => mounts::round(&cpus, round)?,
+            });
+        }
+        points.push(Point::of(threads, median(&mut turns)));
+    }
+    Ok(Curve { work: work.name(), placement: placement.name, cpus: placement.cpus.clone(), points })
+}
+
+fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advice]) -> String {
+    let mut text = String::new();
+    for work in works {
+        let of_work: Vec<&Curve> =
+            curves.iter().filter(|curve| curve.work == work.name()).collect();
+        let _ = writeln!(text, "{}\n", work.describe());
+        let mut table =
+            Table::new(&["placement", "CPUs", "threads", "µs a turn", "turns/s", "of the best"])
+                .left(&[0, 1]);
+        for curve in of_work {
+            let best = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
+            for (index, point) in curve.points.iter().enumerate() {
+                let first = |text: String| if index == 0 { text } else { String::new() };
+                table.row(vec![
+                    first(curve.placement.to_owned()),
+                    first(curve.cpus.to_string()),
+                    point.threads.to_string(),
+                    match work {
+                        Work::Lock => format!("{:.3}", point.turn_us),
+                        Work::Mounts => format!("{:.1}", point.turn_us),
+                    },
+                    format!("{:.0}", point.per_second),
+                    format!("{:.0} %", point.per_second / best * 100.0),
+                ]);
+            }
+        }
+        let _ = writeln!(text, "{table}");
+    }
+    for (one, other) in same {
+        let _ = writeln!(text, "{one}: the same CPUs as {other} here");
+    }
+    if !same.is_empty() {
+        text.push('\n');
+    }
+    for advice in advice {
+        let _ = writeln!(text, "→ {}", advice.text);
+    }
+    text
+}
+
+/// The decisive curves: of mounts where they were measured.
+fn picture(curves: &[Curve]) -> Result<String, Error> {
+    let work = match curves.iter().any(|curve| curve.work == "mounts") {
+        true => "mounts",
+        false => "lock",
+    };
+    let series: Vec<Series> = curves
+        .iter()
+        .filter(|curve| curve.work == work)
+        .map(|curve| Series {
+            name: format!("{} ({})", curve.placement, curve.cpus),
+            points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
+        })
+        .collect();
+    let title = match work {
+        "mounts" => "How long a mount and its unmount take",
+        _ => "How long a turn at one lock takes",
+    };
+    let chart = Chart {
+        title: title.to_owned(),
+        x: Axis::logarithmic("threads"),
+        y: Axis::linear("µs a turn, median"),
+        series,
+        marks: Vec::new(),
+    };
+    chart::svg(&[chart]).map_err(|error| Error::refused(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_threads() {
+        assert_eq!(numbers(1).collect::<Vec<_>>(), [1]);
+        assert_eq!(numbers(2).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(numbers(96).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 96]);
+    }
+
+    #[test]
+    fn a_lock_is_measured() {
+        let cpu = rustix::thread::sched_getcpu() as u32;
+        let placement = Placement { name: "one", cpus: [cpu].into_iter().collect() };
+        let curve = curve(Work::Lock, &placement, Duration::from_millis(10)).unwrap();
+        assert_eq!(curve.points.len(), 1);
+        assert!(curve.points[0].turn_us > 0.0);
+        assert!(picture(&[curve]).unwrap().contains("</svg>"));
+    }
+}

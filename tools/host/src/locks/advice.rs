@@ -1,0 +1,186 @@
+//! What curves say: how many starts to have in flight, and from which CPUs.
+
+use super::{Curve, Point};
+use serde::Serialize;
+
+/// So much of the most that a placement gets done is as good as the most.
+const ENOUGH: f64 = 0.9;
+/// So much more than from all CPUs makes a placement worth it.
+const BETTER: f64 = 1.1;
+/// A turn may cost so many times what it costs two threads until it is too much.
+const DEAR: f64 = 2.0;
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// What it is about: `width`, `cpus`.
+    pub about: &'static str,
+    /// How many starts, of `width`.
+    pub starts: Option<usize>,
+    /// Which CPUs, of `cpus`.
+    pub cpus: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// What the curves come to: those of mounts where there are any, else those of the lock.
+#[must_use]
+pub fn advise(curves: &[Curve]) -> Vec<Advice> {
+    let of = |work: &str| curves.iter().filter(|curve| curve.work == work).collect::<Vec<_>>();
+    let mounts = of("mounts");
+    let decisive = if mounts.is_empty() { of("lock") } else { mounts };
+    let Some(all) = decisive.first() else { return Vec::new() };
+    let (Some(widest), Some(best)) = (width(all), best(&decisive)) else { return Vec::new() };
+    let placed = best.placement != all.placement;
+    let knee = if placed { width(best).unwrap_or(widest) } else { widest };
+    let mut advice = vec![about_width(best, knee)];
+    advice.push(match placed {
+        true => about_cpus(all, best, widest, knee),
+        false if decisive.len() == 1 => Advice {
+            about: "cpus",
+            starts: None,
+            cpus: None,
+            text: "start from any CPU: no part of this host is nearer to itself than the rest"
+                .to_owned(),
+        },
+        false => Advice {
+            about: "cpus",
+            starts: None,
+            cpus: None,
+            text: "start from any CPU: no placement gets more done than all CPUs".to_owned(),
+        },
+    });
+    advice
+}
+
+/// How many threads are enough. Where they have work of their own besides, the fewest that get nearly the
+/// most done; where all they do is wait for each other, as many as wait no longer than two do, each for the
+/// others.
+fn width(curve: &Curve) -> Option<Point> {
+    if curve.work == "mounts" {
+        let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
+        return curve.points.iter().find(|point| point.per_second >= most * ENOUGH).copied();
+    }
+    let each = |point: &Point| point.turn_us / point.threads as f64;
+    let two = curve.points.iter().find(|point| point.threads >= 2).or(curve.points.first())?;
+    let cheap = |point: &&Point| each(point) <= each(two) * DEAR;
+    curve.points.iter().take_while(cheap).last().copied()
+}
+
+/// The placement that gets most done with as many threads as are enough there; all CPUs, unless another one
+/// is clearly better.
+fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
+    let done = |curve: &Curve| match curve.work {
+        "mounts" => width(curve).map_or(0.0, |point| point.per_second),
+        _ => curve.points.last().map_or(0.0, |point| point.per_second),
+    };
+    let first = curves.first()?;
+    // A lone CPU has nobody to wait for, and is no place to start containers from.
+    let others = curves.iter().skip(1).filter(|curve| curve.cpus.len() > 1);
+    let best = others.max_by(|one, other| done(one).total_cmp(&done(other)));
+    Some(best.filter(|curve| done(curve) > done(first) * BETTER).unwrap_or(first))
+}
+
+fn about_width(curve: &Curve, knee: Point) -> Advice {
+    let starts = knee.threads;
+    let last = curve.points.last().copied().unwrap_or(knee);
+    let text = match (last.threads > starts, curve.work) {
+        (true, "mounts") => format!(
+            "have at most {starts} {} in flight: {} threads get {:.0} mounts a second done, {} get {:.0}",
+            plural(starts),
+            starts,
+            knee.per_second,
+            last.threads,
+            last.per_second
+        ),
+        (true, _) => format!(
+            "have at most {starts} {} in flight: a turn takes {:.2} µs with {starts}, {:.2} µs with {}",
+            plural(starts),
+            knee.turn_us,
+            last.turn_us,
+            last.threads
+        ),
+        (false, _) => format!(
+            "have {starts} {} in flight, one a CPU: up to that, more get more done",
+            plural(starts)
+        ),
+    };
+    Advice { about: "width", starts: Some(starts), cpus: None, text }
+}
+
+fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> Advice {
+    let done = |curve: &Curve, knee: Point| match curve.work {
+        "mounts" => knee.per_second,
+        _ => curve.points.last().map_or(knee.per_second, |point| point.per_second),
+    };
+    let times = done(best, knee) / done(all, widest);
+    let (cpus, name) = (best.cpus.to_string(), best.placement);
+    let text = format!(
+        "start from CPUs {cpus} ({name}), where {times:.1} times as much gets done as from all: \
+         dayfly run --start-cpus {cpus} …"
+    );
+    Advice { about: "cpus", starts: None, cpus: Some(cpus), text }
+}
+
+fn plural(starts: usize) -> &'static str {
+    if starts == 1 { "start" } else { "starts" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::List;
+
+    fn curve(
+        work: &'static str,
+        placement: &'static str,
+        cpus: &str,
+        turns: &[(usize, f64)],
+    ) -> Curve {
+        let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
+        Curve { work, placement, cpus: List::parse(cpus).unwrap(), points }
+    }
+
+    #[test]
+    fn two_sockets_start_from_one() {
+        let curves = [
+            curve("lock", "all CPUs", "0-3", &[(1, 0.01), (2, 0.1), (4, 0.2)]),
+            curve("mounts", "all CPUs", "0-95", &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 900.0)]),
+            curve(
+                "mounts",
+                "one node",
+                "0-23,48-71",
+                &[(1, 10.0), (8, 16.0), (16, 30.0), (48, 96.0)],
+            ),
+        ];
+        let advice = advise(&curves);
+        assert_eq!(advice[0].starts, Some(8));
+        assert_eq!(advice[1].cpus.as_deref(), Some("0-23,48-71"));
+        assert!(advice[1].text.contains("--start-cpus 0-23,48-71"), "{}", advice[1].text);
+    }
+
+    #[test]
+    fn chiplets_start_from_anywhere() {
+        let curves = [
+            curve("mounts", "all CPUs", "0-95", &[(1, 10.0), (48, 40.0), (96, 78.0)]),
+            curve("mounts", "one level 3 cache", "0-7", &[(1, 10.0), (8, 11.0)]),
+        ];
+        let advice = advise(&curves);
+        assert_eq!(advice[0].starts, Some(48));
+        assert_eq!(advice[1].cpus, None);
+    }
+
+    #[test]
+    fn a_lock_alone() {
+        let cpus = "0-15";
+        let curves = [curve(
+            "lock",
+            "all CPUs",
+            cpus,
+            &[(1, 0.01), (2, 0.1), (4, 0.2), (8, 0.5), (16, 3.0)],
+        )];
+        let advice = advise(&curves);
+        assert_eq!(advice[0].starts, Some(8));
+        assert!(advise(&[]).is_empty());
+    }
+}

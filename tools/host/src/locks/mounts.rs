@@ -1,0 +1,71 @@
+//! What containerd did for each start: a bind mount for each layer, made by descriptor, and all of them taken
+//! away again; each thread in a mount namespace of its own, so that only the kernel's own locks are shared.
+//! They are taken away at once, so that what is measured is the lock and not RCU's grace periods.
+
+use super::team;
+use report::Error;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount_change, move_mount,
+    open_tree, unmount,
+};
+use std::time::Duration;
+use sys::clone::CloneFlags;
+
+/// Where each thread has its own file system. That it is there in every host is all that matters.
+const PLACE: &str = "/proc";
+
+/// As many layers as the images of seed 001 had.
+const LAYERS: u32 = 50;
+
+/// Has threads on `cpus` mount and unmount for `time`; microseconds a layer.
+///
+/// # Errors
+/// EPERM for users other than root.
+pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
+    let turn = team::round(cpus, time, prepare, turn).map_err(|error| match error.errno() {
+        Some(Errno::PERM) => error.advise("mounts need root; --work lock does without"),
+        _ => error,
+    })?;
+    Ok(turn / f64::from(LAYERS))
+}
+
+/// A file system with a directory for each layer, and where to put them.
+struct Place {
+    /// Its root, at [`PLACE`].
+    root: OwnedFd,
+    /// The names of the directories.
+    names: Vec<String>,
+}
+
+/// A mount namespace of the thread's own, with a file system in it. All of it goes with the thread.
+fn prepare() -> Result<Place, Errno> {
+    sys::ns::unshare(CloneFlags::NEWNS)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let fs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&fs)?;
+    let tree = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    let names: Vec<String> = (0..LAYERS).map(|layer| format!("layers/{layer}")).collect();
+    for name in ["layers"].into_iter().chain(names.iter().map(String::as_str)) {
+        mkdirat(&tree, name, Mode::from_raw_mode(0o700))?;
+    }
+    move_mount(&tree, c"", CWD, PLACE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    let root =
+        openat(CWD, PLACE, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(Place { root, names })
+}
+
+/// One mount that all others are below, a mount for each layer, and the end of them all.
+fn turn(place: &mut Place) -> Result<(), Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let attach = |from: &str, to: &str| {
+        let tree = open_tree(&place.root, from, flags)?;
+        move_mount(&tree, c"", &place.root, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    };
+    attach("layers", "layers")?;
+    place.names.iter().try_for_each(|name| attach(name, name))?;
+    unmount("/proc/layers", UnmountFlags::DETACH)
+}

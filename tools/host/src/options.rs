@@ -1,0 +1,149 @@
+//! The options of `dayfly host`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Tells what this host does to container starts, and what helps.
+#[derive(Debug, Parser)]
+#[command(name = "dayfly-host", bin_name = "dayfly", version)]
+pub struct Options {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The groups of commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check what this host does to container starts
+    #[command(subcommand)]
+    Host(HostCommand),
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+/// Commands of `dayfly host`.
+#[derive(Debug, Subcommand)]
+pub enum HostCommand {
+    /// Tell what this host does to the start of containers, and what helps
+    Check(Check),
+    /// Look at or change whether cgroups favour changes of their members over forks and exits
+    #[command(subcommand)]
+    Favordynmods(Favordynmods),
+    /// Measure how threads get in each other's way at a lock, and how many starts to have in flight
+    Locks(Locks),
+    /// Draw a picture of CSV from standard input
+    #[command(hide = true)]
+    Chart(Chart),
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status: 0, all is well or merely worth knowing; 1, something can be improved;
+2, something is broken, or the command line is wrong.")]
+pub struct Check {
+    /// How the verdicts are written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Look at the host whose /proc, /sys and /etc are below DIR; nothing is tried out or measured then
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+    /// Measure nothing: half a second instead of four
+    #[arg(long)]
+    pub no_measure: bool,
+}
+
+/// `favordynmods`.
+#[derive(Debug, Subcommand)]
+pub enum Favordynmods {
+    /// Tell whether it is on, why, and for how long
+    Status {
+        /// How it is written
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// Look at the host whose files are below DIR
+        #[arg(long, value_name = "DIR")]
+        sysroot: Option<PathBuf>,
+    },
+    /// Turn it on, until the next boot
+    On(Switch),
+    /// Turn it off
+    Off(Switch),
+    /// Have it turned on at every boot
+    Persist(Switch),
+    /// No longer turn it on at boot
+    Unpersist(Switch),
+}
+
+/// What the commands that change something take.
+#[derive(Debug, Args)]
+pub struct Switch {
+    /// Don't ask before what can't be taken back: from Linux 6.18 on it stays in effect until the next
+    /// boot once it is on
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Change the host whose files are below DIR, which must not be running
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+}
+
+/// `locks`.
+#[derive(Debug, Args)]
+pub struct Locks {
+    /// How the curves are written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write a picture of the curves to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// What the threads do
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "lock,mounts")]
+    pub work: Vec<Work>,
+    /// How long each number of threads is measured, in milliseconds, over five rounds
+    #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(5..=60_000))]
+    pub time: u64,
+}
+
+/// What threads do to get in each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Work {
+    /// Take and release one lock of this process, as the kernel's mount lock is
+    Lock,
+    /// Bind and unmount directories, each thread in a mount namespace of its own; needs root
+    Mounts,
+}
+
+/// `chart`.
+#[derive(Debug, Args)]
+pub struct Chart {
+    /// The heading
+    #[arg(long)]
+    pub title: String,
+    /// What the vertical axis shows
+    #[arg(long)]
+    pub y: String,
+    /// The kind of picture: a line a column over the first one, or bars a row
+    #[arg(long, value_enum)]
+    pub kind: ChartKind,
+    /// A moment on the horizontal axis and what happened then, as 12.5=swap; repeatable
+    #[arg(long = "mark", value_name = "X=TEXT")]
+    pub marks: Vec<String>,
+}
+
+/// Kinds of pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ChartKind {
+    /// Lines over a number.
+    Lines,
+    /// Bars, grouped by the first column.
+    Bars,
+}

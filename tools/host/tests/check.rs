@@ -1,0 +1,355 @@
+//! The verdicts on other hosts: those of seeds 001 and 002, and what their kernels and settings would be.
+
+#[path = "../../../lib/topology/tests/common/mod.rs"]
+mod common;
+
+use common::Sysroot;
+use dayfly_host::check::look;
+use dayfly_host::check::verdict::{Level, Verdict, worst};
+use dayfly_host::dynmods::State;
+use dayfly_host::facts::Facts;
+use dayfly_host::layout::Layout;
+
+/// The mount table of a host with systemd and cgroup2.
+const V2: &str = "\
+21 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+22 21 0:5 / /dev rw,nosuid shared:2 - devtmpfs devtmpfs rw
+30 21 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot";
+
+/// The same with the hierarchies of seed 002.
+const V1: &str = "\
+21 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+30 21 0:26 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset
+32 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:11 - cgroup cgroup rw,cpu,cpuacct
+33 30 0:29 / /sys/fs/cgroup/memory rw shared:12 - cgroup cgroup rw,memory
+34 30 0:30 / /sys/fs/cgroup/blkio rw shared:13 - cgroup cgroup rw,blkio
+35 30 0:31 / /sys/fs/cgroup/pids rw shared:14 - cgroup cgroup rw,pids";
+
+/// A host of this topology with a kernel and a mount table.
+fn host(topology: &str, release: &str, mounts: &str) -> Sysroot {
+    let sysroot = Sysroot::of(topology);
+    sysroot.put("proc/sys/kernel/osrelease", release).put("proc/self/mountinfo", mounts);
+    sysroot
+}
+
+/// A host as it should be, but for what tests change.
+fn good() -> Sysroot {
+    let sysroot = host("chiplets", "6.17.0", V2);
+    let controllers = "cpuset cpu io memory pids";
+    let files = [
+        ("sys/fs/cgroup/cgroup.controllers", controllers),
+        ("sys/fs/cgroup/cgroup.subtree_control", controllers),
+        ("sys/kernel/cgroup/features", "nsdelegate\nfavordynmods\nmemory_localevents"),
+        ("proc/sys/net/core/bpf_jit_enable", "1"),
+        ("proc/sys/net/core/bpf_jit_harden", "0"),
+        ("sys/module/apparmor/parameters/enabled", "Y"),
+        ("etc/subuid", "containers:1000000:65536000"),
+        ("etc/subgid", "containers:1000000:65536000"),
+        ("proc/sys/kernel/pid_max", "4194304"),
+        ("proc/sys/kernel/threads-max", "1546087"),
+        ("proc/sys/fs/mount-max", "100000"),
+        ("proc/sys/fs/inotify/max_user_instances", "8192"),
+        ("proc/sys/fs/inotify/max_user_watches", "524288"),
+        ("proc/sys/fs/file-max", "9223372036854775807"),
+        ("proc/sys/kernel/keys/root_maxkeys", "1000000"),
+        ("proc/sys/kernel/keys/maxkeys", "200"),
+        (
+            "proc/self/limits",
+            "Max open files            1024                 524288               files",
+        ),
+    ];
+    for (file, content) in files {
+        sysroot.put(file, content);
+    }
+    for kind in ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"] {
+        sysroot.put(&format!("proc/sys/user/max_{kind}_namespaces"), "773043");
+        sysroot.put(&format!("proc/self/ns/{kind}"), "");
+    }
+    sysroot
+}
+
+fn verdicts(sysroot: &Sysroot) -> Vec<Verdict> {
+    let facts = Facts::of(Some(&sysroot.path)).expect("facts");
+    look(&facts, true).expect("sections").into_iter().flat_map(|section| section.verdicts).collect()
+}
+
+/// The verdict of this id: its level, fact, meaning and advice.
+fn verdict(sysroot: &Sysroot, id: &str) -> (Level, String, String, String) {
+    let verdict = verdicts(sysroot).into_iter().find(|verdict| verdict.id == id);
+    let Verdict { level, fact, why, fix, .. } = verdict.expect(id);
+    (level, fact, why, fix.join("; "))
+}
+
+#[track_caller]
+fn says(sysroot: &Sysroot, id: &str, level: Level, fact: &str, why: &str, fix: &str) {
+    let said = verdict(sysroot, id);
+    let expected = (level, fact.to_owned(), why.to_owned(), fix.to_owned());
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn two_sockets_of_seed_001() {
+    let host = host("two-socket-smt", "5.15.0-1031-aws", V2);
+    says(
+        &host,
+        "machine.numa",
+        Level::Warning,
+        "2 nodes, 48 CPUs each, distance 21",
+        "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later",
+        "dayfly run --start-cpus 0-23 …",
+    );
+    says(
+        &host,
+        "machine.smt",
+        Level::Warning,
+        "96 on 48 cores, SMT on",
+        "two that spin share a core: many starts at once took 20-30 % less time without",
+        "dayfly run --start-cpus 0-47 … (one a core), or echo off > /sys/devices/system/cpu/smt/control",
+    );
+    says(
+        &host,
+        "machine.caches",
+        Level::Note,
+        "one of 35 MiB a socket, 48 CPUs",
+        "all that wait for a lock queue at one place: keep fewer starts in flight than on chiplets",
+        "dayfly host locks tells how many",
+    );
+    says(
+        &host,
+        "kernel.layers",
+        Level::Warning,
+        "copied where ids differ",
+        "overlay takes no id-mapped layers here",
+        "boot Linux 5.19 or newer",
+    );
+}
+
+#[test]
+fn one_socket_with_a_mesh() {
+    let host = host("mesh-smt", "6.8.0", V2);
+    says(
+        &host,
+        "machine.numa",
+        Level::Good,
+        "1 node, 48 CPUs",
+        "no lock has to cross from socket to socket",
+        "",
+    );
+    assert_eq!(verdict(&host, "machine.smt").1, "48 on 24 cores, SMT on");
+    assert_eq!(verdict(&host, "machine.caches").0, Level::Note);
+    assert_eq!(verdict(&host, "kernel.layers").1, "by name below /proc/self/fd (lowerdir+)");
+}
+
+#[test]
+fn chiplets_without_hardware_threads() {
+    let host = host("chiplets", "6.17.0", V2);
+    says(
+        &host,
+        "machine.caches",
+        Level::Good,
+        "12 chiplets with 8 CPUs and a cache of 32 MiB each",
+        "waiting spreads over chiplets: the flattest curve of seed 001, 20 % under a mesh",
+        "",
+    );
+    says(
+        &host,
+        "machine.smt",
+        Level::Good,
+        "one a core, 96 cores, SMT switched off",
+        "threads that spin on a lock have a core of their own",
+        "",
+    );
+}
+
+#[test]
+fn four_nodes_of_seed_002_on_v1() {
+    let host = host("nehalem-ex", "2.6.32-71.el6", V1);
+    assert_eq!(
+        verdict(&host, "machine.numa"),
+        (
+            Level::Warning,
+            "4 nodes, 8 CPUs each, distance 21".into(),
+            "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later".into(),
+            "dayfly run --start-cpus 0,4,8,12,16,20,24,28 …".into(),
+        )
+    );
+    let (level, fact, ..) = verdict(&host, "kernel.version");
+    assert_eq!((level, fact.as_str()), (Level::Error, "Linux 2.6.32-71.el6"));
+    let (level, fact, _, fix) = verdict(&host, "cgroup.mode");
+    assert_eq!((level, fact.as_str()), (Level::Warning, "v1: 5 hierarchies"));
+    assert_eq!(fix, "boot with systemd.unified_cgroup_hierarchy=1");
+    assert_eq!(verdict(&host, "cgroup.favordynmods").1, "not in this kernel");
+    assert_eq!(verdict(&host, "kernel.birth").1, "moved (no clone3 into cgroup)");
+}
+
+#[test]
+fn a_host_as_it_should_be() {
+    let sysroot = good();
+    let facts = Facts::of(Some(&sysroot.path)).unwrap();
+    let sections = look(&facts, true).unwrap();
+    let bad = sections.iter().flat_map(|section| &section.verdicts);
+    let bad: Vec<_> = bad.filter(|verdict| verdict.level > Level::Note).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+    assert_eq!(worst(&sections), Level::Note);
+    assert!(sections.iter().all(|section| section.title != "measured here"));
+}
+
+#[test]
+fn favordynmods_by_mount_boot_and_build() {
+    let on = "dayfly host favordynmods on";
+    let state = |sysroot: &Sysroot| {
+        let facts = Facts::of(Some(&sysroot.path)).unwrap();
+        State::of(&facts, &Layout::of(&facts))
+    };
+    let sysroot = good();
+    let (level, fact, _, fix) = verdict(&sysroot, "cgroup.favordynmods");
+    assert_eq!((level, fact.as_str(), fix.as_str()), (Level::Note, "off", on));
+    assert!(!state(&sysroot).one_way);
+
+    sysroot.put("proc/sys/kernel/osrelease", "6.18.2");
+    assert!(state(&sysroot).one_way);
+    assert!(verdict(&sysroot, "cgroup.favordynmods").3.contains("one-way until reboot"));
+
+    let mounted = V2.replace("nsdelegate", "nsdelegate,favordynmods");
+    sysroot.put("proc/self/mountinfo", &mounted);
+    let (level, fact, _, fix) = verdict(&sysroot, "cgroup.favordynmods");
+    assert_eq!((level, fact.as_str()), (Level::Good, "on, by mount option, until the next boot"));
+    assert_eq!(fix, "dayfly host favordynmods persist");
+
+    sysroot.put("proc/cmdline", "quiet cgroup_favordynmods=true -- cgroup_favordynmods=0");
+    assert_eq!(verdict(&sysroot, "cgroup.favordynmods").1, "on, by boot parameter");
+    sysroot.put("proc/cmdline", "quiet");
+    sysroot.put("boot/config-6.18.2", "CONFIG_CGROUPS=y\nCONFIG_CGROUP_FAVOR_DYNMODS=y");
+    assert_eq!(verdict(&sysroot, "cgroup.favordynmods").1, "on, as the kernel is built");
+
+    let v1 = host("chiplets", "6.7.0", V1);
+    let (level, fact, _, fix) = verdict(&v1, "cgroup.favordynmods");
+    // Starts move threads, which wait for nothing.
+    assert_eq!((level, fact.as_str()), (Level::Note, "off"));
+    assert_eq!(fix, "boot with cgroup_favordynmods=true");
+}
+
+#[test]
+fn layers_and_the_containerd_that_maps_them() {
+    let sysroot = good();
+    let blobs = "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256";
+    let layers = vec!["{}"; 52].join(",");
+    sysroot
+        .put(&format!("{blobs}/aa"), &format!("{{\"schemaVersion\":2,\"layers\":[{layers}]}}"))
+        .put(&format!("{blobs}/bb"), "not json")
+        .put(
+            "var/lib/dpkg/status",
+            "Package: containerd\nStatus: install ok installed\nVersion: 1.7.24~ds1-6",
+        );
+    says(
+        &sysroot,
+        "mounts.layers",
+        Level::Warning,
+        "no overlay mounted; largest image 52 layers (containerd)",
+        "100 starts with ids of their own: 21 000 mount operations by this containerd, 100 by dayfly, none in the host's table",
+        "update containerd, or have images of fewer layers",
+    );
+    assert_eq!(verdict(&sysroot, "mounts.containerd").0, Level::Warning);
+    sysroot.put(
+        "var/lib/dpkg/status",
+        "Package: containerd.io\nStatus: install ok installed\nVersion: 2.2.1-1",
+    );
+    assert!(verdict(&sysroot, "mounts.layers").2.contains("600 mount operations"));
+    says(
+        &sysroot,
+        "mounts.containerd",
+        Level::Good,
+        "2.2.1-1",
+        "maps the ids of an image twice a container; 2.3 once",
+        "",
+    );
+}
+
+#[test]
+fn a_long_mount_table() {
+    let sysroot = good();
+    let mut table = V2.to_owned();
+    for number in 0..1200 {
+        table += &format!(
+            "\n{0} 21 0:40 / /m{0} rw,idmapped - overlay overlay rw,lowerdir=/a:/b",
+            number + 50
+        );
+    }
+    sysroot.put("proc/self/mountinfo", &table);
+    let (level, fact, ..) = verdict(&sysroot, "mounts.table");
+    assert_eq!((level, fact.as_str()), (Level::Warning, "1203 mounts"));
+    let (_, fact, ..) = verdict(&sysroot, "mounts.layers");
+    assert_eq!(fact, "1200 overlays mounted, at most 2 layers; 1200 id-mapped mounts");
+    sysroot.put("proc/sys/fs/mount-max", "2000");
+    assert_eq!(verdict(&sysroot, "limits.mounts").0, Level::Warning);
+}
+
+#[test]
+fn settings_that_hurt() {
+    let sysroot = good();
+    let cases = [
+        (
+            "sys/kernel/rcu_normal",
+            "1",
+            "settings.rcu",
+            Level::Warning,
+            "echo 0 > /sys/kernel/rcu_normal",
+        ),
+        (
+            "proc/sys/net/core/bpf_jit_enable",
+            "0",
+            "settings.seccomp_jit",
+            Level::Warning,
+            "sysctl -w net.core.bpf_jit_enable=1",
+        ),
+        (
+            "proc/sys/user/max_user_namespaces",
+            "0",
+            "limits.namespaces",
+            Level::Warning,
+            "sysctl -w user.max_user_namespaces=65536",
+        ),
+        (
+            "proc/sys/user/max_net_namespaces",
+            "0",
+            "limits.namespaces",
+            Level::Error,
+            "sysctl -w user.max_net_namespaces=65536",
+        ),
+        (
+            "proc/sys/kernel/pid_max",
+            "32768",
+            "limits.pids",
+            Level::Warning,
+            "sysctl -w kernel.pid_max=4194304",
+        ),
+        (
+            "proc/sys/fs/inotify/max_user_instances",
+            "128",
+            "limits.inotify",
+            Level::Warning,
+            "sysctl -w fs.inotify.max_user_instances=8192",
+        ),
+        (
+            "proc/self/limits",
+            "Max open files 1024 2048 files",
+            "limits.files",
+            Level::Warning,
+            "LimitNOFILE=1048576 in the engine's unit, or ulimit -Hn 1048576",
+        ),
+    ];
+    for (file, content, id, level, fix) in cases {
+        sysroot.put(file, content);
+        let (found, _, _, said) = verdict(&sysroot, id);
+        assert_eq!((found, said.contains(fix)), (level, true), "{id}: {said}");
+    }
+}
+
+#[test]
+fn what_is_no_host_is_refused() {
+    let empty = Sysroot::empty();
+    let refused = Facts::of(Some(&empty.path)).unwrap_err().to_string();
+    assert!(refused.contains("proc/sys/kernel/osrelease: no such file"), "{refused}");
+    assert!(Facts::of(Some(std::path::Path::new("/nowhere"))).is_err());
+}

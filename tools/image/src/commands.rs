@@ -1,0 +1,232 @@
+//! What the commands of `dayfly image` do.
+
+use crate::error::{Error, Result, printable};
+use crate::export::{Form, export};
+use crate::import::{self, Imported, default_jobs};
+use crate::list;
+use crate::oci::Platform;
+use crate::options::store::StoreOptions;
+use crate::options::{Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
+use crate::reference::Reference;
+use crate::registry::Access;
+use crate::rootfs;
+use crate::runtime;
+use crate::source::Source;
+use crate::store::{Freed, Store};
+use crate::unpack::Limits;
+use ::rootfs::MOST_LAYERS;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Does what a command line asks for.
+///
+/// # Errors
+/// Why it could not be done.
+pub fn execute(command: ImageCommand) -> Result<()> {
+    match command {
+        ImageCommand::Import(options) => import(&options),
+        ImageCommand::Pull(options) => pull(&options),
+        ImageCommand::Ls(options) => ls(&options),
+        ImageCommand::Inspect(options) => inspect(&options),
+        ImageCommand::Rm(options) => rm(&options),
+        ImageCommand::Gc(options) => gc(&options),
+        ImageCommand::Export(options) => write_out(&options),
+    }
+}
+
+/// Opens the store that the options name.
+///
+/// # Errors
+/// Those of making it.
+pub fn open(options: &StoreOptions) -> Result<Store> {
+    Store::open(&options.directory()?)
+}
+
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(Error::at("write", "standard output")),
+    }
+}
+
+fn import(options: &Import) -> Result<()> {
+    let store = open(&options.bringing.store)?;
+    let scratch = store.work()?;
+    let platform = platform(&options.bringing)?;
+    let limits = limits(&options.bringing);
+    let source = Source::local(&options.source, &platform, scratch.path(), &limits)?;
+    bring(&store, &source, &options.name, &options.bringing)
+}
+
+fn pull(options: &Pull) -> Result<()> {
+    let store = open(&options.bringing.store)?;
+    let reference = Reference::parse(&options.reference)?;
+    let access = Access {
+        plain_http: options.plain_http,
+        auth_file: options.authfile.clone(),
+        patience: Duration::from_secs(options.timeout),
+    };
+    let source = Source::pull(&reference, &platform(&options.bringing)?, &access)?;
+    bring(&store, &source, &options.name, &options.bringing)
+}
+
+fn platform(options: &Bringing) -> Result<Platform> {
+    options.platform.as_deref().map_or_else(|| Ok(Platform::host()), Platform::parse)
+}
+
+fn limits(options: &Bringing) -> Limits {
+    Limits {
+        bytes: options.max_bytes,
+        entries: options.max_entries,
+        ratio: options.max_ratio,
+        memory: options.max_memory,
+    }
+}
+
+/// Refuses an image for another platform than the one that was asked for; a sentence, where none was and it
+/// is not this host's.
+fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
+    let (mut wanted, is) = (platform(options)?, source.config.platform());
+    // Configurations say less than indexes do.
+    wanted.variant = wanted.variant.filter(|_| is.variant.is_some());
+    if is.architecture.is_empty() || wanted.takes(&is) {
+        return Ok(None);
+    }
+    match options.platform {
+        Some(_) => Err(Error::Unfit(format!("there is no image for {wanted}, only one for {is}"))),
+        None => Ok(Some(format!("the image is for {is}, this host is {wanted}"))),
+    }
+}
+
+fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
+    let other_platform = other_platform(source, options)?;
+    // Before anything is unpacked.
+    let seccomp = runtime::seccomp(&options.seccomp)?;
+    let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
+    let Imported { image, names, unpacked, layers, losses } = import::import(
+        store,
+        source,
+        &import::Options {
+            names: names?,
+            limits: limits(options),
+            ignore_owners: options.ignore_owners,
+            seccomp,
+            patience: options.waiting.patience(),
+            sync: options.sync,
+            jobs: options.jobs.unwrap_or_else(|| default_jobs(&source.blobs)).max(1),
+            progress: options.progress,
+        },
+    )?;
+    let too_many = (layers > MOST_LAYERS).then(|| {
+        format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
+    });
+    for sentence in other_platform.into_iter().chain(losses).chain(too_many) {
+        eprintln!("dayfly-image: warning: {}", printable(&sentence));
+    }
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    print(&format!("{} {}: {layers} layers, {unpacked} unpacked\n", names.join(" "), image.digest))
+}
+
+fn ls(options: &Ls) -> Result<()> {
+    let images = list::images(&open(&options.store)?)?;
+    if options.quiet {
+        let digests = images.iter().filter_map(|image| image["digest"].as_str());
+        return print(&digests.map(|digest| format!("{digest}\n")).collect::<String>());
+    }
+    match options.format {
+        Format::Table => print(&list::table(&images)),
+        Format::Json => print(&format!("{:#}\n", serde_json::Value::from(images))),
+    }
+}
+
+fn inspect(options: &Inspect) -> Result<()> {
+    let store = open(&options.store)?;
+    let info = list::inspect(&store, &store.find_image(&options.image)?)?;
+    match options.format {
+        Format::Table => print(&list::summary(&info)),
+        Format::Json => print(&format!("{info:#}\n")),
+    }
+}
+
+fn rm(options: &Rm) -> Result<()> {
+    let store = open(&options.store)?;
+    let refs = store.refs()?;
+    let mut gone: Vec<Reference> = Vec::new();
+    // Everything that is asked for is there, before the first one goes.
+    for text in &options.images {
+        let image = store.find_image(text)?;
+        let named = Reference::parse(text).ok();
+        let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
+        let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
+        // By its name one name goes, by its digest all.
+        let names: Vec<_> =
+            if one.clone().next().is_some() { one.collect() } else { all.collect() };
+        gone.extend(names.into_iter().map(|(name, _)| name.clone()));
+    }
+    gone.sort_by_key(ToString::to_string);
+    gone.dedup();
+    for name in gone {
+        // Another command may have taken it away meanwhile.
+        if store.remove_ref(&name)? {
+            print(&format!("removed {name}\n"))?;
+        }
+    }
+    let claim = match store.try_claim()? {
+        // Who removes is soon done, and may have looked at the names before ours went.
+        None if store.holder().is_some_and(|holder| holder.removes) => {
+            store.claim_within(options.waiting.patience())?
+        }
+        claim => claim,
+    };
+    match claim {
+        Some(claim) => report(store.collect(&claim)?),
+        // The names are gone, which is what was asked for.
+        None => print("the store is in use: \"dayfly image gc\" removes the layers later\n"),
+    }
+}
+
+fn gc(options: &Gc) -> Result<()> {
+    let store = open(&options.store)?;
+    let claim = match store.try_claim()? {
+        Some(claim) => claim,
+        None => {
+            let who = store.holder().map_or_else(String::new, |holder| format!(": {holder}"));
+            eprintln!("dayfly-image: waiting for an import to end{}", printable(&who));
+            store.claim(options.waiting.patience())?
+        }
+    };
+    // What killed containers have left keeps images alive.
+    let left = rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
+    if left.directories > 0 {
+        let rootfs::Left { directories, mounts } = left;
+        print(&format!("{directories} directories of containers and {mounts} mounts removed\n"))?;
+    }
+    report(store.collect(&claim)?)
+}
+
+fn report(freed: Freed) -> Result<()> {
+    let Freed { images, layers, bytes } = freed;
+    print(&format!("{images} images and {layers} layers removed, {} freed\n", list::size(bytes)))
+}
+
+fn write_out(options: &Export) -> Result<()> {
+    let store = open(&options.store)?;
+    let image = store.find_image(&options.image)?;
+    let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
+    if form == Form::Oci && options.destination == Path::new("-") {
+        return Err(Error::Unfit(
+            "a directory cannot be written to standard output: use --format oci-archive".to_owned(),
+        ));
+    }
+    let name = Reference::parse(&options.image).ok();
+    export(
+        &store,
+        &image,
+        name,
+        &options.destination,
+        form,
+        options.compress,
+        options.waiting.patience(),
+    )
+}

@@ -1,0 +1,32 @@
+//! The `dayfly-image` program, which `dayfly image` and `dayfly rootfs` execute.
+
+use clap::Parser;
+use dayfly_image::error::printable;
+use dayfly_image::options::{Command, Options};
+use dayfly_image::{commands, rootfs};
+use report::interrupt::{self, Second};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = Options::parse().command;
+    // Trees may be deep, and each layer that is not finished is held open.
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let result = match interrupt::catch(Second::Ends) {
+        Err(error) => Err(error.to_string()),
+        Ok(()) => match command {
+            Command::Image(command) => {
+                commands::execute(command).map_err(|error| error.to_string())
+            }
+            Command::Rootfs(command) => rootfs::execute(&command),
+        },
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("dayfly-image: {}", printable(&message));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Layers on top of each other, looked at without a mount: as overlayfs would show them.
+
+use crate::error::{Error, Result};
+use crate::store::Rights;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, openat, readlinkat, statat};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+/// How many symbolic links one path may go through, as in the kernel.
+pub const LINKS: usize = 40;
+
+/// Layers, the top one first.
+#[derive(Debug, Clone, Default)]
+pub struct Merged {
+    layers: Vec<Rc<OwnedFd>>,
+    opaque: &'static str,
+    /// Names looked up since somebody asked.
+    looked_up: Rc<Cell<u64>>,
+}
+
+/// A directory as it is in each layer that contributes to it, the top one first.
+pub type Directory = Vec<Rc<OwnedFd>>;
+
+/// What a name stands for in a merged directory.
+#[derive(Debug)]
+pub enum Found {
+    /// A directory.
+    Directory(Directory),
+    /// A symbolic link and where it leads.
+    Link(OsString),
+    /// Something else.
+    Other(Node),
+}
+
+/// What is neither a directory nor a link.
+#[derive(Debug)]
+pub struct Node {
+    /// The directory that it is in, in its layer.
+    pub directory: Rc<OwnedFd>,
+    /// Its name there.
+    pub name: OsString,
+    /// What it is like.
+    pub stat: Stat,
+}
+
+impl Node {
+    /// Opens it to be read.
+    ///
+    /// # Errors
+    /// Those of openat(2).
+    pub fn open(&self) -> Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(&self.directory, &self.name, flags, Mode::empty())
+            .map(File::from)
+            .map_err(Error::errno("open", Path::new(&self.name)))
+    }
+
+    /// Whether it is a file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
+    }
+}
+
+impl Merged {
+    /// Of these directories, the top one first.
+    ///
+    /// # Errors
+    /// Those of opening them.
+    pub fn open<'a>(layers: impl Iterator<Item = &'a Path>, rights: Rights) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |path| {
+            open(path, flags, Mode::empty()).map(Rc::new).map_err(Error::errno("open", path))
+        };
+        let layers = layers.map(open).collect::<Result<_>>()?;
+        Ok(Self { layers, opaque: rights.opaque(), looked_up: Rc::default() })
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// How many names have been looked up in single layers since this was last asked.
+    #[must_use]
+    pub fn looked_up(&self) -> u64 {
+        self.looked_up.take()
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> Directory {
+        self.layers.clone()
+    }
+
+    /// What `name` stands for in `directory`.
+    ///
+    /// # Errors
+    /// Those of looking it up, but not that there is nothing.
+    pub fn find(&self, directory: &Directory, name: &OsStr) -> Result<Option<Found>> {
+        let mut found = Directory::new();
+        for layer in directory {
+            self.looked_up.set(self.looked_up.get() + 1);
+            let stat = match statat(layer, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT | Errno::NAMETOOLONG) => continue,
+                Err(errno) => return Err(Error::errno("look up", Path::new(name))(errno)),
+            };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if kind == FileType::Directory {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let lower = openat(layer, name, flags, Mode::empty())
+                    .map_err(Error::errno("open", Path::new(name)))?;
+                let opaque = self.is_opaque(&lower);
+                found.push(Rc::new(lower));
+                if opaque {
+                    break;
+                }
+                continue;
+            }
+            // Anything else hides what lies below, a whiteout even itself.
+            if !found.is_empty() || (kind == FileType::CharacterDevice && stat.st_rdev == 0) {
+                break;
+            }
+            if kind == FileType::Symlink {
+                let target = readlinkat(layer, name, Vec::new())
+                    .map_err(Error::errno("read link", Path::new(name)))?;
+                return Ok(Some(Found::Link(OsString::from_vec(target.into_bytes()))));
+            }
+            let directory = Rc::clone(layer);
+            return Ok(Some(Found::Other(Node { directory, name: name.to_owned(), stat })));
+        }
+        Ok((!found.is_empty()).then_some(Found::Directory(found)))
+    }
+
+    fn is_opaque(&self, directory: impl AsFd) -> bool {
+        let mut value = [0u8; 2];
+        let name = self.opaque;
+        matches!(rustix::fs::fgetxattr(directory, name, &mut value[..]), Ok(1) if value[0] == b'y')
+    }
+
+    /// What `path` itself stands for, without following links. None also where a part before the last one is
+    /// no directory.
+    ///
+    /// # Errors
+    /// Those of looking up its parts.
+    pub fn exactly(&self, path: &Path) -> Result<Option<Found>> {
+        let mut found = Found::Directory(self.root());
+        for word in words(path).iter().rev() {
+            let Found::Directory(directory) = found else { return Ok(None) };
+            match self.find(&directory, word)? {
+                Some(next) => found = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// The directory `path`, with symbolic links followed inside the root. None when it is not there.
+    ///
+    /// # Errors
+    /// Those of looking up its parts.
+    pub fn directory(&self, path: &Path) -> Result<Option<Directory>> {
+        Ok(match self.walk(path)? {
+            Some(Found::Directory(directory)) => Some(directory),
+            _ => None,
+        })
+    }
+
+    /// The file `path`, with symbolic links followed inside the root. None when there is no file.
+    ///
+    /// # Errors
+    /// Those of looking up its parts.
+    pub fn file(&self, path: &Path) -> Result<Option<Node>> {
+        Ok(match self.walk(path)? {
+            Some(Found::Other(node)) if node.is_file() => Some(node),
+            _ => None,
+        })
+    }
+
+    /// What is in the file `path`. None when there is no file.
+    ///
+    /// # Errors
+    /// Those of looking it up and reading, and that it is longer than `limit` bytes.
+    pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        let Some(node) = self.file(Path::new(path))? else { return Ok(None) };
+        let mut text = Vec::new();
+        node.open()?.take(limit + 1).read_to_end(&mut text).map_err(Error::at("read", path))?;
+        if text.len() as u64 > limit {
+            return Err(Error::Unfit(format!("the image's {path} is longer than {limit} bytes")));
+        }
+        Ok(Some(text))
+    }
+
+    /// What `path` leads to, with symbolic links followed inside the root.
+    ///
+    /// # Errors
+    /// Those of looking up its parts.
+    pub fn walk(&self, path: &Path) -> Result<Option<Found>> {
+        let mut todo: Vec<OsString> = words(path);
+        let mut stack = vec![self.root()];
+        let mut links = 0;
+        while let Some(word) = todo.pop() {
+            if word == ".." {
+                stack.truncate((stack.len() - 1).max(1));
+                continue;
+            }
+            let Some(here) = stack.last() else { return Ok(None) };
+            match self.find(here, &word)? {
+                None => return Ok(None),
+                Some(Found::Directory(directory)) => stack.push(directory),
+                Some(Found::Link(target)) => {
+                    links += 1;
+                    if links > LINKS {
+                        return Ok(None);
+                    }
+                    let target = PathBuf::from(target);
+                    if target.is_absolute() {
+                        stack.truncate(1);
+                    }
+                    todo.extend(words(&target));
+                }
+                Some(other) => return Ok(todo.is_empty().then_some(other)),
+            }
+        }
+        Ok(stack.pop().map(Found::Directory))
+    }
+}
+
+/// The parts of a path, the first one last, `..` among them.
+pub fn words(path: &Path) -> Vec<OsString> {
+    let word = |part: Component<'_>| match part {
+        Component::Normal(word) => Some(word.to_owned()),
+        Component::ParentDir => Some(OsStr::from_bytes(b"..").to_owned()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    };
+    path.components().rev().filter_map(word).collect()
+}

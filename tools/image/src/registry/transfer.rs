@@ -1,0 +1,155 @@
+//! What a registry sends, as long as it comes: a transfer that stalls or drips ends, and so does one when a signal
+//! comes.
+//!
+//! The client blocks in the kernel until its own time is up. So each exchange has a thread that it may block, and
+//! who waits for it waits with an eye on signals. A thread that is left behind ends with the process.
+
+use crate::apart::receive;
+use crate::error::Error;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Less than that within the registry's time is no progress. With the default of 30 s that is 2 KiB/s, a quarter of
+/// what a telephone line carries.
+pub const PROGRESS: u64 = 64 << 10;
+/// Bytes in a piece.
+const PIECE: usize = 64 << 10;
+/// Pieces that wait for their reader.
+const PIECES: usize = 4;
+
+/// A body that is being received.
+pub struct Transfer {
+    pieces: Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    at: usize,
+    /// Whether the end has come, after which the thread sends nothing.
+    is_over: bool,
+    patience: Duration,
+    progress: u64,
+    /// That the last piece came too late: said once it has been read.
+    is_late: bool,
+    /// What came since progress was last made, and how long it was waited for.
+    came: u64,
+    waited: Duration,
+}
+
+impl Transfer {
+    /// Receives `body`, of which `progress` bytes, or the end, come in each `patience` that is waited for it. The
+    /// time that the reader itself takes does not count.
+    pub fn new(mut body: impl Read + Send + 'static, patience: Duration, progress: u64) -> Self {
+        let (sender, pieces) = sync_channel(PIECES);
+        thread::spawn(move || {
+            let mut buffer = vec![0; PIECE];
+            loop {
+                let piece = match body.read(&mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    result => result.map(|count| buffer[..count].to_vec()),
+                };
+                let last = piece.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(piece).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Self {
+            pieces,
+            piece: Vec::new(),
+            at: 0,
+            is_over: false,
+            is_late: false,
+            patience,
+            progress,
+            came: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
+        if self.is_late {
+            return Err(self.too_slow());
+        }
+        let begin = Instant::now();
+        let left = self.patience.saturating_sub(self.waited);
+        let piece = receive(&self.pieces, left).map_err(io::Error::other)?;
+        self.waited += begin.elapsed();
+        let piece = piece.unwrap_or_else(|| Err(self.too_slow()))?;
+        self.came += piece.len() as u64;
+        if self.came >= self.progress {
+            (self.came, self.waited) = (0, Duration::ZERO);
+        } else {
+            self.is_late = self.waited >= self.patience && !piece.is_empty();
+        }
+        Ok(piece)
+    }
+
+    fn too_slow(&self) -> io::Error {
+        let text = format!(
+            "{} bytes came in {} s, which is too slow; --timeout gives more time",
+            self.came,
+            self.patience.as_secs()
+        );
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    }
+}
+
+impl Read for Transfer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.piece.len() && !self.is_over {
+            self.piece = self.receive()?;
+            self.at = 0;
+            self.is_over = self.piece.is_empty();
+        }
+        let count = buffer.len().min(self.piece.len() - self.at);
+        buffer[..count].copy_from_slice(&self.piece[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// An error as one of a reader.
+pub fn of_reader(error: Error) -> io::Error {
+    io::Error::other(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends a byte now and then, `count` of them.
+    struct Drip(u32);
+
+    impl Read for Drip {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            thread::sleep(Duration::from_millis(20));
+            self.0 = self.0.saturating_sub(1);
+            buffer[0] = b'x';
+            Ok(usize::from(self.0 > 0))
+        }
+    }
+
+    #[test]
+    fn what_drips_is_given_up() {
+        let begin = Instant::now();
+        let mut transfer = Transfer::new(Drip(u32::MAX), Duration::from_millis(300), 1000);
+        let error = transfer.read_to_end(&mut Vec::new()).expect_err("too slow");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn an_end_is_progress_and_a_slow_reader_is_none_of_the_senders() {
+        let mut short = Transfer::new(Drip(3), Duration::from_secs(20), 1000);
+        let mut text = Vec::new();
+        assert_eq!(short.read_to_end(&mut text).expect("short"), 2);
+        assert_eq!(short.read(&mut [0]).expect("the end again"), 0);
+        let mut read =
+            Transfer::new(io::repeat(7).take(1 << 20), Duration::from_millis(500), u64::MAX);
+        let mut piece = [0; 200_000];
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(200));
+            read.read_exact(&mut piece).expect("piece");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `dayfly rootfs gc`: what killed commands have left.
+
+use super::mounted::{Mounted, directories, homes, release, try_lock};
+use super::options::Gc;
+use super::{Result, plain};
+use std::fs;
+use std::path::Path;
+
+/// Removes mounts, directories and ranges that nobody will ask for any more; says how many.
+pub(super) fn collect(options: &Gc) -> Result<()> {
+    let store = options.places.store()?;
+    let leases = options.places.leases()?;
+    let mut left = Left::default();
+    for home in homes(&store)? {
+        let Some(_lock) = try_lock(&home)? else { continue };
+        let mounts = match Mounted::read(&home)? {
+            Some(record) if record.is_mounted() => continue,
+            Some(record) => record.release(&leases)?,
+            None => release(&home)?,
+        };
+        left.add(mounts);
+    }
+    let containers = collect_containers(&store)?;
+    let (directories, mounts) =
+        (left.directories + containers.directories, left.mounts + containers.mounts);
+    let ranges = leases.sweep().map_err(plain)?;
+    println!("{directories} directories, {mounts} mounts, {ranges} ranges of ids removed");
+    Ok(())
+}
+
+/// What killed commands have left in a store, and is removed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Left {
+    /// Directories of containers or mounts.
+    pub directories: usize,
+    /// Entries of this namespace's mount table.
+    pub mounts: usize,
+}
+
+impl Left {
+    /// Counts one directory, with the mounts below it.
+    fn add(&mut self, mounts: usize) {
+        self.directories += 1;
+        self.mounts += mounts;
+    }
+}
+
+/// Removes the directories of containers that are not there any more, and the mounts below them; returns how
+/// many. `dayfly image gc` does this as well.
+///
+/// # Errors
+/// A directory that can't be read or removed.
+pub fn collect_containers(store: &Path) -> Result<Left> {
+    let mut left = Left::default();
+    for directory in directories(&store.join("containers"))? {
+        // The container's directory in a state root.
+        let Ok(owner) = fs::read_link(directory.join("owner")) else { continue };
+        let at_work = || try_lock(&owner).is_ok_and(|lock| lock.is_none());
+        if owner.join("record").exists() || at_work() {
+            continue;
+        }
+        left.add(release(&directory)?);
+    }
+    Ok(left)
+}

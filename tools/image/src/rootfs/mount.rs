@@ -1,0 +1,188 @@
+//! `dayfly rootfs mount`
+
+use super::mounted::{Mounted, c_path, release, try_lock};
+use super::options::Mount;
+use super::{Result, at, plain};
+use rootfs::ids::{Config, Grants, RANGE};
+use rootfs::{Assembly, Layers, Mode, Recipe, Upper, image};
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, move_mount};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use sys::mount::{MountAttr, attr, mount_setattr};
+
+const TAKES_ROOT: &str =
+    "mounting takes root, if only of a user namespace: unshare --user --map-root-user --mount";
+
+/// Mounts layers at a directory.
+pub(super) fn mount(options: &Mount) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(TAKES_ROOT.to_owned());
+    }
+    let store = options.places.store()?;
+    let directory = fs::canonicalize(&options.directory)
+        .map_err(at(format_args!("open {}", options.directory.display())))?;
+    let (image, layers) = layers(options, &store.to_string_lossy())?;
+    let home = Mounted::home_of(&store, &directory);
+    fs::create_dir_all(&home).map_err(at(format_args!("mkdir {}", home.display())))?;
+    let taken = || format!("{} is mounted already, or about to be", directory.display());
+    let _lock = try_lock(&home)?.ok_or_else(taken)?;
+    let leases = options.places.leases()?;
+    match Mounted::read(&home)? {
+        Some(former) if former.is_mounted() => return Err(taken()),
+        // A killed command's.
+        Some(former) => {
+            former.release(&leases)?;
+            return mount(options);
+        }
+        None => {}
+    }
+    if let Some(image) = &image {
+        pin(&store, &home, image)?;
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let mut record = Mounted {
+        home: home.clone(),
+        directory,
+        source: options.source.clone(),
+        mode: String::new(),
+        layers: layers.len(),
+        ids: None,
+        since: u64::try_from(since).unwrap_or_default(),
+    };
+    let done = take_ids(options, &mut record).and_then(|()| {
+        let recipe = recipe(options, layers, &record)?;
+        record.mode = recipe.mode.name().into();
+        record.write()?;
+        attach(&recipe, &record)
+    });
+    if let Err(error) = done {
+        // What cannot be taken back now is found by gc.
+        let _ = record.release(&leases);
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// The layers, and the directory of the image that they are of.
+fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
+    let source = &options.source;
+    if source.starts_with(['/', '.']) {
+        let text = fs::read_to_string(source).map_err(at(format_args!("read {source}")))?;
+        return Ok((None, Layers::anywhere(&text).map_err(plain)?));
+    }
+    let image = image::find(store, source).map_err(plain)?;
+    let path = format!("{image}/layers");
+    let text = fs::read_to_string(&path).map_err(at(format_args!("read {path}")))?;
+    Ok((Some(image), Layers::of_store(&text).map_err(plain)?))
+}
+
+/// Keeps an image from being removed for as long as the mount's directory is there.
+fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
+    let link = home.join("image");
+    // Images are removed under the same lock: this one is there, or was gone before.
+    let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
+    // A killed command's.
+    let _ = fs::remove_file(&link);
+    symlink(image, &link).map_err(at(format_args!("symlink {}", link.display())))?;
+    match Path::new(image).exists() {
+        true => Ok(()),
+        false => {
+            let _ = release(home);
+            Err(format!("image {image} has just been removed"))
+        }
+    }
+}
+
+fn take_ids(options: &Mount, record: &mut Mounted) -> Result<()> {
+    let grants = || {
+        let user = options.subid_user.as_deref();
+        Grants::read(&Config { user, ..Config::default() }).map_err(plain)
+    };
+    record.ids = match options.uid_range.as_str() {
+        "host" => None,
+        "shared" => Some((grants()?.shared().map_err(plain)?, RANGE, false)),
+        "auto" => {
+            let first = options.places.leases()?.take(&grants()?, &record.owner());
+            Some((first.map_err(plain)?, RANGE, true))
+        }
+        range => {
+            let numbers = range.split_once(':');
+            let numbers =
+                numbers.and_then(|(first, count)| Some((first.parse().ok()?, count.parse().ok()?)));
+            let (first, count) = numbers.ok_or_else(|| {
+                format!("--uid-range {range}: must be auto, shared, host or START:COUNT")
+            })?;
+            Some((first, count, false))
+        }
+    };
+    Ok(())
+}
+
+fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
+    let version = version();
+    let mode = match options.rootfs_mode.as_str() {
+        "auto" => Mode::choose(version, &layers, record.ids.is_some()),
+        name => {
+            let mode = Mode::parse(name).ok_or_else(|| format!("no rootfs mode {name}"))?;
+            mode.check(version).map_err(plain)?;
+            mode
+        }
+    };
+    Ok(Recipe {
+        mode,
+        layers,
+        upper: match (options.ephemeral, options.read_only) {
+            (true, _) => Upper::Tmpfs { size: options.ephemeral_size },
+            (false, true) => Upper::None,
+            (false, false) => Upper::Directory,
+        },
+        directory: c_path(&record.home),
+        root: record.ids.map(|(first, ..)| (first, first)),
+        // Changes go when it is unmounted.
+        volatile: true,
+        label: None,
+        user_xattr: sys::user_namespace::is_nested(),
+    })
+}
+
+fn attach(recipe: &Recipe, record: &Mounted) -> Result<()> {
+    let mut assembly = Assembly::new(recipe);
+    let tree = match recipe.mode {
+        Mode::Copy => assembly.copy_layers().map_err(plain)?,
+        mode => {
+            let user_namespace = record.ids.map(user_namespace).transpose()?;
+            assembly.map_layers(user_namespace.as_ref().map(AsFd::as_fd)).map_err(plain)?;
+            if !mode.is_attached() {
+                assembly.open_layers().map_err(plain)?;
+            }
+            assembly.make_upper().map_err(plain)?;
+            let tree = assembly.assemble().map_err(plain)?;
+            assembly.detach_layers().map_err(plain)?;
+            tree
+        }
+    };
+    // On the host, an image's devices are nobody's to open.
+    let nodev = MountAttr { set: attr::NODEV, ..MountAttr::default() };
+    mount_setattr(tree.as_fd(), false, &nodev).map_err(at("mount_setattr"))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(tree, c"", CWD, &record.directory, flags)
+        .map_err(at(format_args!("mount at {}", record.directory.display())))
+}
+
+fn user_namespace((first, count, _): (u32, u32, bool)) -> Result<OwnedFd> {
+    let proc = fs::File::open("/proc").map_err(at("open /proc"))?;
+    let map = format!("0 {first} {count}\n");
+    sys::user_namespace::make(proc.as_fd(), &map, &map).map_err(|error| error.to_string())
+}
+
+fn version() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
+    (next(), next())
+}

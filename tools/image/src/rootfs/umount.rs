@@ -1,0 +1,31 @@
+//! `dayfly rootfs umount`
+
+use super::mounted::{Mounted, try_lock};
+use super::options::Umount;
+use super::{Result, at};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+/// Takes a mount away, with its changes and its ids.
+pub(super) fn umount(options: &Umount) -> Result<()> {
+    let directory = std::fs::canonicalize(&options.directory)
+        .map_err(at(format_args!("open {}", options.directory.display())))?;
+    let home = Mounted::home_of(&options.places.store()?, &directory);
+    let unknown = || format!("{} was not mounted by dayfly", directory.display());
+    let record = Mounted::read(&home)?.ok_or_else(unknown)?;
+    let busy = || format!("somebody is at work on {}", directory.display());
+    let _lock = try_lock(&home)?.ok_or_else(busy)?;
+    let lazy = if options.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match unmount(&directory, lazy | UnmountFlags::NOFOLLOW) {
+        // Somebody has done that before.
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(Errno::BUSY) => {
+            return Err(format!(
+                "{} is in use (--lazy takes it away all the same)",
+                directory.display()
+            ));
+        }
+        Err(errno) => return Err(format!("umount {}: {errno}", directory.display())),
+    }
+    record.release(&options.places.leases()?).map(drop)
+}

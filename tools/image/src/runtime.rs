@@ -1,0 +1,175 @@
+//! The runtime's configuration of a container of an image.
+//!
+//! It is what Podman gives a container by default, with what the image says of its process, after the
+//! conversion that the image specification describes (conversion.md). Left aside:
+//!
+//! - ExposedPorts, since a container has no network but its own.
+//! - Volumes: what is written there stays in the container's own writable layer, and goes with it.
+//! - Labels that a runtime would take for orders (`ORDERS`): who writes an image must not command it.
+
+use crate::error::{Error, Result};
+use crate::merged::Merged;
+use crate::oci::{ImageConfig, Manifest};
+use crate::user;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Beginnings of annotations by which runtimes are told what to do.
+const ORDERS: &[&str] =
+    &["run.dayfly.", "run.oci.", "org.systemd.property.", "io.kubernetes.", "io.podman."];
+/// The annotation that says a container has no filter because somebody wanted it so; dayfly starts no other without.
+const SECCOMP: &str = "run.dayfly.seccomp";
+/// Where Debian's and other images have their programs.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A configuration, and how many leading words of its command another command leaves.
+#[derive(Debug)]
+pub struct Runtime {
+    /// config.json
+    pub config: Value,
+    /// Words of the image's Entrypoint.
+    pub entrypoint: usize,
+}
+
+/// The seccomp profile that `name` stands for, as config.json has it: `default` for dayfly's own, `none` for none, else a
+/// file of the engines' form.
+///
+/// # Errors
+/// A file that is not there or no profile.
+pub fn seccomp(name: &Path) -> Result<Option<Value>> {
+    match name.to_str() {
+        Some("none") => Ok(None),
+        Some("default") => Ok(Some(defaults::seccomp::own(defaults::CAPABILITIES))),
+        _ => defaults::seccomp::from_file(name, defaults::CAPABILITIES)
+            .map(Some)
+            .map_err(|reason| Error::Unfit(format!("--seccomp: {reason}"))),
+    }
+}
+
+/// The configuration of a container of this image, whose merged layers are `root`, with that seccomp profile.
+///
+/// # Errors
+/// A user who is not in the image.
+pub fn configure(
+    image: &ImageConfig,
+    manifest: &Manifest,
+    root: &Merged,
+    seccomp: Option<&Value>,
+) -> Result<Runtime> {
+    let execution = image.config.clone().unwrap_or_default();
+    let user = user::resolve(execution.user.as_deref().unwrap_or_default(), root)?;
+    let mut config = defaults::podman();
+    let process = &mut config["process"];
+    process["user"] = json!({ "uid": user.uid, "gid": user.gid, "umask": 0o22 });
+    if !user.groups.is_empty() {
+        process["user"]["additionalGids"] = json!(user.groups);
+    }
+    if user.uid != 0 {
+        // As after execve(2) by a user: bounded, but none in effect.
+        for set in ["effective", "permitted"] {
+            process["capabilities"][set] = json!([]);
+        }
+    }
+    let entrypoint = execution.entrypoint.unwrap_or_default();
+    let words: Vec<&String> = entrypoint.iter().chain(execution.cmd.iter().flatten()).collect();
+    process["args"] = json!(words);
+    process["cwd"] = json!(directory(execution.working_dir.as_deref().unwrap_or_default()));
+    let home = user.home.as_deref().unwrap_or("/");
+    process["env"] = json!(environment(execution.env.unwrap_or_default(), home));
+    let mut annotations = Map::new();
+    let mut annotate = |name: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            annotations.insert(name.to_owned(), json!(value));
+        }
+    };
+    annotate("org.opencontainers.image.os", Some(&image.os));
+    annotate("org.opencontainers.image.architecture", Some(&image.architecture));
+    annotate("org.opencontainers.image.variant", image.variant.as_deref());
+    annotate("org.opencontainers.image.author", image.author.as_deref());
+    annotate("org.opencontainers.image.created", image.created.as_deref());
+    annotate("org.opencontainers.image.stopSignal", execution.stop_signal.as_deref());
+    let said = manifest.annotations.iter().flatten().chain(execution.labels.iter().flatten());
+    for (name, value) in said {
+        if !ORDERS.iter().any(|order| name.starts_with(order)) {
+            annotate(name, Some(value));
+        }
+    }
+    match seccomp {
+        Some(profile) => config["linux"]["seccomp"] = profile.clone(),
+        None => drop(annotations.insert(SECCOMP.to_owned(), json!("none"))),
+    }
+    config["annotations"] = Value::Object(annotations);
+    Ok(Runtime { config, entrypoint: entrypoint.len() })
+}
+
+fn directory(text: &str) -> String {
+    format!("/{}", text.trim_start_matches('/'))
+}
+
+/// The image's variables, and those that a program expects where it has none.
+fn environment(mut variables: Vec<String>, home: &str) -> Vec<String> {
+    let home = format!("HOME={home}");
+    for default in [PATH, "TERM=xterm", "container=dayfly", &home] {
+        let name = default.split_inclusive('=').next().unwrap_or_default();
+        if !variables.iter().any(|variable| variable.starts_with(name)) {
+            variables.push(default.to_owned());
+        }
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(config: Value) -> Runtime {
+        let image =
+            json!({ "os": "linux", "architecture": "amd64", "config": config, "rootfs": {} });
+        let image: ImageConfig = serde_json::from_value(image).expect("image");
+        let digest = crate::digest::Digest::of(b"");
+        let blob = json!({ "digest": digest, "size": 0 });
+        let manifest = json!({ "schemaVersion": 2, "config": blob, "layers": [] });
+        let manifest: Manifest = serde_json::from_value(manifest).expect("manifest");
+        configure(&image, &manifest, &Merged::default(), None).expect("configuration")
+    }
+
+    #[test]
+    fn the_process_is_the_images() {
+        let runtime = made(json!({
+            "Entrypoint": ["/bin/server", "-v"], "Cmd": ["start"], "WorkingDir": "srv",
+            "Env": ["PATH=/bin", "A=b"], "User": "7:8", "StopSignal": "SIGINT",
+        }));
+        let process = &runtime.config["process"];
+        assert_eq!(process["args"], json!(["/bin/server", "-v", "start"]));
+        assert_eq!(runtime.entrypoint, 2);
+        assert_eq!(process["cwd"], "/srv");
+        assert_eq!(
+            process["env"],
+            json!(["PATH=/bin", "A=b", "TERM=xterm", "container=dayfly", "HOME=/"])
+        );
+        assert_eq!(process["user"], json!({ "uid": 7, "gid": 8, "umask": 18 }));
+        assert_eq!(process["capabilities"]["effective"], json!([]));
+        assert_eq!(runtime.config["annotations"]["org.opencontainers.image.stopSignal"], "SIGINT");
+    }
+
+    #[test]
+    fn an_image_that_says_nothing_gets_the_defaults() {
+        let runtime = made(Value::Null);
+        assert_eq!(runtime.config["process"]["cwd"], "/");
+        assert_eq!(runtime.config["process"]["args"], json!([]));
+        assert!(runtime.config["linux"]["seccomp"].is_null());
+    }
+
+    #[test]
+    fn labels_do_not_command_the_runtime() {
+        let runtime = made(json!({ "Labels": {
+            "run.dayfly.trace": "svg", "run.dayfly.seccomp": "other", "org.systemd.property.X": "1", "maintainer": "me",
+        } }));
+        let annotations = &runtime.config["annotations"];
+        assert_eq!(annotations["maintainer"], "me");
+        assert!(annotations["run.dayfly.trace"].is_null());
+        assert!(annotations["org.systemd.property.X"].is_null());
+        // Said by who imports, not by the image.
+        assert_eq!(annotations["run.dayfly.seccomp"], "none");
+    }
+}

@@ -1,0 +1,219 @@
+//! Where images come from: directories, archives, registries.
+
+mod archive;
+mod docker;
+mod layout;
+mod scratch;
+
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::oci::{
+    DOCUMENT, Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, parse,
+};
+use crate::platform::choose;
+use crate::reference::Reference;
+use crate::registry::{Access, Remote};
+use crate::unpack::Limits;
+use archive::Archive;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Blobs, found by their digests.
+#[derive(Debug)]
+pub enum Blobs {
+    /// In a directory in the layout of the OCI.
+    Layout(PathBuf),
+    /// In an archive of such a directory, or one of Docker.
+    Archive(Archive),
+    /// In a repository of a registry.
+    Registry(Box<Remote>),
+}
+
+impl Blobs {
+    /// Opens a blob. Its contents are not checked here.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn open(&self, blob: &Descriptor) -> Result<Box<dyn Read + Send + '_>> {
+        match self {
+            Self::Layout(directory) => {
+                let path = directory.join("blobs/sha256").join(blob.digest.hex());
+                let file = File::open(&path).map_err(Error::at("open", &path))?;
+                Ok(Box::new(file))
+            }
+            Self::Archive(archive) => archive.blob(&blob.digest),
+            Self::Registry(remote) => remote.blob(blob),
+        }
+    }
+
+    /// Reads a document and checks its digest.
+    ///
+    /// # Errors
+    /// Those of reading, [`Error::Size`] and [`Error::Digest`].
+    pub fn document(&self, blob: &Descriptor) -> Result<Vec<u8>> {
+        if let Self::Registry(remote) = self
+            && (INDEX.contains(&blob.media_type.as_str())
+                || MANIFEST.contains(&blob.media_type.as_str()))
+        {
+            return remote.manifest_of(blob);
+        }
+        let (digest, expected) = (blob.digest, blob.size);
+        if expected > DOCUMENT {
+            return Err(Error::Unfit(format!("document {digest} is longer than {DOCUMENT} bytes")));
+        }
+        let mut text = Vec::new();
+        self.open(blob)?
+            .take(expected + 1)
+            .read_to_end(&mut text)
+            .map_err(Error::at("read", digest.to_string()))?;
+        if text.len() as u64 != expected {
+            return Err(Error::Size { blob: digest, expected, found: text.len() as u64 });
+        }
+        digest.check(&text, "the document")?;
+        Ok(text)
+    }
+}
+
+/// An image that can be imported: its documents, and where its layers are.
+#[derive(Debug)]
+pub struct Source {
+    /// Where the layers are.
+    pub blobs: Blobs,
+    /// The manifest as it is written.
+    pub manifest_text: Vec<u8>,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The configuration as it is written.
+    pub config_text: Vec<u8>,
+    /// The configuration.
+    pub config: ImageConfig,
+    /// What it is called where it comes from.
+    pub names: Vec<Reference>,
+}
+
+impl Source {
+    /// The manifest's digest: the image's name.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.manifest_text)
+    }
+
+    /// What the layers are called unpacked, with the blobs that they are in.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when manifest and configuration disagree.
+    pub fn layers(&self) -> Result<Vec<(Digest, &Descriptor)>> {
+        let (ids, blobs) = (&self.config.rootfs.diff_ids, &self.manifest.layers);
+        if ids.len() != blobs.len() {
+            return Err(Error::Unfit(format!(
+                "the image's manifest has {} layers and its configuration {}",
+                blobs.len(),
+                ids.len()
+            )));
+        }
+        Ok(ids.iter().copied().zip(blobs).collect())
+    }
+
+    /// The image `reference` of its registry.
+    ///
+    /// # Errors
+    /// Those of the network, what the registry refuses, that there is none for `platform`.
+    pub fn pull(reference: &Reference, platform: &Platform, access: &Access) -> Result<Self> {
+        let remote = Remote::of(reference, access)?;
+        let (found, text) = remote.find(reference)?;
+        let blobs = Blobs::Registry(Box::new(remote));
+        Self::follow_text(blobs, found, text, platform, vec![reference.clone()])
+    }
+
+    /// The image that `descriptor` leads to: a manifest, or an index of images for several platforms.
+    ///
+    /// # Errors
+    /// Those of reading documents; that there is none for `platform`.
+    pub fn follow(
+        blobs: Blobs,
+        descriptor: &Descriptor,
+        platform: &Platform,
+        names: Vec<Reference>,
+    ) -> Result<Self> {
+        let text = blobs.document(descriptor)?;
+        Self::follow_text(blobs, descriptor.clone(), text, platform, names)
+    }
+
+    /// The same, where the text that `descriptor` leads to has been read.
+    fn follow_text(
+        blobs: Blobs,
+        mut descriptor: Descriptor,
+        mut text: Vec<u8>,
+        platform: &Platform,
+        names: Vec<Reference>,
+    ) -> Result<Self> {
+        // An index may name indexes; nobody nests them deeply.
+        for _ in 0..4 {
+            if is_index(&descriptor, &text) {
+                let index: Index = parse(&text, "the image's index")?;
+                descriptor = choose(&index.manifests, platform)?.clone();
+                text = blobs.document(&descriptor)?;
+                continue;
+            }
+            let manifest: Manifest = parse(&text, "the image's manifest")?;
+            manifest.check()?;
+            let config_text = blobs.document(&manifest.config)?;
+            let config: ImageConfig = parse(&config_text, "the image's configuration")?;
+            config.check()?;
+            return Ok(Self { blobs, manifest_text: text, manifest, config_text, config, names });
+        }
+        Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
+    }
+
+    /// The image that `text` names on this host: a directory or a file, with or without `layout:`,
+    /// `oci-archive:` or `docker-archive:` before it and `:TAG` after it.
+    ///
+    /// # Errors
+    /// Those of reading it; what to choose from where there are several images.
+    pub fn local(text: &str, platform: &Platform, scratch: &Path, limits: &Limits) -> Result<Self> {
+        let plain = ["layout:", "oci:", "oci-archive:", "docker-archive:", "archive:"]
+            .iter()
+            .find_map(|transport| text.strip_prefix(transport))
+            .unwrap_or(text);
+        let (path, tag) = split_tag(plain);
+        if path.is_dir() {
+            return layout::open(path, tag, platform);
+        }
+        let archive = Archive::open(path, scratch, limits)?;
+        if archive.has("index.json") {
+            return layout::open_archive(archive, path, tag, platform);
+        }
+        if archive.has("manifest.json") {
+            return docker::open(archive, tag);
+        }
+        Err(Error::Unfit(format!(
+            "{} holds no image: neither index.json (OCI) nor manifest.json (Docker) is in it",
+            path.display()
+        )))
+    }
+}
+
+/// A path and perhaps a tag after it: what is there under the whole name has no tag.
+fn split_tag(text: &str) -> (&Path, Option<&str>) {
+    if text == "-" || Path::new(text).exists() {
+        return (Path::new(text), None);
+    }
+    let (path, tag) = text.split_at(text.len() - tag_length(text));
+    let tag = tag.strip_prefix(':').filter(|tag| !tag.is_empty());
+    if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
+}
+
+/// How long the shortest beginning that exists leaves the rest: tags may have colons of their own.
+fn tag_length(text: &str) -> usize {
+    let mut colons = text.match_indices(':').map(|(at, _)| at);
+    let found = colons.find(|&at| Path::new(&text[..at]).exists());
+    found.or_else(|| text.rfind(':')).map_or(0, |at| text.len() - at)
+}
+
+fn is_index(descriptor: &Descriptor, text: &[u8]) -> bool {
+    if MANIFEST.contains(&descriptor.media_type.as_str()) {
+        return false;
+    }
+    INDEX.contains(&descriptor.media_type.as_str()) || serde_json::from_slice::<Index>(text).is_ok()
+}

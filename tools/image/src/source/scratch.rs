@@ -1,0 +1,133 @@
+//! Copies of what cannot be read at random: pipes, and archives that are compressed as a whole.
+
+use crate::error::{Error, Result};
+use crate::unpack::{Compression, LONG_WINDOW, Limits, window};
+use report::interrupt;
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const BLOCK: usize = 512;
+
+/// Whether a file begins with a header of tar, with a true sum.
+fn is_header(block: &[u8]) -> bool {
+    let mut header = tar::Header::new_old();
+    let Some(block) = block.get(..BLOCK) else { return false };
+    header.as_mut_bytes().copy_from_slice(block);
+    let written = header.cksum().ok();
+    header.set_cksum();
+    written.is_some() && written == header.cksum().ok()
+}
+
+/// An archive that can be read at random: `from` itself if it is a plain file, else a copy in the directory
+/// `scratch` of what it reads or unpacks to, which is nobody's but the caller's.
+///
+/// # Errors
+/// Those of reading and writing; that it is no archive, or a longer one than `limits` allow.
+pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result<File> {
+    let mut file = match from {
+        From::File(file) => file,
+        From::Pipe(mut pipe) => {
+            let mut block = Vec::new();
+            (&mut pipe)
+                .take(BLOCK as u64)
+                .read_to_end(&mut block)
+                .map_err(Error::at("read", path))?;
+            // Before a disk is filled with it.
+            if Compression::of(&block).is_none() && !is_header(&block) {
+                return Err(no_archive(path));
+            }
+            copy(block.chain(pipe), None, path, &scratch.join("archive"), limits)?
+        }
+    };
+    let mut block = [0; BLOCK];
+    let count = read_start(&file, &mut block).map_err(Error::at("read", path))?;
+    let length = file.metadata().map_err(Error::at("read", path))?.len();
+    let to = scratch.join("plain");
+    file.rewind().map_err(Error::at("read", path))?;
+    match Compression::of(&block[..count]) {
+        Some(Compression::Gzip) => {
+            let reader = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
+            copy(reader, Some(length), path, &to, limits)
+        }
+        Some(Compression::Zstd) => {
+            let mut reader =
+                zstd::stream::read::Decoder::new(file).map_err(Error::at("read", path))?;
+            reader.window_log_max(LONG_WINDOW).map_err(Error::at("read", path))?;
+            match copy(&mut reader, Some(length), path, &to, limits) {
+                Err(Error::System { cause, .. }) if window::is_too_long(&cause) => {
+                    Err(window::refused(path.display(), reader.get_ref().buffer()))
+                }
+                result => result,
+            }
+        }
+        None => Ok(file),
+    }
+}
+
+/// What an archive is read from.
+pub enum From {
+    /// A file, from its beginning.
+    File(File),
+    /// Anything else.
+    Pipe(Box<dyn Read>),
+}
+
+/// What is said of a file that is none.
+pub fn no_archive(path: &Path) -> Error {
+    Error::Unfit(format!("{} is no archive, or a damaged one", path.display()))
+}
+
+fn read_start(file: &File, block: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < block.len() {
+        match file.read_at(&mut block[filled..], filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(filled)
+}
+
+/// Writes a new file. `compressed` is the length of what is unpacked.
+fn copy(
+    mut from: impl Read,
+    compressed: Option<u64>,
+    path: &Path,
+    to: &Path,
+    limits: &Limits,
+) -> Result<File> {
+    let op = if compressed.is_some() { "decompress" } else { "copy" };
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(to)
+        .map_err(Error::at("make", to))?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut length = 0;
+    loop {
+        interrupt::check()?;
+        let count = match from.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            count => count.map_err(Error::at(op, path))?,
+        };
+        if count == 0 {
+            break;
+        }
+        length += count as u64;
+        if length > limits.bytes {
+            return Err(Error::Limit {
+                what: format!("{} has more than {} bytes", path.display(), limits.bytes),
+                option: "--max-bytes",
+            });
+        }
+        if let Some(packed) = compressed {
+            limits.check_ratio(length, packed, path.display())?;
+        }
+        file.write_all(&buffer[..count]).map_err(Error::at("write", to))?;
+    }
+    file.rewind().map_err(Error::at("read", to))?;
+    Ok(file)
+}

@@ -1,0 +1,162 @@
+//! The store's lock: held together by those who rely on what no reference names yet, alone by who removes.
+
+use super::Store;
+use crate::apart::{apart, receive};
+use crate::error::{Error, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::io::Errno;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the lock is waited for by default: to remove layers takes seconds; an import may take longer than anybody
+/// wants to wait for.
+pub const WAIT: Duration = Duration::from_secs(60);
+
+/// That nothing unreferenced is removed meanwhile, or, held alone, that nobody relies on it.
+#[derive(Debug)]
+pub struct Lock {
+    _file: OwnedFd,
+}
+
+/// A process that holds the lock.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id; 0 where it is of another PID namespace.
+    pid: u32,
+    /// Whether it holds it alone: it removes, and is soon done.
+    pub removes: bool,
+}
+
+impl Store {
+    /// Has nothing removed until it is dropped. Waits for who is removing, up to `patience`.
+    ///
+    /// # Errors
+    /// Those of flock(2); [`Error::Unfit`] with the process that holds the lock when it waited in vain.
+    pub fn rely(&self, patience: Duration) -> Result<Lock> {
+        self.lock(FlockOperation::LockShared, patience)
+    }
+
+    /// Waits until nobody relies on what is unreferenced, up to `patience`.
+    ///
+    /// # Errors
+    /// As of [`Store::rely`].
+    pub fn claim(&self, patience: Duration) -> Result<Lock> {
+        self.lock(FlockOperation::LockExclusive, patience)
+    }
+
+    /// The same; none if it waited in vain.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn claim_within(&self, patience: Duration) -> Result<Option<Lock>> {
+        self.wait(FlockOperation::LockExclusive, patience)
+    }
+
+    /// The same without waiting; none while somebody relies.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn try_claim(&self) -> Result<Option<Lock>> {
+        let (file, path) = self.lock_file()?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(Error::errno("lock", &path)(errno)),
+        }
+    }
+
+    /// Who holds the lock; none if nobody does, or if /proc/locks does not tell.
+    #[must_use]
+    pub fn holder(&self) -> Option<Holder> {
+        holder(&self.lock_file().ok()?.0)
+    }
+
+    fn lock_file(&self) -> Result<(OwnedFd, std::path::PathBuf)> {
+        let path = self.root.join("lock");
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file =
+            open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(Error::errno("open", &path))?;
+        Ok((file, path))
+    }
+
+    fn lock(&self, how: FlockOperation, patience: Duration) -> Result<Lock> {
+        self.wait(how, patience)?.ok_or_else(|| self.held(&self.root.join("lock"), patience))
+    }
+
+    fn wait(&self, how: FlockOperation, patience: Duration) -> Result<Option<Lock>> {
+        let (file, path) = self.lock_file()?;
+        // flock(2) has no time limit: another thread waits, which ends with this process at the latest.
+        let waiting = apart(move || {
+            loop {
+                match flock(&file, how) {
+                    Ok(()) => return Ok(file),
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+        });
+        match receive(&waiting, patience)? {
+            Some(file) => Ok(Some(Lock { _file: file.map_err(Error::errno("lock", &path))? })),
+            None => Ok(None),
+        }
+    }
+
+    fn held(&self, path: &Path, patience: Duration) -> Error {
+        let seconds = patience.as_secs();
+        let who = self.holder().map_or_else(|| "another process".to_owned(), |by| by.to_string());
+        Error::Unfit(format!(
+            "{who} has held {} for {seconds} s: wait for its end, longer with --wait SECONDS, or end it",
+            path.display()
+        ))
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.pid == 0 {
+            return f.write_str("a process of another PID namespace");
+        }
+        write!(f, "process {}", self.pid)?;
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let words: Vec<String> = line
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .take(8)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        if words.is_empty() { Ok(()) } else { write!(f, " ({})", words.join(" ")) }
+    }
+}
+
+/// The first holder of a file's lock that is in /proc/locks (proc_locks(5)).
+fn holder(file: impl AsFd) -> Option<Holder> {
+    let stat = fstat(file).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    parse(&fs::read_to_string("/proc/locks").ok()?, &place)
+}
+
+fn parse(locks: &str, place: &str) -> Option<Holder> {
+    locks.lines().find_map(|line| {
+        // "1: FLOCK  ADVISORY  WRITE 701 08:01:1234 0 EOF"; "->" is who waits.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, mode, pid, at, ..] = words[..] else { return None };
+        (at == place).then(|| Holder { pid: pid.parse().unwrap_or(0), removes: mode == "WRITE" })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_holds_nothing() {
+        let locks = "1: FLOCK  ADVISORY  READ  12 08:01:7 0 EOF\n2: FLOCK  ADVISORY  WRITE 13 08:01:9 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 14 08:01:8 0 EOF\n3: POSIX  ADVISORY  WRITE 15 08:01:8 0 EOF\n";
+        assert_eq!(parse(locks, "08:01:9"), Some(Holder { pid: 13, removes: true }));
+        assert_eq!(parse(locks, "08:01:7"), Some(Holder { pid: 12, removes: false }));
+        assert_eq!(parse(locks, "08:01:8"), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Images in the store and their names.
+
+use super::Store;
+use super::work::{Work, remove_tree, rename, replace};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::reference::Reference;
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+/// An image in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its manifest's digest.
+    pub digest: Digest,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+impl Store {
+    /// Moves an image that is whole from `work` (its directory `image`) into the store, in the place of an
+    /// older one of the same manifest.
+    ///
+    /// # Errors
+    /// Those of renaming.
+    pub fn publish_image(&self, work: &Work, digest: Digest) -> Result<Image> {
+        let (from, path) = (work.path().join("image"), self.image(&digest));
+        replace(&from, &path)?;
+        Ok(Image { digest, path })
+    }
+
+    /// Has `reference` name an image from now on.
+    ///
+    /// # Errors
+    /// Those of making and renaming the link.
+    pub fn set_ref(&self, reference: &Reference, image: Digest) -> Result<()> {
+        let work = self.work()?;
+        let (link, path) = (work.path().join("ref"), self.path("refs", &reference.file_name()));
+        symlink(format!("../images/{}", image.hex()), &link).map_err(Error::at("make", &link))?;
+        fs::rename(&link, &path).map_err(Error::at("rename to", &path))
+    }
+
+    /// Takes a name away. Whether it was there: another command may have been quicker.
+    ///
+    /// # Errors
+    /// Those of unlink(2).
+    pub fn remove_ref(&self, reference: &Reference) -> Result<bool> {
+        let path = self.path("refs", &reference.file_name());
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::at("remove", &path)(error)),
+        }
+    }
+
+    /// All names, in order, and the images that they name.
+    ///
+    /// # Errors
+    /// Those of reading directories and links.
+    pub fn refs(&self) -> Result<Vec<(Reference, Digest)>> {
+        let mut all = Vec::new();
+        for file in self.names("refs")? {
+            let path = self.path("refs", &file);
+            match fs::read_link(&path) {
+                Ok(target) => {
+                    let hex = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                    let reference = Reference::from_file_name(&file).ok();
+                    all.extend(reference.zip(Digest::from_hex(hex)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::at("read", &path)(error)),
+            }
+        }
+        all.sort_by_key(|(reference, _)| reference.to_string());
+        Ok(all)
+    }
+
+    /// All images, also those without a name.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub fn images(&self) -> Result<Vec<Image>> {
+        let names = self.names("images")?;
+        let digests = names.iter().filter_map(|name| Digest::from_hex(name));
+        Ok(digests.map(|digest| Image { digest, path: self.image(&digest) }).collect())
+    }
+
+    /// The image that `text` names: a reference, or a digest of the manifest or the beginning of one.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when there is none, or more than one.
+    pub fn find_image(&self, text: &str) -> Result<Image> {
+        let path = rootfs::image::find(&self.root.to_string_lossy(), text)
+            .map(PathBuf::from)
+            .map_err(|error| Error::Unfit(error.to_string()))?;
+        let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let digest = Digest::from_hex(hex)
+            .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
+        Ok(Image { digest, path })
+    }
+
+    /// The names of what is in a part of the store.
+    pub(super) fn names(&self, part: &str) -> Result<Vec<String>> {
+        let path = self.root.join(part);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(Error::at("read", &path))? {
+            let name = entry.map_err(Error::at("read", &path))?.file_name();
+            names.extend(name.into_string());
+        }
+        Ok(names)
+    }
+
+    /// Removes something of the store: at once for who looks for it, then from the disk.
+    pub(super) fn discard(&self, work: &Work, part: &str, name: &str) -> Result<()> {
+        let (from, to) = (self.path(part, name), work.path().join(name));
+        match rename(&from, &to, RenameFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::errno("remove", &from)(errno)),
+            Ok(()) => remove_tree(&to),
+        }
+    }
+}

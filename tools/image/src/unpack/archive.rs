@@ -1,0 +1,386 @@
+//! Reads a layer's archive entry by entry: ustar, PAX and GNU tar, old tar.
+//!
+//! The crate `tar` reads the fields of a header and writes archives. Its own reader of sequences is not used:
+//! it ends PAX values at line ends (an xattr may have one) and takes headers of any length into memory.
+
+use super::frame::Frame;
+use super::pax::{self, Pax, Segment, Xattrs};
+use super::stream::Stream;
+use crate::error::{Error, Result};
+use std::io;
+use std::rc::Rc;
+use tar::{EntryType, GnuExtSparseHeader, Header};
+
+const BLOCK: usize = 512;
+/// Longest PAX header, name or map that is read.
+const LONGEST: u64 = 2 << 20;
+/// Headers in a row that describe one entry.
+const HEADERS: usize = 8;
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, with its contents.
+    File,
+    /// A file with holes.
+    Sparse {
+        /// Its length with them.
+        size: u64,
+        /// What is in the archive.
+        segments: Vec<Segment>,
+    },
+    /// Another name of a file.
+    HardLink(Vec<u8>),
+    /// A symbolic link.
+    Symlink(Vec<u8>),
+    /// A directory.
+    Directory,
+    /// A character device: major and minor number.
+    Character(u32, u32),
+    /// A block device.
+    Block(u32, u32),
+    /// A pipe with a name.
+    Fifo,
+}
+
+/// One entry.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its name, as it is in the archive.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Permissions with set-id and sticky bits.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// When it was changed: seconds since 1970, and nanoseconds.
+    pub mtime: (i64, u32),
+    /// Extended attributes.
+    pub xattrs: Rc<Xattrs>,
+}
+
+/// An archive that is being read.
+pub struct Archive<'a> {
+    stream: Stream<'a>,
+    frame: Frame,
+    /// Bytes of the current entry that have not been read.
+    left: u64,
+    /// Zeros after them.
+    padding: u64,
+    global: Pax,
+}
+
+impl<'a> Archive<'a> {
+    /// The archive in `stream`; what is not a file's contents goes into `frame`.
+    pub fn new(stream: Stream<'a>, frame: Frame) -> Self {
+        Self { stream, frame, left: 0, padding: 0, global: Pax::default() }
+    }
+
+    /// The frame, and the rest of the stream.
+    ///
+    /// # Errors
+    /// Those of reading to the end.
+    pub fn finish(mut self) -> Result<(Stream<'a>, Frame)> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match self.stream.read(&mut buffer)? {
+                0 => return Ok((self.stream, self.frame)),
+                count => self.record(&buffer[..count])?,
+            }
+        }
+    }
+
+    /// The next entry; none at the end.
+    ///
+    /// # Errors
+    /// Those of reading, and that something is not of the form.
+    pub fn next(&mut self) -> Result<Option<Entry>> {
+        self.skip()?;
+        let mut own: Option<Pax> = None;
+        let (mut long_path, mut long_link) = (None, None);
+        for _ in 0..HEADERS {
+            let Some(header) = self.header()? else {
+                return match own.is_some() || long_path.is_some() || long_link.is_some() {
+                    true => Err(unfit("ends after a header that describes a further entry")),
+                    false => Ok(None),
+                };
+            };
+            let size = header.entry_size().map_err(field)?;
+            match header.entry_type() {
+                EntryType::GNULongName => long_path = Some(self.text(size)?),
+                EntryType::GNULongLink => long_link = Some(self.text(size)?),
+                EntryType::XGlobalHeader => {
+                    let text = self.take(size)?;
+                    self.global.add(&text)?;
+                }
+                EntryType::XHeader => {
+                    let text = self.take(size)?;
+                    own.get_or_insert_with(|| self.global.clone()).add(&text)?;
+                }
+                _ => {
+                    // What is said once of every entry counts as if each had said it.
+                    self.stream.count(self.global.weight())?;
+                    let mut pax = own.unwrap_or_else(|| self.global.clone());
+                    pax.path = pax.path.or(long_path);
+                    pax.link = pax.link.or(long_link);
+                    return self.entry(&header, pax).map(Some);
+                }
+            }
+        }
+        Err(unfit("has too many headers for one entry"))
+    }
+
+    fn entry(&mut self, header: &Header, pax: Pax) -> Result<Entry> {
+        let named = pax.path.as_ref().map(|path| path.to_vec());
+        let path = named.unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = || {
+            let bytes = header.link_name_bytes().map(|name| name.into_owned());
+            let named = pax.link.as_ref().map(|link| link.to_vec());
+            named.or(bytes).ok_or_else(|| unfit("has a link that leads nowhere"))
+        };
+        let number = |value: io::Result<Option<u32>>| {
+            value.ok().flatten().ok_or_else(|| unfit("has a device without numbers"))
+        };
+        let device = || -> Result<(u32, u32)> {
+            Ok((number(header.device_major())?, number(header.device_minor())?))
+        };
+        let size = pax.size.map_or_else(|| header.entry_size().map_err(field), Ok)?;
+        let mut data = 0;
+        let kind = match header.entry_type() {
+            EntryType::GNUSparse => {
+                data = size;
+                self.gnu_sparse(header)?
+            }
+            // Old tar marks directories by a slash only.
+            EntryType::Regular if path.ends_with(b"/") => Kind::Directory,
+            EntryType::Regular | EntryType::Continuous => {
+                data = size;
+                Kind::File
+            }
+            EntryType::Link => Kind::HardLink(link()?),
+            EntryType::Symlink => Kind::Symlink(link()?),
+            EntryType::Directory => Kind::Directory,
+            EntryType::Char => device().map(|(major, minor)| Kind::Character(major, minor))?,
+            EntryType::Block => device().map(|(major, minor)| Kind::Block(major, minor))?,
+            EntryType::Fifo => Kind::Fifo,
+            other => {
+                let byte = char::from(other.as_byte());
+                return Err(Error::Unfit(format!(
+                    "the archive has an entry of type {byte:?}, which is not known"
+                )));
+            }
+        };
+        self.left = data;
+        self.padding = padding(data);
+        let mut entry = Entry {
+            path,
+            kind,
+            mode: header.mode().map_err(field)? & 0o7777,
+            uid: pax.uid.map_or_else(|| header.uid().map_err(field).and_then(pax::id), Ok)?,
+            gid: pax.gid.map_or_else(|| header.gid().map_err(field).and_then(pax::id), Ok)?,
+            mtime: pax.mtime.map_or_else(|| seconds(header), Ok)?,
+            xattrs: Rc::clone(&pax.xattrs),
+        };
+        self.pax_sparse(&mut entry, pax)?;
+        Ok(entry)
+    }
+
+    /// The map of a sparse file in old GNU form: in its header and in blocks after it.
+    fn gnu_sparse(&mut self, header: &Header) -> Result<Kind> {
+        let gnu = header.as_gnu().ok_or_else(|| unfit("has a sparse file without a map"))?;
+        let mut segments = Vec::new();
+        let mut add = |blocks: &[tar::GnuSparseHeader]| {
+            for block in blocks.iter().filter(|block| !block.is_empty()) {
+                let segment = (block.offset().map_err(field)?, block.length().map_err(field)?);
+                pax::add_segment(&mut segments, segment)?;
+            }
+            Ok::<_, Error>(())
+        };
+        add(&gnu.sparse)?;
+        let mut extended = gnu.is_extended();
+        while extended {
+            let mut block = GnuExtSparseHeader::new();
+            let bytes = block.as_mut_bytes();
+            let all = self.stream.read_full(bytes)? == bytes.len();
+            let copy = *bytes;
+            self.record(&copy)?;
+            if !all {
+                return Err(unfit("ends inside a sparse file's map"));
+            }
+            add(block.sparse())?;
+            self.stream.shared().count_entry()?;
+            extended = block.is_extended();
+        }
+        let size = gnu.real_size().map_err(field)?;
+        Ok(Kind::Sparse { size, segments })
+    }
+
+    /// The map of a sparse file in one of the three PAX forms.
+    fn pax_sparse(&mut self, entry: &mut Entry, pax: Pax) -> Result<()> {
+        let sparse = pax.sparse;
+        if entry.kind != Kind::File || (sparse.major.is_none() && sparse.map.is_none()) {
+            return Ok(());
+        }
+        let size = sparse.size.ok_or_else(|| unfit("has a sparse file without a size"))?;
+        let segments = match (sparse.major, sparse.map) {
+            (Some(1), _) => self.sparse_map()?,
+            (None | Some(0), Some(map)) => Rc::unwrap_or_clone(map),
+            _ => return Err(unfit("has a sparse file of a form that is not known")),
+        };
+        entry.kind = Kind::Sparse { size, segments };
+        if let Some(name) = sparse.name {
+            entry.path = name.to_vec();
+        }
+        Ok(())
+    }
+
+    /// PAX 1.0: numbers in lines before the contents, how many pairs first, up to a whole block.
+    fn sparse_map(&mut self) -> Result<Vec<Segment>> {
+        let mut map = Vec::new();
+        let mut digits = Vec::new();
+        let (mut wanted, mut offset) = (None, None);
+        for _ in 0..LONGEST / BLOCK as u64 {
+            let mut block = [0; BLOCK];
+            if self.read_data(&mut block, true)? != BLOCK {
+                break;
+            }
+            for &byte in &block {
+                if byte != b'\n' {
+                    digits.push(byte);
+                    continue;
+                }
+                let number = pax::number(&digits)?;
+                digits.clear();
+                match (wanted, offset.take()) {
+                    (None, _) => wanted = Some(number),
+                    (Some(_), None) => offset = Some(number),
+                    (Some(_), Some(offset)) => pax::add_segment(&mut map, (offset, number))?,
+                }
+                if wanted == Some(map.len() as u64) && offset.is_none() {
+                    return Ok(map);
+                }
+            }
+        }
+        Err(unfit("has a sparse file whose map does not end"))
+    }
+
+    /// Fills `buffer` with contents of the current entry; less only at their end. They go into the frame when
+    /// `record` says so: when no file will have them as they are here.
+    ///
+    /// # Errors
+    /// Those of reading, and that the archive ends before.
+    pub fn read_data(&mut self, buffer: &mut [u8], record: bool) -> Result<usize> {
+        let length = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let buffer = &mut buffer[..length];
+        if self.stream.read_full(buffer)? != length {
+            return Err(unfit("ends inside a file"));
+        }
+        if record {
+            self.record(buffer)?;
+        }
+        self.left -= length as u64;
+        Ok(length)
+    }
+
+    /// The current entry's contents will be in the file `path`.
+    ///
+    /// # Errors
+    /// Those of writing the frame.
+    pub fn contents_in(&mut self, path: &[u8]) -> Result<()> {
+        let left = self.left;
+        self.frame.contents(left, path)
+    }
+
+    /// What all layers of this import have in common.
+    pub fn shared(&self) -> &'a super::Shared {
+        self.stream.shared()
+    }
+
+    /// Goes to the next header.
+    fn skip(&mut self) -> Result<()> {
+        let mut buffer = [0; 16 << 10];
+        while self.left > 0 {
+            self.read_data(&mut buffer, true)?;
+        }
+        self.left = std::mem::take(&mut self.padding);
+        while self.left > 0 {
+            self.read_data(&mut buffer, true)?;
+        }
+        Ok(())
+    }
+
+    /// A header with a true sum; none where a block of zeros or the stream ends the archive.
+    fn header(&mut self) -> Result<Option<Header>> {
+        let mut header = Header::new_old();
+        let read = self.stream.read_full(header.as_mut_bytes())?;
+        let bytes = *header.as_bytes();
+        self.record(&bytes[..read])?;
+        if read == 0 || bytes[..read].iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        if read < BLOCK {
+            return Err(unfit("ends inside a header"));
+        }
+        // The sum counts itself as spaces. Some old writers added signed bytes.
+        let sum = |value: fn(u8) -> i64| -> i64 {
+            bytes
+                .iter()
+                .enumerate()
+                .map(|(at, &byte)| value(if (148..156).contains(&at) { b' ' } else { byte }))
+                .sum()
+        };
+        let written = i64::from(header.cksum().map_err(field)?);
+        if written != sum(i64::from) && written != sum(|byte| i64::from(byte.cast_signed())) {
+            return Err(unfit(
+                "has a header whose sum is wrong: this is no archive, or a damaged one",
+            ));
+        }
+        Ok(Some(header))
+    }
+
+    /// The contents of a header's own data.
+    fn take(&mut self, size: u64) -> Result<Vec<u8>> {
+        if size > LONGEST {
+            return Err(unfit("has a header longer than 2 MiB"));
+        }
+        let mut data = vec![0; usize::try_from(size).unwrap_or_default()];
+        (self.left, self.padding) = (size, padding(size));
+        self.read_data(&mut data, true)?;
+        self.skip()?;
+        Ok(data)
+    }
+
+    /// The same up to its first zero.
+    fn text(&mut self, size: u64) -> Result<Rc<[u8]>> {
+        let text = self.take(size)?;
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        Ok(text[..end].into())
+    }
+
+    fn record(&mut self, bytes: &[u8]) -> Result<()> {
+        self.frame.raw(bytes)
+    }
+}
+
+/// Zeros after contents of that length.
+fn padding(length: u64) -> u64 {
+    let block = BLOCK as u64;
+    (block - length % block) % block
+}
+
+/// A header's time. Negative ones are stored in binary with all upper bits set.
+fn seconds(header: &Header) -> Result<(i64, u32)> {
+    let time = header.mtime().map_err(field)?;
+    Ok((time.cast_signed(), 0))
+}
+
+fn field(_: io::Error) -> Error {
+    unfit("has a header with a field that is no number: this is no archive, or a damaged one")
+}
+
+fn unfit(what: &str) -> Error {
+    Error::Unfit(format!("the archive {what}"))
+}

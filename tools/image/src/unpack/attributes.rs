@@ -1,0 +1,257 @@
+//! Owners, permissions, extended attributes and times.
+
+use super::archive::{Entry, Kind};
+use crate::error::{Error, Result};
+use crate::store::Rights;
+use rustix::fs::{
+    AtFlags, Mode, Stat, Timespec, Timestamps, XattrFlags, chmodat, chownat, fchmod, fchown,
+    fgetxattr, flistxattr, fsetxattr, fstat, futimens, lsetxattr, utimensat,
+};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What something in a layer is to be like.
+#[derive(Debug, Clone)]
+pub struct Attributes {
+    /// Permissions with set-id and sticky bits.
+    pub mode: u32,
+    /// User and group, where they are others than the maker's own.
+    owner: Option<(u32, u32)>,
+    /// When it was changed: seconds since 1970, and nanoseconds.
+    mtime: (i64, u32),
+    xattrs: Vec<(CString, Vec<u8>)>,
+}
+
+/// What is kept of an archive's attributes by who may not keep all of them.
+#[derive(Debug)]
+pub struct Keep {
+    /// What this process may do.
+    pub rights: Rights,
+    /// Whether owners that cannot be kept are given up.
+    pub ignore_owners: bool,
+    lost: Mutex<BTreeMap<&'static str, (usize, String)>>,
+}
+
+impl Keep {
+    /// Nothing lost yet.
+    #[must_use]
+    pub fn new(rights: Rights, ignore_owners: bool) -> Self {
+        Self { rights, ignore_owners, lost: Mutex::default() }
+    }
+
+    /// Notes that `what` of the entry `path` is not kept.
+    pub fn lose(&self, what: &'static str, path: &[u8]) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = || (0, String::from_utf8_lossy(path).into_owned());
+        lost.entry(what).or_insert_with(first).0 += 1;
+    }
+
+    /// A sentence for each thing that was not kept.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let sentence = |(what, (count, first)): (&&str, &(usize, String))| match count {
+            1 => format!("{what} not kept: {first}"),
+            _ => format!("{what} not kept: {first} and {} more", count - 1),
+        };
+        lost.iter().map(sentence).collect()
+    }
+
+    fn owner(&self, entry: &Entry) -> Result<Option<(u32, u32)>> {
+        let owner = (entry.uid, entry.gid);
+        match self.rights {
+            _ if owner == (0, 0) => Ok(None),
+            Rights::Root => Ok(Some(owner)),
+            _ if self.ignore_owners => {
+                self.lose("owners other than root", &entry.path);
+                Ok(None)
+            }
+            Rights::Namespace => Ok(Some(owner)),
+            Rights::User => Err(Error::Unfit(format!(
+                "{:?} belongs to user {} and group {}, which you can't give it: import the image as root, or \
+                 inside \"unshare --user --map-root-user --map-auto\", where your /etc/subuid counts, or give \
+                 up owners with --ignore-owners",
+                String::from_utf8_lossy(&entry.path),
+                entry.uid,
+                entry.gid
+            ))),
+        }
+    }
+
+    /// Whether an extended attribute is set. Those of overlayfs itself would let an image look at what it
+    /// must not; labels are those of the host where the image was made.
+    fn xattr(&self, entry: &Entry, name: &[u8]) -> bool {
+        let special = !matches!(entry.kind, Kind::File | Kind::Sparse { .. } | Kind::Directory);
+        let kept = match name {
+            b"security.selinux" => return false,
+            b"security.capability" => self.rights != Rights::User,
+            b"system.posix_acl_access" | b"system.posix_acl_default" => true,
+            _ if name.starts_with(b"user.overlay.") || name.starts_with(b"trusted.overlay.") => {
+                false
+            }
+            _ if name.starts_with(b"user.") => !special,
+            _ if name.starts_with(b"trusted.") => self.rights == Rights::Root,
+            _ => false,
+        };
+        if !kept {
+            self.lose("extended attributes", &entry.path);
+        }
+        kept
+    }
+
+    /// What the entry's file is to be like.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when it belongs to somebody to whom this process cannot give it.
+    pub fn attributes(&self, entry: &Entry) -> Result<Attributes> {
+        let mut xattrs = Vec::new();
+        for (name, value) in entry.xattrs.iter() {
+            if self.xattr(entry, name)
+                && let Ok(name) = CString::new(name.as_slice())
+            {
+                xattrs.push((name, value.clone()));
+            }
+        }
+        Ok(Attributes { mode: entry.mode, owner: self.owner(entry)?, mtime: entry.mtime, xattrs })
+    }
+}
+
+impl Attributes {
+    /// Those of a directory that nobody described.
+    #[must_use]
+    pub fn plain_directory() -> Self {
+        Self { mode: 0o755, owner: None, mtime: (0, 0), xattrs: Vec::new() }
+    }
+
+    /// Bytes of memory that the extended attributes take.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let bytes = |(name, value): &(CString, Vec<u8>)| name.as_bytes().len() + value.len() + 96;
+        self.xattrs.iter().map(bytes).sum::<usize>() as u64
+    }
+
+    /// Those of a directory of another layer.
+    ///
+    /// # Errors
+    /// Those of reading them.
+    pub fn of_directory(directory: impl AsFd) -> Result<Self> {
+        let stat = fstat(&directory).map_err(Error::errno("look at", "directory below"))?;
+        Self::of(directory, &stat)
+    }
+
+    /// Those of something in another layer.
+    ///
+    /// # Errors
+    /// Those of reading extended attributes.
+    pub fn of(file: impl AsFd, stat: &Stat) -> Result<Self> {
+        let read = || -> rustix::io::Result<_> {
+            let mut names = vec![0; flistxattr(&file, &mut [0u8; 0][..])?];
+            let length = flistxattr(&file, &mut names[..])?;
+            let mut xattrs = Vec::new();
+            for name in names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+                if name.windows(9).any(|part| part == b".overlay.") || name == b"security.selinux" {
+                    continue;
+                }
+                let Ok(name) = CString::new(name) else { continue };
+                let mut value = vec![0; fgetxattr(&file, &name, &mut [0u8; 0][..])?];
+                let length = fgetxattr(&file, &name, &mut value[..])?;
+                value.truncate(length);
+                xattrs.push((name, value));
+            }
+            Ok(xattrs)
+        };
+        let xattrs = match read() {
+            Err(Errno::OPNOTSUPP) => Vec::new(),
+            result => result.map_err(Error::errno("read attributes of", "layer below"))?,
+        };
+        let owner = (stat.st_uid, stat.st_gid);
+        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
+        Ok(Self {
+            mode: stat.st_mode & 0o7777,
+            owner: (owner != (0, 0) && rustix::process::geteuid().is_root()).then_some(owner),
+            mtime: (stat.st_mtime, nanoseconds),
+            xattrs,
+        })
+    }
+
+    /// Whether a directory without an entry of its own would be like this.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
+    }
+
+    /// Gives them to a file or directory that is open. `path` is for errors.
+    ///
+    /// # Errors
+    /// Those of the calls.
+    pub fn apply_to_file(&self, file: impl AsFd, path: &Path) -> Result<()> {
+        if let Some((uid, gid)) = self.owner {
+            fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+                .map_err(|errno| self.owner_failed(errno, path))?;
+        }
+        // chown(2) takes set-id bits and capabilities away, so these come after it.
+        fchmod(&file, Mode::from_raw_mode(self.mode)).map_err(Error::errno("chmod", path))?;
+        for (name, value) in &self.xattrs {
+            fsetxattr(&file, name, value, XattrFlags::empty())
+                .map_err(|errno| xattr_failed(errno, name, path))?;
+        }
+        futimens(&file, &self.times()).map_err(Error::errno("set times of", path))
+    }
+
+    /// Gives them to a link, a device or a pipe in `directory`.
+    ///
+    /// # Errors
+    /// Those of the calls.
+    pub fn apply_to_name(&self, directory: BorrowedFd<'_>, name: &OsStr, link: bool) -> Result<()> {
+        let path = Path::new(name);
+        if let Some((uid, gid)) = self.owner {
+            let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| self.owner_failed(errno, path))?;
+        }
+        if !link {
+            chmodat(directory, name, Mode::from_raw_mode(self.mode), AtFlags::empty())
+                .map_err(Error::errno("chmod", path))?;
+        }
+        for (xattr, value) in &self.xattrs {
+            lsetxattr(through(directory).join(name), xattr, value, XattrFlags::empty())
+                .map_err(|errno| xattr_failed(errno, xattr, path))?;
+        }
+        utimensat(directory, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(Error::errno("set times of", path))
+    }
+
+    fn times(&self) -> Timestamps {
+        let time = Timespec { tv_sec: self.mtime.0, tv_nsec: self.mtime.1.into() };
+        Timestamps { last_access: time, last_modification: time }
+    }
+
+    fn owner_failed(&self, errno: Errno, path: &Path) -> Error {
+        let (uid, gid) = self.owner.unwrap_or_default();
+        match errno {
+            Errno::INVAL => Error::Unfit(format!(
+                "{} belongs to user {uid} and group {gid}, which this user namespace does not have: map more \
+                 ids (/etc/subuid and /etc/subgid), or give up owners with --ignore-owners",
+                path.display()
+            )),
+            errno => Error::errno("chown", path)(errno),
+        }
+    }
+}
+
+fn xattr_failed(errno: Errno, name: &CString, path: &Path) -> Error {
+    Error::errno(
+        "set extended attribute",
+        format!("{} of {}", name.to_string_lossy(), path.display()),
+    )(errno)
+}
+
+/// A path through an open descriptor, for calls that take no descriptor of O_PATH.
+pub fn through(fd: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}

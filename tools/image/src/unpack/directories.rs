@@ -1,0 +1,188 @@
+//! What is kept of a layer's directories until it is full: their attributes, and which of them hide those below.
+//! An archive decides how much that is, so each piece is charged to the import's memory.
+
+use super::attributes::Attributes;
+use super::limits::{Charge, Shared};
+use crate::error::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+/// Bytes that a directory takes beside its name and its extended attributes: its place in a tree that may be
+/// half empty, and what the allocator adds.
+const DIRECTORY: u64 = 256;
+/// The same for one without an entry: nothing of the archive pays for the block of the disk that it takes.
+const IMPLIED: u64 = 1024;
+/// The same for a name alone.
+const NAME: u64 = 96;
+
+/// A directory.
+#[derive(Debug)]
+struct Kept {
+    attributes: Attributes,
+    /// Whether it has no entry of its own.
+    implied: bool,
+}
+
+/// The directories of one layer.
+#[derive(Debug)]
+pub struct Directories<'a> {
+    all: BTreeMap<PathBuf, Kept>,
+    opaque: BTreeSet<PathBuf>,
+    charge: Charge<'a>,
+}
+
+fn length(path: &Path) -> u64 {
+    path.as_os_str().len() as u64
+}
+
+fn weight(path: &Path, kept: &Kept) -> u64 {
+    let base = if kept.implied { IMPLIED } else { DIRECTORY };
+    base + length(path) + kept.attributes.weight()
+}
+
+/// A key without room to grow.
+fn exact(mut path: PathBuf) -> PathBuf {
+    path.shrink_to_fit();
+    path
+}
+
+impl<'a> Directories<'a> {
+    /// None yet.
+    pub fn new(shared: &'a Shared) -> Self {
+        Self { all: BTreeMap::new(), opaque: BTreeSet::new(), charge: Charge::new(shared) }
+    }
+
+    /// What all layers have in common.
+    pub fn shared(&self) -> &'a Shared {
+        self.charge.shared()
+    }
+
+    /// A directory that is to be like this in the end.
+    ///
+    /// # Errors
+    /// That too much is kept.
+    pub fn insert(&mut self, path: PathBuf, attributes: Attributes, implied: bool) -> Result<()> {
+        let kept = Kept { attributes, implied };
+        self.charge.add(weight(&path, &kept))?;
+        if let Some(old) = self.all.get(&path) {
+            self.charge.take(weight(&path, old));
+        }
+        self.all.insert(exact(path), kept);
+        Ok(())
+    }
+
+    /// Whether there is that directory.
+    pub fn contains(&self, path: &Path) -> bool {
+        self.all.contains_key(path)
+    }
+
+    /// Marks a directory as one that hides those below. Whether it was none before.
+    ///
+    /// # Errors
+    /// That too much is kept.
+    pub fn hide_below(&mut self, path: &Path) -> Result<bool> {
+        if self.opaque.contains(path) {
+            return Ok(false);
+        }
+        self.charge.add(NAME + length(path))?;
+        Ok(self.opaque.insert(exact(path.to_owned())))
+    }
+
+    /// Whether it or one above it hides what is below.
+    pub fn hides_below(&self, path: &Path) -> bool {
+        !self.opaque.is_empty() && path.ancestors().any(|above| self.opaque.contains(above))
+    }
+
+    /// Forgets a directory and all in it. In the order of paths these come together.
+    pub fn forget(&mut self, path: &Path) {
+        let from = (Bound::Included(path), Bound::Unbounded);
+        let inside = |other: &&PathBuf| other.starts_with(path);
+        let gone: Vec<PathBuf> = self
+            .all
+            .range::<Path, _>(from)
+            .map(|(path, _)| path)
+            .take_while(inside)
+            .cloned()
+            .collect();
+        for path in gone {
+            if let Some(kept) = self.all.remove(&path) {
+                self.charge.take(weight(&path, &kept));
+            }
+        }
+        let gone: Vec<PathBuf> =
+            self.opaque.range::<Path, _>(from).take_while(inside).cloned().collect();
+        for path in gone {
+            self.opaque.remove(&path);
+            self.charge.take(NAME + length(&path));
+        }
+    }
+
+    /// All of them, the innermost first.
+    pub fn innermost_first(&self) -> impl Iterator<Item = (&Path, &Attributes)> {
+        self.all.iter().rev().map(|(path, kept)| (path.as_path(), &kept.attributes))
+    }
+
+    /// Those that have no entry of their own. They are kept on, and stay charged.
+    ///
+    /// # Errors
+    /// That too much is kept.
+    pub fn into_implied(self) -> Result<Vec<PathBuf>> {
+        let Self { all, charge, .. } = self;
+        let mut implied: Vec<PathBuf> =
+            all.into_iter().filter(|(_, kept)| kept.implied).map(|(path, _)| path).collect();
+        implied.shrink_to_fit();
+        let shared = charge.shared();
+        drop(charge);
+        keep_names(shared, &implied)?;
+        Ok(implied)
+    }
+}
+
+/// Charges names that stay until the import's end.
+///
+/// # Errors
+/// That too much is kept.
+pub fn keep_names(shared: &Shared, names: &[PathBuf]) -> Result<()> {
+    shared.keep(names.iter().map(|path| NAME + length(path)).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::limits::Limits;
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_what_is_inside() {
+        let shared = Shared::new(Limits::default());
+        let mut all = Directories::new(&shared);
+        for path in ["a", "a/b", "a/b/c", "a b", "a-b", "a/b-c", "b"] {
+            all.insert(path.into(), Attributes::plain_directory(), path == "a-b").expect("room");
+            assert!(all.hide_below(Path::new(path)).expect("room"));
+        }
+        all.forget(Path::new("a/b"));
+        assert!(all.hides_below(Path::new("a/b")), "by a");
+        all.forget(Path::new("a"));
+        assert!(!all.hides_below(Path::new("a/b/c")));
+        let left: Vec<&Path> = all.innermost_first().map(|(path, _)| path).collect();
+        assert_eq!(left, ["b", "a-b", "a b"].map(Path::new));
+        assert_eq!(all.into_implied().expect("room"), [PathBuf::from("a-b")]);
+    }
+
+    #[test]
+    fn only_so_much_is_kept() {
+        let shared = Shared::new(Limits { memory: 1 << 20, ..Limits::default() });
+        let fill = || {
+            let mut all = Directories::new(&shared);
+            let mut path = PathBuf::new();
+            (0..5000).find(|_| {
+                path.push("a");
+                all.insert(path.clone(), Attributes::plain_directory(), true).is_err()
+            })
+        };
+        let first = fill().expect("refused");
+        assert!((400..1000).contains(&first), "{first}");
+        // All of it is released with the layer.
+        assert_eq!(fill(), Some(first));
+    }
+}

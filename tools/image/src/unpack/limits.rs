@@ -1,0 +1,272 @@
+//! How much an import may take: of the disk, of memory, of time. What an archive costs is counted where it
+//! arises, for all layers of an import together; no archive is believed to be small because its blob is.
+
+use crate::error::{Error, Result};
+use report::interrupt;
+use std::fmt::Display;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Up to here no ratio is too high: a file of zeros compresses a thousand times.
+const FREE: u64 = 64 << 20;
+/// Look-ups of names that an import may always make; each costs a tenth of a microsecond at least.
+const STEPS: u64 = 64 << 20;
+/// Look-ups that each entry may make beyond that. A path of 60 bytes makes 30.
+const STEPS_OF_ENTRY: u64 = 256;
+/// Bytes of memory that each byte read of a blob pays for: an image of many directories is long.
+const PAID: u64 = 4;
+/// How many times [`Limits::memory`] the memory may be at most, however long the blobs are.
+const MOST_PAID: u64 = 16;
+
+/// How much an image may unpack to, and what that may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes in all of its archives.
+    pub bytes: u64,
+    /// Entries in all of its archives, and directories that these have without an entry.
+    pub entries: u64,
+    /// How many times as long as the blobs that they are in archives may be once they are longer than 64 MiB.
+    pub ratio: u64,
+    /// Bytes of memory for what is kept of all layers until their ends: names and attributes of directories. Each byte
+    /// read of blobs adds four, up to sixteen times this in all.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 64 << 30, entries: 4_000_000, ratio: 200, memory: 64 << 20 }
+    }
+}
+
+impl Limits {
+    /// Refuses what unpacks to `length` bytes so far, of the `packed` ones it is in. `what` names it.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn check_ratio(&self, length: u64, packed: u64, what: impl Display) -> Result<()> {
+        let ratio = self.ratio;
+        if length <= FREE || length / ratio.max(1) <= packed {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!("{what} unpacks to more than {ratio} times its size"),
+            option: "--max-ratio",
+        })
+    }
+}
+
+/// What all layers of one import have in common.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// How much it may be.
+    pub limits: Limits,
+    /// Bytes of blobs read, for who watches.
+    pub read: AtomicU64,
+    /// Set when one layer has failed: the others end.
+    pub stop: AtomicBool,
+    /// Held while a layer has a window longer than [`WINDOW`](super::WINDOW): memory has room for one.
+    pub long_window: Mutex<()>,
+    length: AtomicU64,
+    bytes: AtomicU64,
+    entries: AtomicU64,
+    kept: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl Shared {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Counts an entry, or a directory without one: something that takes an inode.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn count_entry(&self) -> Result<()> {
+        let limit = self.limits.entries;
+        if self.entries.fetch_add(1, Ordering::Relaxed) < limit {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!("the image has more than {limit} entries"),
+            option: "--max-entries",
+        })
+    }
+
+    /// Counts `bytes` that files will have, whether or not they are in the archive.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn count_bytes(&self, bytes: u64) -> Result<()> {
+        let limit = self.limits.bytes;
+        if add(&self.bytes, bytes) <= limit {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!("the image unpacks to more than {limit} bytes"),
+            option: "--max-bytes",
+        })
+    }
+
+    /// Counts `bytes` of an archive. Many layers, each short enough for any ratio, may be too much together.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn count_length(&self, bytes: u64) -> Result<()> {
+        self.count_bytes(bytes)?;
+        let length = add(&self.length, bytes);
+        self.limits.check_ratio(length, self.read.load(Ordering::Relaxed), "the image")
+    }
+
+    /// Counts look-ups of names: through links an entry's name can be longer than it is.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`].
+    pub fn count_steps(&self, steps: u64) -> Result<()> {
+        let entries = self.entries.load(Ordering::Relaxed);
+        let limit = STEPS.saturating_add(STEPS_OF_ENTRY.saturating_mul(entries));
+        if add(&self.steps, steps) <= limit {
+            return Ok(());
+        }
+        Err(Error::Unfit(format!(
+            "the names of the image's entries are too deep, or lead through too many links: more than \
+             {STEPS_OF_ENTRY} steps for each of {entries} entries. Pack the image anew, with names that do not \
+             lead through links"
+        )))
+    }
+
+    /// Something is kept that takes `bytes` of memory.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn keep(&self, bytes: u64) -> Result<()> {
+        let memory = self.limits.memory;
+        let paid = self.read.load(Ordering::Relaxed).saturating_mul(PAID);
+        let limit = memory.saturating_add(paid).min(memory.saturating_mul(MOST_PAID));
+        if add(&self.kept, bytes) <= limit {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: format!(
+                "the names and attributes of the image's directories take more than {limit} bytes of memory"
+            ),
+            option: "--max-memory",
+        })
+    }
+
+    /// The same is not kept any more.
+    pub fn release(&self, bytes: u64) {
+        self.kept.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether this goes on: an error once a signal has come, or another layer has failed.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn go_on(&self) -> Result<()> {
+        interrupt::check()?;
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// The sum; never less than one of both, however much a hostile archive claims.
+fn add(counter: &AtomicU64, amount: u64) -> u64 {
+    let old = counter.fetch_add(amount, Ordering::Relaxed);
+    old.checked_add(amount).unwrap_or_else(|| {
+        // Nobody else shall find the counter wrapped around.
+        counter.store(u64::MAX / 2, Ordering::Relaxed);
+        u64::MAX
+    })
+}
+
+/// What one layer keeps in memory; released with it.
+#[derive(Debug)]
+pub struct Charge<'a> {
+    shared: &'a Shared,
+    bytes: u64,
+}
+
+impl<'a> Charge<'a> {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(shared: &'a Shared) -> Self {
+        Self { shared, bytes: 0 }
+    }
+
+    /// What all layers have in common.
+    #[must_use]
+    pub fn shared(&self) -> &'a Shared {
+        self.shared
+    }
+
+    /// `bytes` more.
+    ///
+    /// # Errors
+    /// [`Error::Limit`].
+    pub fn add(&mut self, bytes: u64) -> Result<()> {
+        self.bytes += bytes;
+        self.shared.keep(bytes)
+    }
+
+    /// `bytes` less.
+    pub fn take(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        self.shared.release(bytes);
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.shared.release(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_do_not_wrap() {
+        let shared = Shared::new(Limits { bytes: u64::MAX - 1, ..Limits::default() });
+        shared.count_bytes(u64::MAX - 1).expect("all of it");
+        assert!(shared.count_bytes(2).is_err());
+        assert!(shared.count_bytes(1 << 62).is_ok() || shared.count_bytes(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_is_released_can_be_kept_again() {
+        let shared = Shared::new(Limits { memory: 100, ..Limits::default() });
+        for _ in 0..3 {
+            let mut charge = Charge::new(&shared);
+            charge.add(60).expect("60");
+            charge.take(20);
+            charge.add(60).expect("100");
+            assert!(charge.add(1).is_err());
+        }
+        shared.keep(100).expect("all of it");
+    }
+
+    #[test]
+    fn blobs_pay_for_memory() {
+        let shared = Shared::new(Limits::default());
+        // 200,000 directories in an image of 20 MB.
+        let directories = 200_000 * 400;
+        assert!(shared.keep(directories).is_err());
+        shared.release(directories);
+        shared.read.store(20_000_000, Ordering::Relaxed);
+        shared.keep(directories).expect("paid");
+        shared.read.store(u64::MAX, Ordering::Relaxed);
+        assert!(shared.keep(1 << 30).is_err(), "never more than that");
+    }
+
+    #[test]
+    fn layers_share_what_no_ratio_limits() {
+        let shared = Shared::new(Limits::default());
+        shared.count_length(FREE).expect("free");
+        assert!(shared.count_length(FREE).is_err());
+        shared.read.store(FREE / 10, Ordering::Relaxed);
+        shared.count_length(FREE).expect("of a blob");
+    }
+}

@@ -1,0 +1,248 @@
+//! Unpacks one layer.
+
+mod archive;
+mod attributes;
+mod compression;
+mod copy;
+mod directories;
+mod frame;
+mod limits;
+mod pax;
+mod stream;
+mod tree;
+pub mod window;
+
+pub use attributes::{Attributes, Keep};
+pub use compression::Compression;
+pub use directories::keep_names;
+pub use frame::{Frames, Record};
+pub use limits::{Limits, Shared};
+pub use tree::{Below, LOOK_UP};
+pub use window::{LONG_WINDOW, WINDOW};
+
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::oci::Descriptor;
+use crate::store::{LayerInfo, Work};
+use archive::{Archive, Entry, Kind};
+use frame::Frame;
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use stream::{BUFFER, Stream};
+use tree::{Place, Tree};
+
+/// The mark of a file that is removed by a layer.
+const WHITEOUT: &[u8] = b".wh.";
+/// The mark of a directory whose contents below are removed.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// Where the contents of files are kept for packing the same archive again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// In the files.
+    Files,
+    /// In the frame: for archives in which an entry takes the place of another.
+    Frame,
+}
+
+/// What is to be unpacked.
+pub struct Task<'a> {
+    /// Reads the blob.
+    pub source: Box<dyn Read + 'a>,
+    /// What the blob must be.
+    pub blob: &'a Descriptor,
+    /// What the archive in it must be.
+    pub diff_id: Digest,
+    /// The layers below, as far as they are known.
+    pub below: Below,
+    /// Where the contents of files are kept.
+    pub way: Way,
+    /// The longest window of zstd, as a power of two.
+    pub window: u32,
+}
+
+/// Unpacks the layer that `task.source` reads into `work`: its directory is `layer`, its record is begun in `record`.
+///
+/// # Errors
+/// Those of reading and writing; a blob or an archive that is not the one of the digests; what an entry is
+/// refused for; a limit; [`Error::NeedsBelow`] if `task.below` is unknown and must not be; [`Error::NeedsFrame`] if
+/// `task.way` is the wrong one, [`Error::NeedsWindow`] if `task.window` is [`WINDOW`] and too short.
+pub fn unpack(task: Task<'_>, work: &Work, keep: &Keep, shared: &Shared) -> Result<LayerInfo> {
+    let Task { source, blob, diff_id, below, way, window } = task;
+    let (layer, record) = (work.path().join("layer"), work.path().join("record"));
+    for directory in [&layer, &record] {
+        fs::create_dir(directory).map_err(Error::at("make", directory))?;
+    }
+    let stream = Stream::new(source, blob, shared, window)?;
+    let mut unpacker = Unpacker {
+        archive: Archive::new(stream, Frame::create(record.join("frame"))?),
+        tree: Tree::new(&layer, keep.rights, below, shared)?,
+        keep,
+        way,
+        buffer: vec![0; BUFFER],
+        info: LayerInfo { diff_id, size: 0, entries: 0, implied: Vec::new() },
+    };
+    while let Some(entry) = unpacker.archive.next()? {
+        shared.count_entry()?;
+        unpacker.info.entries += 1;
+        unpacker.entry(&entry)?;
+    }
+    unpacker.finish()
+}
+
+struct Unpacker<'a, 'k> {
+    archive: Archive<'a>,
+    tree: Tree<'a>,
+    keep: &'k Keep,
+    way: Way,
+    buffer: Vec<u8>,
+    info: LayerInfo,
+}
+
+impl Unpacker<'_, '_> {
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        let (place, name) = self.tree.place(&entry.path)?;
+        let hostile = |reason| Error::Hostile {
+            entry: String::from_utf8_lossy(&entry.path).into_owned(),
+            reason,
+        };
+        if name.is_empty() && entry.kind != Kind::Directory {
+            return Err(hostile("the root of a layer must be a directory"));
+        }
+        if name.as_bytes() == OPAQUE {
+            return self.tree.set_opaque(&place);
+        }
+        if let Some(hidden) = name.as_bytes().strip_prefix(WHITEOUT) {
+            return match hidden {
+                b"" | b"." | b".." => Err(hostile("it removes no file")),
+                // What AUFS kept for itself.
+                _ if hidden.starts_with(WHITEOUT) => Ok(()),
+                _ => self.tree.whiteout(&place, OsStr::from_bytes(hidden)),
+            };
+        }
+        match &entry.kind {
+            Kind::Directory => self.tree.directory(&place, &name, self.keep.attributes(entry)?),
+            Kind::File => {
+                let (path, attributes) = (place.path.join(&name), self.keep.attributes(entry)?);
+                let mut file = self.tree.file(&place, &name, entry.mode)?;
+                if self.way == Way::Files {
+                    self.archive.contents_in(path.as_os_str().as_bytes())?;
+                }
+                self.info.size += self.copy(&mut file, &path)?;
+                attributes.apply_to_file(&file, &path)
+            }
+            Kind::Sparse { size, segments } => {
+                let (path, attributes) = (place.path.join(&name), self.keep.attributes(entry)?);
+                let mut file = self.tree.file(&place, &name, entry.mode)?;
+                self.info.size += self.copy_sparse(&mut file, &path, *size, segments)?;
+                attributes.apply_to_file(&file, &path)
+            }
+            Kind::HardLink(target) => self.tree.hard_link(&place, &name, target),
+            Kind::Symlink(target) => {
+                if target.is_empty() || target.contains(&0) {
+                    return Err(hostile("it is a link that leads nowhere"));
+                }
+                self.tree.symlink(&place, &name, target)?;
+                self.keep.attributes(entry)?.apply_to_name(place.fd.as_fd(), &name, true)
+            }
+            Kind::Character(major, minor) => {
+                self.node(entry, &place, &name, FileType::CharacterDevice, (*major, *minor))
+            }
+            Kind::Block(major, minor) => {
+                self.node(entry, &place, &name, FileType::BlockDevice, (*major, *minor))
+            }
+            Kind::Fifo => self.node(entry, &place, &name, FileType::Fifo, (0, 0)),
+        }
+    }
+
+    fn node(
+        &mut self,
+        entry: &Entry,
+        place: &Place,
+        name: &OsStr,
+        kind: FileType,
+        device: (u32, u32),
+    ) -> Result<()> {
+        // A device 0:0 anybody may make: it is a whiteout.
+        let allowed = kind == FileType::Fifo
+            || (kind == FileType::CharacterDevice && device == (0, 0))
+            || self.keep.rights == crate::store::Rights::Root;
+        if !allowed {
+            self.keep.lose("devices", &entry.path);
+            return Ok(());
+        }
+        self.tree.node(place, name, kind, entry.mode, device)?;
+        self.keep.attributes(entry)?.apply_to_name(place.fd.as_fd(), name, false)
+    }
+
+    /// Copies the entry's contents.
+    fn copy(&mut self, file: &mut File, path: &Path) -> Result<u64> {
+        let mut copied = 0;
+        loop {
+            match self.archive.read_data(&mut self.buffer, self.way == Way::Frame)? {
+                0 => return Ok(copied),
+                count => {
+                    file.write_all(&self.buffer[..count]).map_err(Error::at("write", path))?;
+                    copied += count as u64;
+                }
+            }
+        }
+    }
+
+    /// Copies the segments of a sparse file to their places, and leaves holes between them.
+    fn copy_sparse(
+        &mut self,
+        file: &mut File,
+        path: &Path,
+        size: u64,
+        segments: &[(u64, u64)],
+    ) -> Result<u64> {
+        let wrong = || Error::Hostile {
+            entry: path.display().to_string(),
+            reason: "its map of holes contradicts itself",
+        };
+        self.archive.shared().count_bytes(size)?;
+        let mut end = 0;
+        let mut copied = 0;
+        for &(offset, length) in segments {
+            if offset < end {
+                return Err(wrong());
+            }
+            end = offset.checked_add(length).filter(|&end| end <= size).ok_or_else(wrong)?;
+            if length == 0 {
+                continue;
+            }
+            file.seek(SeekFrom::Start(offset)).map_err(Error::at("seek in", path))?;
+            let mut left = length;
+            while left > 0 {
+                let part = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let count = self.archive.read_data(&mut self.buffer[..part], true)?;
+                if count == 0 {
+                    return Err(wrong());
+                }
+                file.write_all(&self.buffer[..count]).map_err(Error::at("write", path))?;
+                left -= count as u64;
+                copied += count as u64;
+            }
+        }
+        file.set_len(size).map_err(Error::at("set length of", path))?;
+        Ok(copied)
+    }
+
+    fn finish(mut self) -> Result<LayerInfo> {
+        let (stream, frame) = self.archive.finish()?;
+        let found = stream.finish()?;
+        self.info.diff_id.same(found, || "the layer's archive".to_owned())?;
+        frame.finish()?;
+        if self.tree.replaced && self.way == Way::Files {
+            return Err(Error::NeedsFrame);
+        }
+        self.info.implied = self.tree.finish()?;
+        Ok(self.info)
+    }
+}

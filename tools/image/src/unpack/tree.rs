@@ -1,0 +1,458 @@
+//! A layer's directory while it is filled. Nothing outside of it can be reached.
+//!
+//! Names from the archive are never handed to the kernel as paths from the host's root: a parent is opened by
+//! openat2(2) from the layer's directory without following links, or, where there are links, step by step, each
+//! step a single name; `..` in a link's target goes back to what the walk came through. Last names are
+//! created with O_EXCL or its like.
+
+mod links;
+
+use super::attributes::Attributes;
+use super::directories::Directories;
+use super::limits::Shared;
+use crate::error::{Error, Result};
+use crate::merged::{Directory, Found, LINKS, Merged, words};
+use crate::store::Rights;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, makedev, mkdirat, mknodat, openat, openat2,
+    readlinkat, statat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use sys::inside::{self, Links};
+
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What a step of a walk costs, in parts of a path that the kernel looks up.
+const STEP: u64 = 16;
+/// The same of a name in a layer below.
+pub const LOOK_UP: u64 = 4;
+/// Bytes of a path (PATH_MAX, less its end).
+const LONGEST: usize = 4095;
+
+/// Bytes of a name (NAME_MAX), with a slash.
+const LONGEST_NAME: usize = 256;
+
+/// A directory in the layer: its path without links, and the directory itself.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Relative to the layer.
+    pub path: PathBuf,
+    /// Opened with O_PATH.
+    pub fd: Rc<OwnedFd>,
+}
+
+/// What is known of the layers below while a layer is unpacked.
+#[derive(Debug, Clone)]
+pub enum Below {
+    /// Nothing: the layer is unpacked by itself.
+    Unknown,
+    /// All of them, perhaps none.
+    Known(Merged),
+}
+
+/// A layer that is being filled.
+#[derive(Debug)]
+pub struct Tree<'a> {
+    root: Place,
+    rights: Rights,
+    below: Below,
+    /// Where the last entry was, by the archive's name for it.
+    last: Option<(PathBuf, Place)>,
+    /// What directories are to be like once they are full.
+    directories: Directories<'a>,
+    /// Files of layers below that have been copied.
+    copied: BTreeSet<(u64, u64)>,
+    /// Whether an entry took the place of another one of the same archive.
+    pub replaced: bool,
+}
+
+impl<'a> Tree<'a> {
+    /// Fills the empty directory `root`. What that takes is counted in `shared`.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn new(root: &Path, rights: Rights, below: Below, shared: &'a Shared) -> Result<Self> {
+        let fd =
+            rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(Error::errno("open", root))?;
+        let root = Place { path: PathBuf::new(), fd: Rc::new(fd) };
+        Ok(Self {
+            root,
+            rights,
+            below,
+            last: None,
+            directories: Directories::new(shared),
+            copied: BTreeSet::new(),
+            replaced: false,
+        })
+    }
+
+    /// Where an entry of that name goes: the directory, made if need be, and its name there. No name is the
+    /// layer's root itself.
+    ///
+    /// # Errors
+    /// [`Error::Hostile`] for names that lead out; those of opening and making directories.
+    pub fn place(&mut self, path: &[u8]) -> Result<(Place, OsString)> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let hostile = |reason| Error::Hostile { entry: path.display().to_string(), reason };
+        if path.as_os_str().len() > LONGEST + LONGEST_NAME {
+            return Err(Error::errno("open", path)(Errno::NAMETOOLONG));
+        }
+        let mut words = words(path);
+        if words.iter().any(|word| word == "..") {
+            return Err(hostile("its name goes up by \"..\""));
+        }
+        if words.iter().any(|word| word.as_bytes().contains(&0)) {
+            return Err(hostile("its name has a zero byte"));
+        }
+        if words.iter().any(|word| word.len() > 255) {
+            return Err(hostile("a part of its name is longer than 255 bytes"));
+        }
+        let name = if words.is_empty() { OsString::new() } else { words.remove(0) };
+        let parent: PathBuf = words.iter().rev().collect();
+        if let Some((last, place)) = &self.last
+            && *last == parent
+        {
+            return Ok((place.clone(), name));
+        }
+        let place = self
+            .walk(&parent, true)?
+            .ok_or_else(|| Error::NeedsBelow { path: parent.display().to_string() })?;
+        self.last = Some((parent, place.clone()));
+        Ok((place, name))
+    }
+
+    /// Opens the directory `path`. Without `make`, none when it is not there.
+    fn walk(&mut self, path: &Path, make: bool) -> Result<Option<Place>> {
+        if path.as_os_str().is_empty() {
+            return Ok(Some(self.root.clone()));
+        }
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV;
+        // A part of it is a byte and a slash at least.
+        self.count_steps(path.as_os_str().len() as u64 / 2)?;
+        match openat2(&self.root.fd, path, DIRECTORY, Mode::empty(), resolve) {
+            Ok(fd) => return Ok(Some(Place { path: path.to_owned(), fd: Rc::new(fd) })),
+            // The last two are those of a filter that does not know the call.
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::AGAIN
+                | Errno::NOSYS
+                | Errno::PERM,
+            ) => {}
+            Err(errno) => return Err(Error::errno("open", path)(errno)),
+        }
+        let mut stack = vec![self.root.clone()];
+        let mut todo = words(path);
+        let mut links = 0;
+        while let Some(word) = todo.pop() {
+            let Some(here) = stack.last().cloned() else { return Ok(None) };
+            self.count_steps(STEP)?;
+            if word == ".." {
+                stack.truncate((stack.len() - 1).max(1));
+                continue;
+            }
+            let step = match openat(&here.fd, &word, DIRECTORY, Mode::empty()) {
+                Ok(fd) => Step::Into(Place { path: here.path.join(&word), fd: Rc::new(fd) }),
+                Err(Errno::NOENT) if make => self.imply(&here, &word)?,
+                Err(Errno::NOENT) => return Ok(None),
+                Err(Errno::NOTDIR | Errno::LOOP) => self.other(&here, &word, make)?,
+                Err(errno) => return Err(Error::errno("open", here.path.join(&word))(errno)),
+            };
+            match step {
+                Step::Into(place) => stack.push(place),
+                Step::Along(target) => {
+                    links += 1;
+                    if links > LINKS {
+                        return Err(Error::errno("open", path)(Errno::LOOP));
+                    }
+                    if target.is_absolute() {
+                        stack.truncate(1);
+                    }
+                    todo.extend(words(&target));
+                }
+            }
+        }
+        Ok(stack.pop())
+    }
+
+    /// Goes on where a parent is something else than a directory.
+    fn other(&mut self, here: &Place, word: &OsStr, make: bool) -> Result<Step> {
+        let path = here.path.join(word);
+        match readlinkat(&here.fd, word, Vec::new()) {
+            Ok(target) => {
+                return Ok(Step::Along(PathBuf::from(OsString::from_vec(target.into_bytes()))));
+            }
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(Error::errno("read link", &path)(errno)),
+        }
+        if make && self.is_whiteout(here, word)? {
+            // Removed below and made anew here.
+            unlinkat(&here.fd, word, AtFlags::empty()).map_err(Error::errno("remove", &path))?;
+            let place = self.make_implied(here, word, None)?;
+            self.set_opaque(&place)?;
+            return Ok(Step::Into(place));
+        }
+        Err(Error::errno("open", path)(Errno::NOTDIR))
+    }
+
+    /// Goes on where a parent is not there: as it is in the layers below.
+    fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
+        match self.find_below(&here.path, word)? {
+            None => self.make_implied(here, word, None).map(Step::Into),
+            Some(Found::Directory(below)) => {
+                self.make_implied(here, word, Some(&below)).map(Step::Into)
+            }
+            Some(Found::Link(target)) => Ok(Step::Along(PathBuf::from(target))),
+            Some(Found::Other(_)) => Err(Error::errno("open", here.path.join(word))(Errno::NOTDIR)),
+        }
+    }
+
+    fn make_implied(
+        &mut self,
+        here: &Place,
+        word: &OsStr,
+        below: Option<&Directory>,
+    ) -> Result<Place> {
+        let path = here.path.join(word);
+        // It takes as much as one with an entry.
+        self.directories.shared().count_entry()?;
+        let place = make_directory(here, word)?;
+        let attributes = match below.and_then(|below| below.first()) {
+            Some(below) => Attributes::of_directory(below)?,
+            None => Attributes::plain_directory(),
+        };
+        self.directories.insert(path, attributes, true)?;
+        Ok(place)
+    }
+
+    /// What the layers below have of that name, as far as this layer does not hide it.
+    fn find_below(&self, directory: &Path, name: &OsStr) -> Result<Option<Found>> {
+        let Below::Known(below) = &self.below else { return Ok(None) };
+        if below.is_empty() || self.directories.hides_below(directory) {
+            return Ok(None);
+        }
+        let found = match below.directory(directory)? {
+            Some(directory) => below.find(&directory, name)?,
+            None => None,
+        };
+        self.count_steps(below.looked_up() * LOOK_UP)?;
+        Ok(found)
+    }
+
+    fn count_steps(&self, steps: u64) -> Result<()> {
+        self.directories.shared().count_steps(steps)
+    }
+
+    /// What is there: nothing, or what it is like.
+    fn kind(&self, place: &Place, name: &OsStr) -> Result<Option<FileType>> {
+        match statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::errno("look up", place.path.join(name))(errno)),
+        }
+    }
+
+    fn is_whiteout(&self, place: &Place, name: &OsStr) -> Result<bool> {
+        match statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                Ok(kind == FileType::CharacterDevice && stat.st_rdev == 0)
+            }
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(Error::errno("look up", place.path.join(name))(errno)),
+        }
+    }
+
+    /// Calls `make` and, where something is in its place, again once that is removed.
+    fn make<T>(
+        &mut self,
+        place: &Place,
+        name: &OsStr,
+        op: &'static str,
+        make: impl Fn() -> rustix::io::Result<T>,
+    ) -> Result<T> {
+        let result = match make() {
+            Err(Errno::EXIST) => {
+                self.clear(place, name)?;
+                make()
+            }
+            result => result,
+        };
+        result.map_err(Error::errno(op, place.path.join(name)))
+    }
+
+    /// Removes what an earlier entry made.
+    fn clear(&mut self, place: &Place, name: &OsStr) -> Result<()> {
+        let path = place.path.join(name);
+        self.replaced = true;
+        self.last = None;
+        match self.kind(place, name)? {
+            None => Ok(()),
+            Some(FileType::Directory) => {
+                self.directories.forget(&path);
+                let directory =
+                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let fd = openat(&place.fd, name, directory, Mode::empty())
+                    .map_err(Error::errno("open", &path))?;
+                rootfs::empty(fd.as_fd()).map_err(Error::errno("remove", &path))?;
+                unlinkat(&place.fd, name, AtFlags::REMOVEDIR).map_err(Error::errno("remove", &path))
+            }
+            Some(_) => {
+                unlinkat(&place.fd, name, AtFlags::empty()).map_err(Error::errno("remove", &path))
+            }
+        }
+    }
+
+    /// An empty file to be written.
+    ///
+    /// # Errors
+    /// Those of openat(2).
+    pub fn file(&mut self, place: &Place, name: &OsStr, mode: u32) -> Result<File> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode & 0o777);
+        self.make(place, name, "make", || openat(&place.fd, name, flags, mode)).map(File::from)
+    }
+
+    /// A symbolic link.
+    ///
+    /// # Errors
+    /// Those of symlinkat(2).
+    pub fn symlink(&mut self, place: &Place, name: &OsStr, target: &[u8]) -> Result<()> {
+        let target = OsStr::from_bytes(target);
+        self.make(place, name, "make link", || symlinkat(target, &place.fd, name))
+    }
+
+    /// A device, a pipe or a whiteout.
+    ///
+    /// # Errors
+    /// Those of mknodat(2).
+    pub fn node(
+        &mut self,
+        place: &Place,
+        name: &OsStr,
+        kind: FileType,
+        mode: u32,
+        device: (u32, u32),
+    ) -> Result<()> {
+        let (mode, device) = (Mode::from_raw_mode(mode & 0o777), makedev(device.0, device.1));
+        self.make(place, name, "make node", || mknodat(&place.fd, name, kind, mode, device))
+    }
+
+    /// A directory, which may be there already. It is given its attributes at the end.
+    ///
+    /// # Errors
+    /// Those of mkdirat(2).
+    pub fn directory(&mut self, place: &Place, name: &OsStr, attributes: Attributes) -> Result<()> {
+        let path = place.path.join(name);
+        if !name.is_empty() {
+            match self.kind(place, name)? {
+                Some(FileType::Directory) => {}
+                None => drop(make_directory(place, name)?),
+                Some(_) => {
+                    let whiteout = self.is_whiteout(place, name)?;
+                    self.clear(place, name)?;
+                    let made = make_directory(place, name)?;
+                    if whiteout {
+                        self.set_opaque(&made)?;
+                    }
+                }
+            }
+        }
+        self.directories.insert(path, attributes, false)
+    }
+
+    /// Hides what the layers below have of that name.
+    ///
+    /// # Errors
+    /// Those of making a whiteout.
+    pub fn whiteout(&mut self, place: &Place, name: &OsStr) -> Result<()> {
+        match self.kind(place, name)? {
+            None => self.node(place, name, FileType::CharacterDevice, 0, (0, 0)),
+            Some(FileType::Directory) => {
+                let fd = openat(&place.fd, name, DIRECTORY, Mode::empty())
+                    .map_err(Error::errno("open", place.path.join(name)))?;
+                self.set_opaque(&Place { path: place.path.join(name), fd: Rc::new(fd) })
+            }
+            // Something of this layer: what is below is hidden by it.
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Hides what the layers below have in that directory.
+    ///
+    /// # Errors
+    /// Those of setxattr(2).
+    pub fn set_opaque(&mut self, place: &Place) -> Result<()> {
+        if self.directories.hide_below(&place.path)? {
+            let path = super::attributes::through(place.fd.as_fd());
+            rustix::fs::setxattr(
+                &path,
+                self.rights.opaque(),
+                b"y",
+                rustix::fs::XattrFlags::empty(),
+            )
+            .map_err(Error::errno("make opaque", &place.path))?;
+        }
+        Ok(())
+    }
+
+    /// Gives directories their attributes, the innermost first: once the last name is in them, their times
+    /// stay, and once they are read-only, nothing more needs to be written. Those that have no entry of their
+    /// own it returns.
+    ///
+    /// # Errors
+    /// Those of opening and changing them.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>> {
+        if !self.directories.contains(Path::new("")) {
+            let attributes = match &self.below {
+                Below::Known(below) => {
+                    below.root().first().map(Attributes::of_directory).transpose()?
+                }
+                Below::Unknown => None,
+            };
+            let attributes = attributes.unwrap_or_else(Attributes::plain_directory);
+            self.directories.insert(PathBuf::new(), attributes, true)?;
+        }
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for (path, attributes) in self.directories.innermost_first() {
+            self.directories.shared().go_on()?;
+            let fd = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL);
+            let fd = fd
+                .and_then(|name| inside::open(self.root.fd.as_fd(), &name, readable, Links::Refuse))
+                .map_err(Error::errno("open", path))?;
+            attributes.apply_to_file(&fd, path)?;
+        }
+        self.directories.into_implied()
+    }
+}
+
+/// Where a walk goes on.
+enum Step {
+    Into(Place),
+    Along(PathBuf),
+}
+
+fn make_directory(place: &Place, name: &OsStr) -> Result<Place> {
+    let path = place.path.join(name);
+    // Through links trees get deeper than any path leads.
+    if path.as_os_str().len() > LONGEST {
+        return Err(Error::errno("make", path)(Errno::NAMETOOLONG));
+    }
+    mkdirat(&place.fd, name, Mode::RWXU).map_err(Error::errno("make", &path))?;
+    let fd =
+        openat(&place.fd, name, DIRECTORY, Mode::empty()).map_err(Error::errno("open", &path))?;
+    Ok(Place { path, fd: Rc::new(fd) })
+}

@@ -1,0 +1,79 @@
+//! Hard links: to files of the layer, and to files of the layers below, which are copied first.
+
+use super::{Below, Place, Tree};
+use crate::error::{Error, Result};
+use crate::merged::{Found, words};
+use crate::unpack::attributes::Attributes;
+use crate::unpack::copy;
+use rustix::fs::{AtFlags, linkat};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of memory for a file of a layer below that was copied.
+const COPIED: u64 = 64;
+
+impl Tree<'_> {
+    /// Another name for the file `target`. One of a layer below is copied up first, as overlayfs would.
+    ///
+    /// # Errors
+    /// [`Error::NeedsBelow`] when there is no such file here and the layers below are not known, else
+    /// those of linkat(2).
+    pub fn hard_link(&mut self, place: &Place, name: &OsStr, target: &[u8]) -> Result<()> {
+        let needed = || Error::NeedsBelow { path: String::from_utf8_lossy(target).into_owned() };
+        let (from, old) = match self.existing(target)? {
+            Some(found) => found,
+            None => self.copy_up(target)?.ok_or_else(needed)?,
+        };
+        if from.path.join(&old) == place.path.join(name) {
+            return Ok(());
+        }
+        if self.is_whiteout(&from, &old)? {
+            return Err(needed());
+        }
+        self.make(place, name, "link", || linkat(&from.fd, &old, &place.fd, name, AtFlags::empty()))
+    }
+
+    /// The place of something in this layer that is no directory.
+    fn existing(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
+        let path = Path::new(OsStr::from_bytes(target));
+        let mut words = words(path);
+        if words.is_empty() || words.iter().any(|word| word == "..") {
+            return Err(Error::Hostile {
+                entry: path.display().to_string(),
+                reason: "a hard link may not lead there",
+            });
+        }
+        let name = words.remove(0);
+        let parent: PathBuf = words.iter().rev().collect();
+        let Some(place) = self.walk(&parent, false)? else { return Ok(None) };
+        Ok(self.kind(&place, &name)?.is_some().then_some((place, name)))
+    }
+
+    /// Copies a file of the layers below to its own place in this one.
+    fn copy_up(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
+        let Below::Known(below) = &self.below else { return Ok(None) };
+        let path = Path::new(OsStr::from_bytes(target));
+        let Some(node) = below.file(path)? else { return Ok(None) };
+        let (place, name) = self.place(target)?;
+        if !matches!(self.find_below(&place.path, &name)?, Some(Found::Other(_))) {
+            return Ok(None);
+        }
+        if !self.copied.insert((node.stat.st_dev, node.stat.st_ino)) {
+            return Err(Error::Hostile {
+                entry: path.display().to_string(),
+                reason: "it is removed here once it was taken from the layers below, and taken again",
+            });
+        }
+        let shared = self.directories.shared();
+        shared.count_entry()?;
+        shared.count_bytes(node.stat.st_size.cast_unsigned())?;
+        shared.keep(COPIED)?;
+        let from = node.open()?;
+        let attributes = Attributes::of(&from, &node.stat)?;
+        let to = self.file(&place, &name, attributes.mode)?;
+        copy::with_holes(&from, &to, shared, path)?;
+        attributes.apply_to_file(&to, path)?;
+        Ok(Some((place, name)))
+    }
+}

@@ -1,0 +1,98 @@
+//! Windows of zstd: how long they may be, and what is said of longer ones.
+
+use crate::error::Error;
+use std::fmt::Display;
+use std::io;
+
+/// The window of zstd that RFC 8878 asks of every reader, as a power of two: 8 MiB.
+pub const WINDOW: u32 = 23;
+/// The longest that is unpacked: 128 MiB, as by the program zstd, whose `--ultra -22` makes such ones. One layer at a
+/// time has one longer than [`WINDOW`].
+pub const LONG_WINDOW: u32 = 27;
+/// What a frame begins with.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether zstd's decoder gave up for the window's length. The crate hands on no more than its text
+/// (`ZSTD_error_frameParameter_windowTooLarge`).
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.to_string().contains("requires too much memory")
+}
+
+/// What is said of a window that is longer than [`LONG_WINDOW`]. `frame` begins with the frame that has it: the decoder
+/// takes nothing of a frame that it refuses.
+#[must_use]
+pub fn refused(what: impl Display, frame: &[u8]) -> Error {
+    let most = (1u64 << LONG_WINDOW) >> 20;
+    let length = asked(frame).map(|bytes| bytes.div_ceil(1 << 20)).filter(|&asked| asked > most);
+    // Where the header lay across the edge of a buffer its length is not known.
+    let length =
+        length.map_or_else(|| "that is longer".to_owned(), |asked| format!("of {asked} MiB"));
+    Error::Unfit(format!(
+        "{what} wants a window of zstd {length}, and {most} MiB is the most that is read: compress it anew with less \
+         (zstd --long=27 at most)"
+    ))
+}
+
+/// How many bytes the window has that a frame asks for (RFC 8878 section 3.1.1.1); none if its header is not there.
+fn asked(frame: &[u8]) -> Option<u64> {
+    let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
+    let is_single_segment = descriptor >> 5 & 1 == 1;
+    if !is_single_segment {
+        let window = rest.first()?;
+        let base = 1u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // All of it is the window: its length comes after the dictionary's number.
+    let number = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let length = rest.get(number..)?;
+    let mut bytes = [0; 8];
+    let count = 1 << (descriptor >> 6);
+    bytes[..count].copy_from_slice(length.get(..count)?);
+    // Two bytes begin where one ends.
+    Some(u64::from_le_bytes(bytes).saturating_add(if count == 2 { 256 } else { 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    fn frame(rest: &[u8]) -> Vec<u8> {
+        [&MAGIC, rest].concat()
+    }
+
+    #[test]
+    fn headers_of_frames() {
+        let zeros = [0; 8];
+        assert_eq!(asked(&frame(&[0, 0])), Some(1024));
+        assert_eq!(asked(&frame(&[4, 0x8f])), Some((1 << 27) / 8 * 15));
+        assert_eq!(asked(&frame(&[0, 0xff])), Some((1 << 41) / 8 * 15));
+        assert_eq!(asked(&frame(&[0x20, 9])), Some(9));
+        assert_eq!(asked(&frame(&[0x61, 1, 1, 1])), Some(513));
+        assert_eq!(asked(&frame(&[0xa3, 1, 2, 3, 4, 0, 0, 0, 16])), Some(1 << 28));
+        assert_eq!(asked(&frame(&[&[0xe0][..], &[255; 8]].concat())), Some(u64::MAX));
+        for short in [&frame(&[])[..], &frame(&[0]), &frame(&[0xe0, 1, 2]), &zeros, b""] {
+            assert_eq!(asked(short), None, "{short:?}");
+        }
+    }
+
+    #[test]
+    fn the_frame_that_is_refused_is_named() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
+        encoder.window_log(28).expect("window");
+        encoder.write_all(&[7; 1 << 20]).expect("compress");
+        let long = encoder.finish().expect("zstd");
+        let short = zstd::encode_all(&[7; 1000][..], 1).expect("zstd");
+        // Neither the first one, nor at the beginning of a buffer.
+        let all = [&short[..], &long].concat();
+        let mut decoder = zstd::stream::read::Decoder::new(&all[..]).expect("zstd");
+        decoder.window_log_max(LONG_WINDOW).expect("window");
+        let error = decoder.read_to_end(&mut Vec::new()).expect_err("too long");
+        assert!(is_too_long(&error), "{error}");
+        let text = refused("x", decoder.get_ref().buffer()).to_string();
+        assert!(text.starts_with("x wants a window of zstd of 256 MiB, and 128 MiB"), "{text}");
+        assert!(refused("x", &[]).to_string().contains("that is longer, and 128 MiB"));
+        let just = frame(&[0xa0, 1, 0, 0, 8]);
+        assert!(refused("x", &just).to_string().contains("of 129 MiB"));
+    }
+}
