@@ -35,8 +35,8 @@ pub const CASES: &[Case] = &[
 const SLACK: u64 = 3;
 /// Instructions that longer paths than those of the measurement may take: each byte is looked at.
 const PATHS: u64 = 600;
-/// How often system calls are counted once everything is cached.
-const ROUNDS: usize = 3;
+/// How often a command is counted at most, once everything is cached.
+const ROUNDS: usize = 5;
 /// More instructions than that are not waited for.
 const BOUND: u64 = 5_000_000;
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -88,6 +88,15 @@ struct Weight {
     instructions: u64,
 }
 
+impl Weight {
+    fn least(self, other: Self) -> Self {
+        let sum = |weight: &Self| weight.calls.values().sum::<u64>();
+        let instructions = self.instructions.min(other.instructions);
+        let calls = if sum(&other) < sum(&self) { other.calls } else { self.calls };
+        Self { calls, instructions }
+    }
+}
+
 fn weigh(
     bed: &Bed,
     command: &str,
@@ -102,24 +111,34 @@ fn weigh(
         report
     };
     let _cold = count(Mode::Syscalls);
-    // Whether two signals come one by one or together is a matter of luck: the least is what it takes.
-    let reports = (0..ROUNDS).map(|_| count(Mode::Syscalls));
-    let report = reports.min_by_key(Report::calls).expect("some rounds");
-    let calls = report.by_name().into_iter().map(|(name, tally)| (name.to_owned(), tally.calls));
-    let calls = calls.collect();
     // To step through a container's creation takes half a minute: once is enough.
-    let instructions = if command == "create" {
-        0
-    } else {
-        let report = count(Mode::Instructions { bound: BOUND });
-        assert!(report.complete, "{command} takes more than {BOUND} instructions: {report}");
-        report.instructions()
+    let is_stepped = command != "create";
+    let once = || {
+        let report = count(Mode::Syscalls);
+        let calls =
+            report.by_name().into_iter().map(|(name, tally)| (name.to_owned(), tally.calls));
+        let calls = calls.collect();
+        let instructions = is_stepped.then(|| {
+            let report = count(Mode::Instructions { bound: BOUND });
+            assert!(report.complete, "{command} takes more than {BOUND} instructions: {report}");
+            report.instructions()
+        });
+        Weight { calls, instructions: instructions.unwrap_or_default() }
     };
-    let weight = Weight { calls, instructions };
+    let is_enough = |weight: &Weight| !updating() && heavier(command, weight).is_none();
+    // Whether two signals come one by one or together, and an answer within a tenth of a second, is a matter
+    // of luck: the least is what it takes.
+    let mut weight = once();
+    for _ in 1..ROUNDS {
+        if is_enough(&weight) {
+            break;
+        }
+        weight = weight.least(once());
+    }
     if updating() {
         record(command, &weight);
-    } else {
-        compare(command, &weight);
+    } else if let Some(text) = heavier(command, &weight) {
+        panic!("{text}");
     }
 }
 
@@ -133,8 +152,8 @@ fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fails when the command has become heavier, and names the calls.
-fn compare(command: &str, weight: &Weight) {
+/// A sentence when the command has become heavier, with the calls that it makes more of.
+fn heavier(command: &str, weight: &Weight) -> Option<String> {
     let table = read();
     let measured = &table[kernel()][command];
     let named = |name: &str| measured["calls"][name].as_u64().unwrap_or(0);
@@ -161,12 +180,12 @@ fn compare(command: &str, weight: &Weight) {
     let heavier: Vec<String> =
         [calls, instructions].iter().filter_map(|sum| sum.heavier(command)).collect();
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-    assert!(
-        heavier.is_empty(),
+    let text = format!(
         "{}{more}: {command} has become heavier; if that is worth it, UPDATE_WEIGHT=1 writes \
          tests/weight.json anew",
         heavier.join(", "),
     );
+    (!heavier.is_empty()).then_some(text)
 }
 
 /// A number now, and as it was measured.

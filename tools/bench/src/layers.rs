@@ -103,7 +103,7 @@ fn entrant(runtime: &Runtime, case: Case, list: &str, options: &Layers) -> Entra
     words.extend(["--userns", if options.host_ids { "host" } else { "auto" }]);
     Entrant {
         name: format!("{}, {} layers", case.mode.name(), case.layers),
-        options: words.into_iter().map(str::to_owned).collect(),
+        start_options: words.into_iter().map(str::to_owned).collect(),
         ..Entrant::new(runtime.clone())
     }
 }
