@@ -122,6 +122,7 @@ pub fn launch<'a>(
     let parent::Parent { child, network, cgroup, holder, channel, program_since, rootfs, .. } =
         parent;
     drop(slots);
+    seal::let_go();
     let rootfs = rootfs.map(rootfs::Assembly::finish);
     match (result, child) {
         (Ok(()), Some(child)) => {

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use sys::Context;
 
 use super::{Parent, no_child};
-use crate::Error;
 use crate::error::words;
+use crate::{Error, seal};
 use init::channel::{self, Message, Word};
 
 impl Parent<'_> {
@@ -29,6 +29,7 @@ impl Parent<'_> {
 
     pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        seal::let_go();
         await_message(self.plan, channel, expected, || self.death())
     }
 
