@@ -51,6 +51,7 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
     loop {
+        at += quiet(text.get(at..)?, |bytes| has(bytes, b'"') | has_bracket(bytes));
         match text.get(at)? {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
@@ -72,14 +73,44 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
 fn length_of_string(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        let rest = text.get(at..)?;
-        at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-        if text.get(at) == Some(&b'"') {
-            return Some(at);
+        at += quiet(text.get(at..)?, |bytes| has(bytes, b'"') | has(bytes, b'\\'));
+        match text.get(at)? {
+            b'"' => return Some(at),
+            // What is escaped.
+            b'\\' => at += 2,
+            _ => at += 1,
         }
-        // What is escaped.
-        at += 2;
     }
+}
+
+/// How many of the first bytes are none of those that `find` finds, looked at eight at a time: the last few may not
+/// be counted.
+fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
+    let (words, _) = text.as_chunks::<8>();
+    let mut length = 0;
+    for word in words {
+        // Of those found the first is one; others may be an overflow of that.
+        let found = find(u64::from_le_bytes(*word));
+        if found != 0 {
+            return length + found.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    length
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// The highest bit of the first byte that is `byte`, and of some that come after it.
+fn has(bytes: u64, byte: u8) -> u64 {
+    let zeros = bytes ^ ONES * u64::from(byte);
+    zeros.wrapping_sub(ONES) & !zeros & ONES << 7
+}
+
+/// The same for `{`, `}`, `[`, `]`, and whatever differs from these in the same two bits.
+fn has_bracket(bytes: u64) -> u64 {
+    const DIFFERENT: u64 = ONES * 0x26;
+    has(bytes | DIFFERENT, 0x7f)
 }
 
 #[cfg(test)]
@@ -99,6 +130,20 @@ mod tests {
         assert_eq!(linux.cgroups_path.unwrap().as_str(), "/x");
         let text = r#"{"annotations": {"a": "\"seccomp\": {}"}, "linux": {"seccomp": {"b": 1}}}"#;
         assert_eq!(profile(text), Some(r#"{"b": 1}"#));
+    }
+
+    #[test]
+    fn every_place_in_a_word_is_looked_at() {
+        for before in 0..20 {
+            for inside in 0..20 {
+                let (before, inside) = (" ".repeat(before), "Y_y[".repeat(inside));
+                let object = format!(
+                    r#"{{{before}"{inside}}}\"{inside}\\"{before}: [{before}"{inside}"{before}] }}"#
+                );
+                let text = format!(r#"{{"linux": {{"seccomp": {object}, "x": "{inside}"}}}}"#);
+                assert_eq!(profile(&text), Some(object.as_str()), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -198,24 +198,50 @@ unsafe fn fill_blocks(dst: *mut u8, byte: u8, len: usize) {
 /// As memcmp(3).
 #[inline(always)]
 pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
+    // Words of text as numbers: the first byte that differs decides.
+    let order = |x: u64, y: u64| i32::from(x > y) - i32::from(x < y);
+    if len < 8 {
+        // SAFETY: all within `len` bytes.
+        return unsafe { compare_few(a, b, len) };
+    }
     let mut i = 0;
-    while i + 8 <= len {
+    while i + 8 < len {
         // SAFETY: eight bytes from i on are within `len`.
         let (x, y): (u64, u64) = unsafe { (load(a, i), load(b, i)) };
         if x != y {
-            return if x.to_be() < y.to_be() { -1 } else { 1 };
+            return order(u64::from_be(x), u64::from_be(y));
         }
         i += 8;
     }
-    while i < len {
-        // SAFETY: i < len.
-        let (x, y) = unsafe { (*a.add(i), *b.add(i)) };
-        if x != y {
-            return i32::from(x) - i32::from(y);
+    // The last eight: what was looked at before is the same.
+    // SAFETY: `len` is at least eight.
+    let (x, y): (u64, u64) = unsafe { (load(a, len - 8), load(b, len - 8)) };
+    order(u64::from_be(x), u64::from_be(y))
+}
+
+/// [`compare`] for less than eight bytes: most strings that are compared, word by word of a table, are that short.
+///
+/// # Safety
+/// As memcmp(3).
+#[inline(always)]
+unsafe fn compare_few(a: *const u8, b: *const u8, len: usize) -> i32 {
+    // SAFETY: all within `len` bytes.
+    let text = |at: *const u8| unsafe {
+        match len {
+            0 => 0,
+            1 => u32::from(load::<u8>(at, 0)),
+            2..=3 => u32::from(u16::from_be(load(at, 0))) << 8 | u32::from(load::<u8>(at, len - 1)),
+            _ => u32::from_be(load(at, 0)),
         }
-        i += 1;
+    };
+    let (x, y) = (text(a), text(b));
+    if x != y || len <= 4 {
+        return i32::from(x > y) - i32::from(x < y);
     }
-    0
+    // SAFETY: as above; the parts overlap.
+    let (x, y): (u32, u32) = unsafe { (load(a, len - 4), load(b, len - 4)) };
+    let (x, y) = (u32::from_be(x), u32::from_be(y));
+    i32::from(x > y) - i32::from(x < y)
 }
 
 /// strlen(3)

@@ -21,6 +21,8 @@ const LONGEST: usize = 16 << 10;
 
 /// Lets go of every procfs and sysfs of the old tree, or covers them where they are `locked`, and cuts that off from
 /// the host's later mounts. For a process whose root is the old one still; `proc` is the host's procfs.
+// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+#[inline(never)]
 pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Result<(), Failure> {
     if is_off(Defence::OldTree) {
         return Ok(());

@@ -60,6 +60,8 @@ fn open_passwd() -> Option<OwnedFd> {
 
 /// Reads passwd(5) in pieces, a line at a time, into what the stack holds; longer lines are nobody's, and so is what
 /// is beyond the longest file.
+// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+#[inline(never)]
 fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<usize> {
     let mut line = [0u8; 1024];
     let mut length = 0;

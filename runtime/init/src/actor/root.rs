@@ -127,6 +127,8 @@ impl<'a> Root<'a> {
     }
 
     /// Makes a symbolic link, with the directories above it that are missing. One that says the same may be there.
+    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    #[inline(never)]
     pub(crate) fn make_link(&self, path: &CStr, text: &CStr) -> Result<(), Failure> {
         let (parent, name) = self.parent_of(path)?;
         match symlinkat(text, &parent, name) {
@@ -144,6 +146,8 @@ impl<'a> Root<'a> {
     }
 
     /// Opens the directory above a path, made with its parents if it is missing, and gives the path's last name.
+    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    #[inline(never)]
     fn parent_of<'p>(&self, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Failure> {
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
         let bytes = path.to_bytes_with_nul();
@@ -177,6 +181,8 @@ impl<'a> Root<'a> {
     /// looked up from the root, the longest first, so that links on the way mean what they mean inside;
     /// only what is missing is made, below the descriptor of its parent. A name that is there all the same is a
     /// link to what is not.
+    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    #[inline(never)]
     fn make_missing(&self, path: &CStr, links: Links) -> Result<OwnedFd, Failure> {
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
         let bytes = path.to_bytes();
