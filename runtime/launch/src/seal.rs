@@ -75,7 +75,7 @@ pub(crate) fn mount() -> Option<RawFd> {
 }
 
 /// Closes the mount, if it is open.
-pub(crate) fn let_go() {
+pub fn let_go_of_seal() {
     match MOUNT.swap(NONE, Ordering::Relaxed) {
         NONE => {}
         // SAFETY: `seal_self` gave it away to here, and to nobody else.

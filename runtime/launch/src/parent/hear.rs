@@ -13,7 +13,7 @@ use sys::Context;
 
 use super::{Parent, no_child};
 use crate::error::words;
-use crate::{Error, seal};
+use crate::{Error, let_go_of_seal};
 use init::channel::{self, Message, Word};
 
 impl Parent<'_> {
@@ -29,7 +29,7 @@ impl Parent<'_> {
 
     pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
-        seal::let_go();
+        let_go_of_seal();
         await_message(self.plan, channel, expected, || self.death())
     }
 
