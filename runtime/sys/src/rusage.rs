@@ -12,9 +12,9 @@ const WAIT4: usize = 260;
 /// What a process and the children it waited for have used (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time in user mode.
+    /// CPU time in user mode; see [`Self::cpu`].
     pub user: Duration,
-    /// CPU time in the kernel.
+    /// CPU time in the kernel; see [`Self::cpu`].
     pub system: Duration,
     /// The largest resident set of any one of the processes, in KiB.
     pub peak_kib: u64,
@@ -26,6 +26,15 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Context switches because its time was up or another one came first.
     pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// CPU time. It is exact, by the scheduler's clock. Of its two parts the sum alone is, on kernels that divide it
+    /// by the ticks that a process saw (CONFIG_TICK_CPU_ACCOUNTING).
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
 }
 
 /// How a process ended.

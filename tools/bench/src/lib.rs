@@ -5,6 +5,7 @@
 //! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
 //! | [`race`] | rounds in turns |
 //! | [`weight`], [`weigh`] | what is counted instead |
+//! | [`accounting`] | what the kernel tells of CPU time |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
@@ -14,6 +15,7 @@
 //! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
 
 pub mod ablation;
+pub mod accounting;
 pub mod burst;
 pub mod cgroup;
 pub mod circumstances;

@@ -212,6 +212,24 @@ mod tests {
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
+    /// The sum that wait4(2) tells is that of the process's clock, with children's added.
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "reap is what reaps it")]
+    fn cpu_time_is_exact() {
+        let loops = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
+        let child = sh(loops).spawn().expect("sh");
+        let pid = Pid::from_child(&child);
+        ended(pid, LONG).expect("its end");
+        let file = format!("/proc/{}/schedstat", pid.as_raw_nonzero());
+        let text = std::fs::read_to_string(file).expect("schedstat of what is not reaped yet");
+        let exact = text.split(' ').next().and_then(|time| time.parse().ok()).expect("a number");
+        let (_, usage) = reap(pid).expect("wait4");
+        let apart = usage.cpu().abs_diff(Duration::from_nanos(exact));
+        assert!(apart <= Duration::from_micros(2), "{usage:?} {exact} ns");
+        let with_child = run(&mut sh(&format!("/bin/sh -c '{loops}'; :")), LONG).expect("sh");
+        assert!(with_child.usage.cpu() > usage.cpu() / 2, "{with_child:?} {usage:?}");
+    }
+
     #[test]
     fn kills_the_whole_group_at_the_deadline() {
         let start = Instant::now();

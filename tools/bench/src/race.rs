@@ -1,6 +1,7 @@
 //! Interleaved rounds: every entrant does the same in each, in turns.
 
 use crate::Error;
+use crate::accounting;
 use crate::container::{Container, Fault};
 use crate::process::Sample;
 use crate::stand::{Entrant, Stand};
@@ -72,6 +73,8 @@ pub struct Series {
     pub runtime: String,
     /// A sample a round.
     pub samples: Vec<Sample>,
+    /// Whether their user and system time are exact, and not only the sum of both.
+    pub is_split: bool,
 }
 
 impl Series {
@@ -161,6 +164,7 @@ fn series(
             pause,
             runtime: entrant.name.clone(),
             samples: goes.iter().filter_map(|go| go.get(at).copied()).collect(),
+            is_split: accounting::is_split(),
         })
         .collect()
 }

@@ -17,10 +17,12 @@ pub struct Row {
     pub runtime: String,
     /// The time that passed, in microseconds.
     pub wall_us: Summary,
-    /// CPU time in user mode, median, in microseconds.
-    pub user_us: f64,
-    /// CPU time in the kernel, median, in microseconds.
-    pub system_us: f64,
+    /// CPU time, median, in microseconds.
+    pub cpu_us: f64,
+    /// That in user mode, median, if this kernel can tell.
+    pub user_us: Option<f64>,
+    /// That in the kernel, median, if this kernel can tell.
+    pub system_us: Option<f64>,
     /// Page faults, median.
     pub faults: f64,
     /// Context switches, median.
@@ -53,8 +55,9 @@ fn row(of: &Series, base: Option<&Series>) -> Option<Row> {
         pause_ms: of.pause.as_secs_f64() * 1e3,
         runtime: of.runtime.clone(),
         wall_us: Summary::of(&rounds_us)?,
-        user_us: middle(|sample| sample.usage.user.as_secs_f64() * 1e6),
-        system_us: middle(|sample| sample.usage.system.as_secs_f64() * 1e6),
+        cpu_us: middle(|sample| sample.usage.cpu().as_secs_f64() * 1e6),
+        user_us: of.is_split.then(|| middle(|sample| sample.usage.user.as_secs_f64() * 1e6)),
+        system_us: of.is_split.then(|| middle(|sample| sample.usage.system.as_secs_f64() * 1e6)),
         faults: middle(|sample| (sample.usage.minor_faults + sample.usage.major_faults) as f64),
         switches: middle(|sample| {
             (sample.usage.voluntary_switches + sample.usage.involuntary_switches) as f64

@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use super::Row;
+use crate::accounting;
 use crate::start::Weighed;
 use report::Table;
 use report::bootstrap::Estimate;
@@ -29,16 +30,19 @@ pub fn times(rows: &[Row], first: &str) -> String {
 #[must_use]
 pub fn resources(rows: &[Row]) -> String {
     let headings = ["median", "CPU ms", "user", "system", "page faults", "switches"];
-    by_group(rows, &headings, |row| {
+    let split =
+        |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us / 1e3));
+    let table = by_group(rows, &headings, |row| {
         vec![
             row.runtime.clone(),
-            format!("{:.2}", (row.user_us + row.system_us) / 1e3),
-            format!("{:.2}", row.user_us / 1e3),
-            format!("{:.2}", row.system_us / 1e3),
+            format!("{:.2}", row.cpu_us / 1e3),
+            split(row.user_us),
+            split(row.system_us),
             format!("{:.0}", row.faults),
             format!("{:.0}", row.switches),
         ]
-    })
+    });
+    table + accounting::note(rows.iter().all(|row| row.user_us.is_some()))
 }
 
 /// What was counted: a row for each step and runtime.

@@ -1,6 +1,7 @@
 //! Reports of known samples, word for word.
 
 use super::{compare, csv, resources, times, verdicts, weights};
+use crate::accounting;
 use crate::process::Sample;
 use crate::race::Series;
 use crate::start::Weighed;
@@ -22,6 +23,7 @@ fn series(runtime: &str, step: &str, pause_ms: u64, milliseconds: [u64; 6]) -> S
         pause: Duration::from_millis(pause_ms),
         runtime: runtime.to_owned(),
         samples: milliseconds.map(sample).to_vec(),
+        is_split: true,
     }
 }
 
@@ -73,7 +75,12 @@ median  CPU ms  user  system  page faults  switches
 dayfly    2.50  1.00    1.50          210         7
 
 ";
-    assert_eq!(resources(&compare(&some()[..1], "dayfly")), expected);
+    let text = resources(&compare(&some()[..1], "dayfly"));
+    assert_eq!(text.strip_suffix(accounting::note(true)), Some(expected));
+    let by_tick = Series { is_split: false, ..some().swap_remove(0) };
+    let text = resources(&compare(&[by_tick], "dayfly"));
+    let expected = expected.replace("1.00    1.50", "   -       -");
+    assert_eq!(text.strip_suffix(accounting::note(false)), Some(expected.as_str()));
 }
 
 #[test]
@@ -100,12 +107,14 @@ fn samples_as_csv() {
     assert_eq!(
         lines.next(),
         Some(
-            "step,pause_ms,runtime,round,wall_us,user_us,system_us,minor_faults,major_faults,voluntary_switches,involuntary_switches"
+            "step,pause_ms,runtime,round,wall_us,cpu_us,user_us,system_us,minor_faults,major_faults,voluntary_switches,involuntary_switches"
         )
     );
     assert_eq!(
         lines.next(),
-        Some("run,60,\"a \"\"quoted\"\", name\",0,2000.0,1000,1500,210,0,7,0")
+        Some("run,60,\"a \"\"quoted\"\", name\",0,2000.0,2500,1000,1500,210,0,7,0")
     );
     assert_eq!(lines.count(), 5);
+    let by_tick = Series { is_split: false, ..some().swap_remove(0) };
+    assert_eq!(csv(&[by_tick]).lines().nth(1), Some("run,0,dayfly,0,2000.0,2500,,,210,0,7,0"));
 }
