@@ -94,6 +94,18 @@ pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
+/// Whether the containers of this view can be limited by a controller.
+#[must_use]
+pub fn can_limit(controller: &str) -> bool {
+    let top = Path::new("/sys/fs/cgroup");
+    if View::current() == View::V2 {
+        let all = fs::read_to_string(top.join("cgroup.controllers")).unwrap_or_default();
+        return all.split_whitespace().any(|name| name == controller);
+    }
+    // One that is mounted with others has a link of its name.
+    top.join(controller).join("cgroup.procs").exists()
+}
+
 /// The mounted hierarchies.
 fn hierarchies(view: View) -> Vec<PathBuf> {
     let top = Path::new("/sys/fs/cgroup");

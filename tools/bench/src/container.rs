@@ -8,6 +8,7 @@ use crate::trace::outside::{self, Observed};
 use crate::weigh;
 use crate::weight::Way;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fmt;
@@ -63,7 +64,20 @@ impl<'a> Container<'a> {
     /// # Errors
     /// Those of mkdir(2) and write(2).
     pub fn new(stand: &'a Stand, entrant: &'a Entrant, program: &[&str]) -> Result<Self, Error> {
-        let (id, bundle) = stand.write_bundle(program)?;
+        Self::changed(stand, entrant, program, |_| {})
+    }
+
+    /// The same with another configuration than the stand's.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn changed(
+        stand: &'a Stand,
+        entrant: &'a Entrant,
+        program: &[&str],
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Self, Error> {
+        let (id, bundle) = stand.write_bundle(program, change)?;
         Ok(Self {
             stand,
             entrant,

@@ -7,7 +7,7 @@
 //! | [`weight`], [`weigh`] | what is counted instead |
 //! | [`accounting`] | what the kernel tells of CPU time |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
-//! | [`start`], [`burst`], [`spaced`], [`mounts`], [`ablation`], [`tiers`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`bulk`], [`first_use`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
 //! | [`circumstances`], [`results`] | the circumstances, and how results are written |
 //!
@@ -16,14 +16,17 @@
 
 pub mod ablation;
 pub mod accounting;
+pub mod bulk;
 pub mod burst;
 pub mod cgroup;
 pub mod circumstances;
 pub mod config;
 pub mod container;
 pub mod error;
+pub mod first_use;
 pub mod layers;
 pub mod leftover;
+pub mod memory;
 pub mod mounts;
 pub mod options;
 pub mod probe;

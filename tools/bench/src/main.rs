@@ -7,8 +7,8 @@ use dayfly_bench::options::{
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
-    Error, ablation, burst, config, layers, leftover, mounts, rootfs, runtime, session, spaced,
-    start, tiers, trace,
+    Error, ablation, bulk, burst, config, first_use, layers, leftover, memory, mounts, rootfs,
+    runtime, session, spaced, start, tiers, trace,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -54,6 +54,24 @@ fn execute(command: Command) -> Result<(), Error> {
             let entrant = Entrant::new(own(&options.common)?);
             session::run(&options.common, vec![entrant], |stand, entrants| {
                 layers::experiment(&options, stand, entrants)
+            })
+        }
+        Command::FirstUse(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                first_use::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Memory(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                memory::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Bulk(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                bulk::experiment(&options, stand, entrants)
             })
         }
         Command::Ablation(options) => ablation(&options),

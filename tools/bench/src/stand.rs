@@ -160,12 +160,22 @@ impl Stand {
         &self.state
     }
 
+    /// Whether containers have a seccomp profile.
+    #[must_use]
+    pub fn has_seccomp(&self) -> bool {
+        self.config["linux"]["seccomp"].is_object()
+    }
+
     /// Writes the bundle of a container that runs `program`, or what the configuration says if that is
-    /// empty, and returns the id it is for.
+    /// empty, and is configured as `change` makes it. Returns the id it is for.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
-    pub(crate) fn write_bundle(&self, program: &[&str]) -> Result<(String, PathBuf), Error> {
+    pub(crate) fn write_bundle(
+        &self,
+        program: &[&str],
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(String, PathBuf), Error> {
         let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
         let bundle = self.directory.join(&id);
         make_directory(&bundle, 0o711)?;
@@ -174,6 +184,7 @@ impl Stand {
         if !program.is_empty() {
             config["process"]["args"] = json!(program);
         }
+        change(&mut config);
         let file = bundle.join("config.json");
         fs::write(&file, config.to_string()).map_err(Error::at("write", &file))?;
         Ok((id, bundle))

@@ -64,11 +64,10 @@ fn those_who_fail_or_hang_are_left_out_and_the_rest_goes_on() {
     }
 }
 
-#[test]
-fn nothing_stays_after_an_interrupt() {
-    let Some(dayfly) = ready() else { return };
+/// Runs an experiment that would take long, and interrupts it once it has begun.
+fn interrupt(dayfly: &Path, arguments: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"));
-    command.args(["start", "--profile=plain", "--rounds=100000", "--pause=0", "--operation=exec"]);
+    command.args(arguments).arg("--profile=seccomp");
     command.arg(format!("--runtime={}", dayfly.display()));
     if Path::new("/sys/fs/cgroup/unified/cgroup.controllers").exists() {
         command.args(["--view", "v2"]);
@@ -82,8 +81,24 @@ fn nothing_stays_after_an_interrupt() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     let handle = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(handle, rustix::process::Signal::TERM).expect("signal");
-    assert!(!child.wait().expect("wait").success());
-    assert_eq!(leftovers(pid), Vec::<PathBuf>::new());
+    assert!(!child.wait().expect("wait").success(), "{arguments:?}");
+    assert_eq!(leftovers(pid), Vec::<PathBuf>::new(), "{arguments:?}");
+}
+
+#[test]
+fn nothing_stays_after_an_interrupt() {
+    let Some(dayfly) = ready() else { return };
+    for experiment in [
+        ["start", "--rounds=100000", "--pause=0", "--operation=exec"].as_slice(),
+        &["first-use", "--rounds=100000", "--pause=0"],
+        &["memory", "--rounds=100000", "--figure=idle"],
+        &["bulk", "--rounds=100000", "--count=30", "--width=4"],
+    ] {
+        interrupt(&dayfly, experiment);
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    assert!(!mounts.contains(" /run/dayfly-cache tmpfs "), "{mounts}");
+    assert!(!mounts.lines().any(|line| line.contains(" /run/dayfly-cache rw,nosuid,nodev,noexec")));
 }
 
 #[test]

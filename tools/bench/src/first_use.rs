@@ -1,0 +1,295 @@
+//! `first-use`: the first start with a seccomp profile that no cache has seen, and the next one with it.
+//!
+//! A profile is made anew for every pair of starts, by a rule more that no pair before had: it changes the
+//! filter, and so is new to whatever a cache goes by. What a runtime keeps it keeps for this experiment: dayfly
+//! in a tmpfs over the host's cache that only this experiment sees, crun below its `--root`.
+
+use crate::container::Container;
+use crate::options::FirstUse;
+use crate::process::Sample;
+use crate::race::{Rounds, Series, in_turns};
+use crate::results::{self, compare, title};
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use crate::{Error, accounting, view};
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::interrupt;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where dayfly keeps what starts have in common.
+const CACHE: &str = "/run/dayfly-cache";
+
+/// Both starts of a pair.
+const STEPS: [&str; 2] = ["run, profile never seen", "run, profile seen once"];
+
+/// A tmpfs over the host's cache, in this process's mount namespace, for as long as the experiment takes.
+struct OwnCache {
+    /// Whether the directory below is its, too.
+    made: bool,
+}
+
+impl OwnCache {
+    fn cover() -> Result<Self, Error> {
+        // Of its own in any case: in the host's table this would take the cache from everybody.
+        view::own_mounts()?;
+        let place = Path::new(CACHE);
+        let made = fs::create_dir(place).is_ok();
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        match mount("tmpfs", place, "tmpfs", flags, Some(c"mode=0700")) {
+            Ok(()) => Ok(Self { made }),
+            Err(errno) => {
+                drop(made.then(|| fs::remove_dir(place)));
+                Err(Error::errno("mount tmpfs on", place)(errno))
+            }
+        }
+    }
+}
+
+impl Drop for OwnCache {
+    fn drop(&mut self) {
+        let _ = unmount(CACHE, UnmountFlags::DETACH);
+        if self.made {
+            // Somebody else may use it by now.
+            let _ = fs::remove_dir(CACHE);
+        }
+    }
+}
+
+/// Profiles, each of which is new.
+struct Profiles(u32);
+
+impl Profiles {
+    /// Those of no experiment of this hour, should caches be the host's.
+    fn begin() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)
+    }
+
+    /// A rule that no profile had before: it allows one more execution domain, which no program asks for.
+    fn next(&mut self) -> Value {
+        self.0 = self.0.wrapping_add(1);
+        json!({
+            "names": ["personality"],
+            "action": "SCMP_ACT_ALLOW",
+            "args": [{ "index": 0, "value": self.0, "op": "SCMP_CMP_EQ" }],
+        })
+    }
+}
+
+/// Has a profile that rule, too.
+fn add(config: &mut Value, rule: &Value) {
+    let seccomp = &mut config["linux"]["seccomp"];
+    if seccomp["syscalls"].is_null() {
+        seccomp["syscalls"] = json!([]);
+    }
+    if let Some(rules) = seccomp["syscalls"].as_array_mut() {
+        rules.push(rule.clone());
+    }
+}
+
+/// What a runtime keeps of a profile.
+#[derive(Debug, Serialize)]
+struct Kept {
+    runtime: String,
+    /// Where it keeps filters; nowhere if it compiles them each time.
+    place: Option<PathBuf>,
+}
+
+/// What first use costs one runtime.
+#[derive(Debug, Serialize)]
+struct Cost {
+    runtime: String,
+    pause_ms: f64,
+    /// The first start's time less that of the next, in microseconds.
+    more_us: Option<Estimate>,
+    /// The first start's time ÷ that of the next.
+    ratio: Option<Estimate>,
+}
+
+/// The experiment.
+///
+/// # Errors
+/// No seccomp profile; no mount namespace of its own; the harness's; an interrupt.
+pub fn experiment(
+    options: &FirstUse,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    if !stand.has_seccomp() {
+        let reason =
+            "these containers have no seccomp profile that could be used for the first time";
+        return Err(Error::Unfit(reason.to_owned()));
+    }
+    let _cache = OwnCache::cover()?;
+    let mut profiles = Profiles::begin();
+    let racers = entrants.to_vec();
+    let mut kept = Vec::new();
+    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
+        match keeps(stand, racer, &profiles.next())? {
+            Ok(place) => kept.push(Kept { runtime: racer.name.clone(), place }),
+            Err(reason) => entrant.failure = Some(reason),
+        }
+    }
+    let mut series = Vec::new();
+    for &pause in &options.timing.pause {
+        let rounds =
+            Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+        let pairs =
+            in_turns(entrants, rounds, &title("first use", pause.as_secs_f64() * 1e3), |at| {
+                let rule = profiles.next();
+                let first = run(stand, &racers[at], &rule)?;
+                interrupt::check()?;
+                sleep(pause);
+                Ok(match first {
+                    Ok(first) => run(stand, &racers[at], &rule)?.map(|second| [first, second]),
+                    Err(reason) => Err(reason),
+                })
+            })?;
+        for (which, step) in STEPS.iter().enumerate() {
+            let finished =
+                entrants.iter().zip(&pairs).filter(|(entrant, _)| entrant.failure.is_none());
+            series.extend(finished.map(|(entrant, pairs)| Series {
+                step: (*step).to_owned(),
+                pause,
+                runtime: entrant.name.clone(),
+                samples: pairs.iter().map(|pair| pair[which]).collect(),
+                is_split: accounting::is_split(),
+            }));
+        }
+    }
+    let first = entrants.first().map_or("", |entrant| &entrant.name);
+    let rows = compare(&series, first);
+    let costs = costs(&series);
+    let text = [
+        results::times(&rows, first),
+        results::resources(&rows),
+        text(&costs),
+        kept.iter().map(Kept::to_text).collect(),
+        results::verdicts(&rows, first),
+    ];
+    Ok(Outcome {
+        text: text.join("\n"),
+        json: vec![
+            ("rows", results::value(&rows)?),
+            ("costs", results::value(&costs)?),
+            ("kept", results::value(&kept)?),
+        ],
+        csv: results::csv(&series),
+        ..Outcome::default()
+    })
+}
+
+fn run(stand: &Stand, racer: &Entrant, rule: &Value) -> Result<Result<Sample, String>, Error> {
+    let container = Container::changed(stand, racer, &[], |config| add(config, rule))?;
+    Ok(container.run().map_err(|fault| fault.to_string()))
+}
+
+/// Where the runtime keeps the filter of a profile: files that are there after its first use.
+fn keeps(
+    stand: &Stand,
+    racer: &Entrant,
+    rule: &Value,
+) -> Result<Result<Option<PathBuf>, String>, Error> {
+    let root = racer.runtime.state_root(stand.state());
+    let places = [Path::new(CACHE).join("seccomp"), root.join(".cache/seccomp")];
+    let before = places.each_ref().map(|place| names(place));
+    let result = run(stand, racer, rule)?;
+    interrupt::check()?;
+    let found = places.into_iter().zip(before).find(|(place, before)| names(place) != *before);
+    Ok(result.map(|_| found.map(|(place, _)| place)))
+}
+
+fn names(directory: &Path) -> BTreeSet<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+impl Kept {
+    fn to_text(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{} keeps filters in {}\n", self.runtime, place.display()),
+            None => format!("{} keeps no filters: it compiles them at each start\n", self.runtime),
+        }
+    }
+}
+
+fn costs(series: &[Series]) -> Vec<Cost> {
+    let firsts = series.iter().filter(|of| of.step == STEPS[0]);
+    let cost = |first: &Series| {
+        let mut nexts = series.iter().filter(|of| of.step == STEPS[1]);
+        let next =
+            nexts.find(|next| (next.pause, &next.runtime) == (first.pause, &first.runtime))?;
+        let (first_us, next_us) = (first.wall_us(), next.wall_us());
+        Some(Cost {
+            runtime: first.runtime.clone(),
+            pause_ms: first.pause.as_secs_f64() * 1e3,
+            more_us: bootstrap::difference(&first_us, &next_us, Pairing::Paired),
+            ratio: bootstrap::ratio(&first_us, &next_us, Pairing::Paired),
+        })
+    };
+    firsts.filter_map(cost).collect()
+}
+
+fn text(costs: &[Cost]) -> String {
+    let headings = ["first use less the next", "", "µs more", "95 %", "first ÷ next", "95 %"];
+    let mut table = Table::new(&headings).left(&[0, 1]);
+    for cost in costs {
+        let mut cells = vec![title("run", cost.pause_ms), cost.runtime.clone()];
+        cells.extend(match cost.more_us {
+            Some(more) if more.differs_from(0.0) => {
+                [format!("{:.0}", more.value), format!("[{:.0} {:.0}]", more.low, more.high)]
+            }
+            Some(more) => {
+                ["nothing shown".to_owned(), format!("[{:.0} {:.0}]", more.low, more.high)]
+            }
+            None => ["too few rounds".to_owned(), String::new()],
+        });
+        cells.extend(cost.ratio.map_or_else(Default::default, results::judged));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn no_profile_comes_twice() {
+        let mut profiles = Profiles(u32::MAX - 1);
+        let mut config = json!({ "linux": { "seccomp": { "defaultAction": "SCMP_ACT_ERRNO" } } });
+        let mut seen = BTreeSet::new();
+        for _ in 0..3 {
+            add(&mut config, &profiles.next());
+            assert!(seen.insert(config.to_string()));
+        }
+        assert_eq!(config["linux"]["seccomp"]["syscalls"].as_array().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn first_use_is_compared_with_the_next() {
+        let series = |step: &str, us: u64| Series {
+            step: step.to_owned(),
+            pause: Duration::ZERO,
+            runtime: "crun".to_owned(),
+            samples: vec![Sample { wall: Duration::from_micros(us), ..Sample::default() }; 6],
+            is_split: true,
+        };
+        let costs = costs(&[series(STEPS[0], 3000), series(STEPS[1], 2000)]);
+        let expected = "\
+first use less the next        µs more         95 %  first ÷ next           95 %
+run, back-to-back        crun     1000  [1000 1000]         1.500  [1.500 1.500]
+";
+        assert_eq!(text(&costs), expected);
+        let same = super::costs(&[series(STEPS[0], 2000), series(STEPS[1], 2000)]);
+        assert!(text(&same).contains("nothing shown"), "{}", text(&same));
+    }
+}

@@ -1,0 +1,167 @@
+//! What stays while a container does nothing.
+
+use crate::Error;
+use crate::container::Container;
+use crate::race::asleep;
+use crate::stand::{Entrant, Stand};
+use rustix::process::getpid;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What there is beside one container that sleeps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Idle {
+    /// Processes that the runtime has left: those that this process has adopted, and their descendants.
+    processes: usize,
+    /// What these have resident and share with nobody, in KiB.
+    private_kib: f64,
+    /// What files below the runtime's `--root` take, in KiB, with one container in it.
+    state_kib: f64,
+    /// What the container's cgroup is charged with, in KiB, where there is a memory controller.
+    charged_kib: Option<f64>,
+}
+
+impl Idle {
+    /// Its figures with their names and units.
+    pub(super) fn values(&self) -> Vec<super::Value> {
+        let mut values = vec![
+            ("idle: processes beside the container's", "processes", self.processes as f64),
+            ("idle: their private memory", "KiB", self.private_kib),
+            ("idle: files of state", "KiB", self.state_kib),
+        ];
+        let charged =
+            self.charged_kib.map(|kib| ("idle: charged to the container's cgroup", "KiB", kib));
+        values.extend(charged);
+        values
+    }
+}
+
+/// Looks at a container that sleeps, once its runtime's commands are done.
+///
+/// # Errors
+/// The harness's. The inner one: the runtime's.
+pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String>, Error> {
+    let (container, result) = asleep(stand, racer)?;
+    if let Err(fault) = result {
+        return Ok(Err(fault.to_string()));
+    }
+    let idle = observe(stand, racer, &container);
+    let ended = container.kill().and_then(|_| container.exit()).and_then(|_| container.delete());
+    Ok(match (idle, ended) {
+        (Some(idle), Ok(_)) => Ok(idle),
+        (None, _) => Err("the container has no process".to_owned()),
+        (_, Err(fault)) => Err(fault.to_string()),
+    })
+}
+
+fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<Idle> {
+    let own = container.pid()?.as_raw_pid();
+    // Whoever loses his parent below this process becomes its child, as it is their subreaper.
+    let mut beside = Vec::new();
+    descendants(getpid().as_raw_pid(), own, &mut beside);
+    Some(Idle {
+        processes: beside.len(),
+        // From a zero that has no sign.
+        private_kib: beside
+            .iter()
+            .filter_map(|&pid| private_kib(pid))
+            .fold(0.0, |sum, kib| sum + kib),
+        state_kib: blocks(&racer.runtime.state_root(stand.state())) as f64 / 2.0,
+        charged_kib: charged(own).map(|bytes| bytes as f64 / 1024.0),
+    })
+}
+
+/// Those that live below a process, but for one of them and its own.
+fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
+    let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<i32> = children
+        .flat_map(|text| {
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect();
+    for pid in children.into_iter().filter(|&pid| pid != without && is_alive(pid)) {
+        found.push(pid);
+        descendants(pid, without, found);
+    }
+}
+
+/// Whether it is more than an entry that waits to be reaped.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Resident memory that nobody else has (proc_pid_smaps(5)).
+fn private_kib(pid: i32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let lines = text.lines().filter(|line| line.starts_with("Private_"));
+    let numbers = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    Some(numbers.sum())
+}
+
+/// The 512-byte blocks of all files in a directory, its subdirectories' included. What is mounted in it is not its.
+fn blocks(directory: &Path) -> u64 {
+    let Ok(own) = fs::symlink_metadata(directory) else { return 0 };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let below = entries.filter_map(|entry| {
+        let stat = entry.metadata().ok().filter(|stat| stat.dev() == own.dev())?;
+        Some(if stat.is_dir() { blocks(&entry.path()) } else { stat.blocks() })
+    });
+    own.blocks() + below.sum::<u64>()
+}
+
+/// What a process's cgroup is charged with, in bytes.
+fn charged(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let of = |line: &str| -> Option<u64> {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let file = match controllers {
+            "" => format!("/sys/fs/cgroup{path}/memory.current"),
+            "memory" => format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes"),
+            _ => return None,
+        };
+        fs::read_to_string(file).ok()?.trim().parse().ok()
+    };
+    text.lines().find_map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "process::wait is what reaps it")]
+    fn what_a_runtime_leaves_is_seen() {
+        let child = Command::new("/bin/sleep").arg("60").spawn().expect("sleep");
+        let (own, pid) = (getpid().as_raw_pid(), child.id().cast_signed());
+        let found = |without| {
+            let mut found = Vec::new();
+            descendants(own, without, &mut found);
+            found.contains(&pid)
+        };
+        assert!(found(0));
+        assert!(!found(pid), "the container's own");
+        assert!(private_kib(pid).is_some_and(|kib| kib > 0.0));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
+        process::wait(pid, Duration::from_secs(10)).expect("its end");
+        assert!(!found(0));
+    }
+
+    #[test]
+    fn files_of_state_are_summed_up() {
+        let top = std::env::temp_dir().join(format!("bench-idle-{}", std::process::id()));
+        fs::create_dir_all(top.join("below")).expect("mkdir");
+        let empty = blocks(&top);
+        fs::write(top.join("below/file"), vec![1; 8192]).expect("write");
+        assert!(blocks(&top) >= empty + 16, "{empty}");
+        assert_eq!(blocks(&top.join("none")), 0);
+        fs::remove_dir_all(&top).expect("remove");
+    }
+}

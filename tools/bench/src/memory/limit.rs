@@ -1,0 +1,87 @@
+//! The smallest memory limit with which a container starts.
+
+use crate::Error;
+use crate::container::Container;
+use crate::options::Memory;
+use crate::stand::{Entrant, Stand};
+use report::interrupt;
+use serde_json::json;
+
+/// Where the search begins: what a container with a small program starts with, more or less.
+const BEGIN: u64 = 1 << 20;
+/// Where it gives up.
+const MOST: u64 = 1 << 30;
+
+/// Looks for the smallest limit, in bytes, with which so many starts in a row succeed.
+///
+/// # Errors
+/// The harness's; an interrupt. The inner one: that no limit does.
+pub(super) fn smallest(
+    stand: &Stand,
+    racer: &Entrant,
+    options: &Memory,
+) -> Result<Result<u64, String>, Error> {
+    let mut reason = String::new();
+    let found = search::<Error>(options.precision as u64 * 1024, |limit| {
+        for _ in 0..options.tries {
+            let change = |config: &mut serde_json::Value| {
+                config["linux"]["resources"]["memory"] = json!({ "limit": limit });
+            };
+            let result = Container::changed(stand, racer, &[], change)?.run();
+            // What a signal did to it tells nothing of the limit.
+            interrupt::check()?;
+            if let Err(fault) = result {
+                reason = fault.to_string();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    Ok(found.ok_or_else(|| format!("with any memory limit up to {MOST}: {reason}")))
+}
+
+/// The smallest multiple of `precision` that does, if one does: doubles until one does, and then looks
+/// between that and the last that did not.
+fn search<E>(
+    precision: u64,
+    mut does: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<Option<u64>, E> {
+    // In steps of the precision.
+    let (mut fails, mut starts) = (0, BEGIN.div_ceil(precision));
+    while !does(starts * precision)? {
+        fails = starts;
+        starts *= 2;
+        if starts * precision > MOST {
+            return Ok(None);
+        }
+    }
+    while starts - fails > 1 {
+        let middle = fails.midpoint(starts);
+        if does(middle * precision)? {
+            starts = middle;
+        } else {
+            fails = middle;
+        }
+    }
+    Ok(Some(starts * precision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(precision: u64, least: u64) -> Option<u64> {
+        let does = |limit| Ok::<_, ()>(limit >= least);
+        search(precision, does).expect("no error")
+    }
+
+    #[test]
+    fn finds_the_smallest() {
+        let kib = 1024;
+        assert_eq!(found(16 * kib, 400 * kib), Some(400 * kib));
+        assert_eq!(found(16 * kib, 401 * kib), Some(416 * kib));
+        assert_eq!(found(16 * kib, 9000 * kib), Some(9008 * kib));
+        assert_eq!(found(3000 * kib, kib), Some(3000 * kib));
+        assert_eq!(found(16 * kib, MOST + 1), None);
+    }
+}

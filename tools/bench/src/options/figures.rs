@@ -1,0 +1,148 @@
+//! Those of `first-use`, `memory` and `bulk`.
+
+use super::{Common, Timing, some};
+use crate::race::Operation;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// What an experiment writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Written {
+    /// Tables for people
+    Table,
+    /// All figures and samples as JSON
+    Json,
+    /// A line a sample
+    Csv,
+}
+
+impl Written {
+    /// Says so where all experiments have it.
+    fn settle(self, common: &mut Common) {
+        match self {
+            Self::Table => {}
+            Self::Json => common.json = true,
+            // Beside a file of its own, if there is one to be.
+            Self::Csv => _ = common.csv.get_or_insert_with(|| PathBuf::from("-")),
+        }
+    }
+}
+
+/// `first-use`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+#[command(after_help = FIRST_USE)]
+pub struct FirstUse {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// What there is to know of its rounds.
+const FIRST_USE: &str = "In every round each runtime runs two containers with the same profile: the bundle's, and a \
+    rule that no round before had. The first time the runtime compiles it; the second time \
+    it may have kept the filter. dayfly keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its \
+    own mount namespace; crun below its --root, which is the experiment's anyway; runc and youki compile each time.";
+
+/// `memory`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+#[command(after_help = MEMORY)]
+pub struct Memory {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to find out
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "limit,peak,idle"
+    )]
+    pub figure: Vec<Figure>,
+    /// How often each figure is taken
+    #[arg(long, value_name = "N", value_parser = some, default_value = "6")]
+    pub rounds: usize,
+    /// How close the smallest limit is looked for, in KiB
+    #[arg(long, value_name = "KIB", value_parser = some, default_value = "16")]
+    pub precision: usize,
+    /// Starts in a row that a limit must let through
+    #[arg(long, value_name = "N", value_parser = some, default_value = "3")]
+    pub tries: usize,
+    /// Whose commands are looked at for their peaks
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "run,lifecycle,exec"
+    )]
+    pub operation: Vec<Operation>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// A figure of `memory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Figure {
+    /// The smallest memory limit with which a container starts
+    Limit,
+    /// The largest resident set of any process of a command
+    Peak,
+    /// What stays beside a container that sleeps
+    Idle,
+}
+
+/// What its figures are.
+const MEMORY: &str = "limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. \
+    Needs a memory controller. peak: VmHWM of the runtime's processes, looked at by ptrace(2) when each ends or executes \
+    another program; what wait4(2) tells has the memory of whoever spawned them in it. idle: processes that the \
+    runtime has left beside the container's own, what they have resident, its files of state, and what the \
+    container's cgroup is charged with, which the kernel does up to 256 KiB a CPU ahead.";
+
+/// `bulk`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+pub struct Bulk {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Containers that are created, and then started
+    #[arg(long, value_name = "N", value_parser = some, default_value = "100")]
+    pub count: usize,
+    /// Starts at a time; 1 is one after the other
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,16")]
+    pub width: Vec<usize>,
+    /// Rounds of each runtime at each width
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub rounds: usize,
+    /// Give each container 2 CPUs and 4 GiB of memory, as \"podman create --cpus 2 -m 4g\" does; needs these controllers
+    #[arg(long)]
+    pub limits: bool,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// The form where all experiments have it.
+macro_rules! settled {
+    ($($options:ty),*) => { $(
+        impl $options {
+            /// The form of what is written where the other experiments have it.
+            #[must_use]
+            pub fn settled(mut self) -> Self {
+                self.format.settle(&mut self.common);
+                self
+            }
+        }
+    )* };
+}
+settled!(FirstUse, Memory, Bulk);

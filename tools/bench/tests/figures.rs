@@ -1,0 +1,107 @@
+//! `first-use`, `memory` and `bulk` for a moment each, with real containers.
+
+mod common;
+
+use common::{bench, ready};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn json(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "", "nothing but the result is written");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn rows<'a>(report: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
+    let rows = report["rows"].as_array().expect("rows").iter();
+    rows.filter(|row| row[key] == value).collect()
+}
+
+/// The one option that all of them need.
+fn runtime(dayfly: &Path) -> String {
+    format!("--runtime=ours={}", dayfly.display())
+}
+
+#[test]
+fn first_use_meets_no_cache_and_the_next_does() {
+    let Some(dayfly) = ready() else { return };
+    let host = Path::new("/run/dayfly-cache/seccomp");
+    let names = || -> BTreeSet<PathBuf> {
+        host.read_dir().into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let before = names();
+    let arguments = ["--rounds=6", "--warm-up=1", "--pause=0", "--format=json"];
+    let second = format!("--runtime=broken={}", "/bin/false");
+    let report =
+        json(&bench(&[&["first-use", &runtime(&dayfly), &second], &arguments[..]].concat()));
+    // Eight profiles were used; others who start containers meanwhile use one or two.
+    let new = names().difference(&before).count();
+    assert!(new < 8, "the host's cache is left alone, but has {new} more");
+    for step in ["run, profile never seen", "run, profile seen once"] {
+        let rows = rows(&report, "step", step);
+        assert_eq!(rows.len(), 1, "{report}");
+        assert_eq!(rows[0]["rounds_us"].as_array().map(Vec::len), Some(6));
+        assert!(rows[0]["cpu_us"].as_f64().is_some_and(|us| us > 100.0), "{report}");
+    }
+    assert_eq!(report["kept"][0]["place"], "/run/dayfly-cache/seccomp");
+    assert!(report["costs"][0]["ratio"]["value"].as_f64().is_some());
+    assert_eq!(report["failures"][0]["runtime"], "broken");
+    let without = bench(&["first-use", "--profile=plain", &runtime(&dayfly)]);
+    assert!(String::from_utf8_lossy(&without.stderr).contains("no seccomp profile"));
+}
+
+#[test]
+fn memory_has_its_figures() {
+    let Some(dayfly) = ready() else { return };
+    let options = ["--rounds=2", "--operation=run", "--tries=1", "--precision=256"];
+    let runtime = runtime(&dayfly);
+    let arguments = [&["memory", "--format=json", &runtime], &options[..]].concat();
+    let report = json(&bench(&arguments));
+    let value = |report: &Value, figure: &str| {
+        let rows = rows(report, "figure", figure);
+        assert_eq!(rows.len(), 1, "{figure}: {report}");
+        rows[0]["rounds"][1].as_f64().expect("a number")
+    };
+    assert!(value(&report, "peak of run") > 300.0);
+    assert!(value(&report, "idle: processes beside the container's") < 1.0);
+    assert!(value(&report, "idle: files of state") > 0.0);
+    // This view has no memory controller on some hosts; then it says so, and v1 has one.
+    if report["missing"] != "" {
+        assert!(
+            report["missing"].as_str().is_some_and(|text| text.contains("no controller memory"))
+        );
+        if !Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists() {
+            return;
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"));
+        command.args(arguments).args(["--figure=limit"]);
+        let report = json(&command.stdin(Stdio::null()).output().expect("run dayfly-bench"));
+        assert_eq!(report["missing"], "");
+        assert!(value(&report, "smallest limit that starts") < 65_536.0);
+    } else {
+        assert!(value(&report, "smallest limit that starts") < 65_536.0);
+    }
+}
+
+#[test]
+fn bulk_starts_what_was_created() {
+    let Some(dayfly) = ready() else { return };
+    let options = ["--count=5", "--width=1,3", "--rounds=2", "--format=csv"];
+    let output = bench(&[&["bulk", &runtime(&dayfly)], &options[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let heads: Vec<String> =
+        text.lines().map(|line| line.split(',').take(3).collect::<Vec<_>>().join(",")).collect();
+    assert_eq!(heads, ["width,runtime,round", "1,ours,0", "1,ours,1", "3,ours,0", "3,ours,1"]);
+    let options = ["--count=5", "--width=2", "--rounds=1", "--json"];
+    let report = json(&bench(&[&["bulk", &runtime(&dayfly)], &options[..]].concat()));
+    assert_eq!(report["rows"][0]["starts_us"][0].as_array().map(Vec::len), Some(5));
+    // Limits, or a word why not.
+    let limited =
+        bench(&["bulk", &runtime(&dayfly), "--count=2", "--rounds=1", "--width=1", "--limits"]);
+    let errors = String::from_utf8_lossy(&limited.stderr);
+    assert!(limited.status.success() || errors.contains("no controller "), "{errors}");
+}
