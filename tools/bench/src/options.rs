@@ -27,6 +27,9 @@ pub struct Options {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Time the commands of a container's life, runtime by runtime
+    ///
+    /// CPU times are exact, by the scheduler's clock, with those of children that were waited for. Where the kernel
+    /// divides them into user and system time by timer ticks, these can't be shown.
     Start(Start),
     /// Run many containers with several in flight, and probe how the host feels meanwhile
     Burst(Burst),
@@ -37,10 +40,25 @@ pub enum Command {
     /// Start containers from root filesystems of few and many layers, by every way to assemble them
     Layers(Layers),
     /// Time the first start with a seccomp profile that no cache has seen, and the next one
+    ///
+    /// In every round each runtime runs two containers with the same profile: the bundle's, and a rule that no round
+    /// before had. The first time the runtime compiles it, the second time it may have kept the filter. dayfly
+    /// keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its own mount namespace; crun
+    /// below its --root, which is the experiment's anyway; runc compiles each time. The report says who kept one.
     FirstUse(FirstUse),
     /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays
+    ///
+    /// limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. Needs a
+    /// memory controller, and says so where there is none. peak: VmHWM of the runtime's processes, looked at by
+    /// ptrace(2) when each ends or executes another program; what wait4(2) tells has the memory of whoever spawned
+    /// them in it. idle: processes that the runtime has left beside the container's own, what they have resident,
+    /// its files of state, and what the container's cgroup is charged with, which the kernel does up to 256 KiB a
+    /// CPU ahead.
     Memory(Memory),
     /// Create many containers, then time the starts of all of them
+    ///
+    /// As a host comes up on which everything was made ready. What is timed is from before the first start until the
+    /// last one is back; the containers' programs end by themselves, and are waited for afterwards.
     Bulk(Bulk),
     /// Tell what each fast path path is worth here
     Ablation(Ablation),

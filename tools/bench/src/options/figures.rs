@@ -31,7 +31,6 @@ impl Written {
 /// `first-use`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
-#[command(after_help = FIRST_USE)]
 pub struct FirstUse {
     /// What all experiments take.
     #[command(flatten)]
@@ -44,16 +43,9 @@ pub struct FirstUse {
     pub format: Written,
 }
 
-/// What there is to know of its rounds.
-const FIRST_USE: &str = "In every round each runtime runs two containers with the same profile: the bundle's, and a \
-    rule that no round before had. The first time the runtime compiles it; the second time \
-    it may have kept the filter. dayfly keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its \
-    own mount namespace; crun below its --root, which is the experiment's anyway; runc and youki compile each time.";
-
 /// `memory`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
-#[command(after_help = MEMORY)]
 pub struct Memory {
     /// What all experiments take.
     #[command(flatten)]
@@ -100,13 +92,6 @@ pub enum Figure {
     /// What stays beside a container that sleeps
     Idle,
 }
-
-/// What its figures are.
-const MEMORY: &str = "limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. \
-    Needs a memory controller. peak: VmHWM of the runtime's processes, looked at by ptrace(2) when each ends or executes \
-    another program; what wait4(2) tells has the memory of whoever spawned them in it. idle: processes that the \
-    runtime has left beside the container's own, what they have resident, its files of state, and what the \
-    container's cgroup is charged with, which the kernel does up to 256 KiB a CPU ahead.";
 
 /// `bulk`.
 #[derive(Debug, Args)]
