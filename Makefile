@@ -16,9 +16,10 @@ build: build-runtime build-tools
 build-runtime:
 	$(CARGO) build --release -p dayfly-cli
 
-# One program at a time is not worth the link-time optimization of them all: it takes longer than all else.
+# Tools work on more than a page of text, and are optimized for speed; but one program at a time is not worth the
+# link-time optimization of them all: it takes longer than all else.
 build-tools:
-	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 $(CARGO) build --release $(TOOLS:%=-p %)
+	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3 $(CARGO) build --release $(TOOLS:%=-p %)
 
 # The runtime for tests alone, in a directory of its own: other flags of the compiler build everything anew.
 # Not optimized as a whole: it takes more than half of the time, and what is released is tested as it is released.

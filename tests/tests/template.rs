@@ -39,7 +39,6 @@ const TECHNIQUES: &[&str] = &[
     "shared-masks",
     "crowd-check",
     "thread-move",
-    "late-close",
 ];
 
 /// Everything on, each fast path off, all of them off.

@@ -8,7 +8,6 @@ use alloc::string::{String, ToString};
 use core::cell::RefCell;
 use core::ops::Deref;
 
-use plan::FastPaths;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::getpid;
@@ -117,13 +116,9 @@ impl Trace {
     ///
     /// # Errors
     /// If no safe copy could be made.
-    pub fn seal(&self, args: sys::Args, fast_paths: FastPaths) -> Result<(), Error> {
+    pub fn seal(&self, args: sys::Args) -> Result<(), Error> {
         self.point("seal", "/proc/self/exe")?;
-        launch::seal_self(args, self.entered, self)?;
-        if !fast_paths.contains(FastPaths::LATE_CLOSE) {
-            launch::let_go_of_seal();
-        }
-        Ok(())
+        Ok(launch::seal_self(args, self.entered, self)?)
     }
 
     /// Writes the trace, if one was asked for.

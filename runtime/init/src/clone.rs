@@ -48,11 +48,10 @@ extern "C" fn born(argument: *const c_void) -> ! {
     if let Some(recorder) = &job.recorder {
         recorder.born();
     }
-    // SAFETY: this process has its own descriptor table, in which these numbers are open and nobody
+    // SAFETY: this process has its own descriptor table, in which both numbers are open and nobody
     // else's. Were the host's end open here too, its closing would go unseen.
     let channel = unsafe {
         drop(OwnedFd::from_raw_fd(job.parent_end));
-        drop(job.seal.map(|seal| OwnedFd::from_raw_fd(seal)));
         OwnedFd::from_raw_fd(job.channel)
     };
     if let Some(intermediate) = job.intermediate {

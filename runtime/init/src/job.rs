@@ -28,8 +28,6 @@ pub struct Job {
     pub channel: RawFd,
     /// The parent's, which is closed first.
     pub parent_end: RawFd,
-    /// The mount that the parent runs from, if it has that open: closed next, so that the parent's is the last.
-    pub seal: Option<RawFd>,
     /// Where it leaves when it did what, if anybody asks.
     pub recorder: Option<Recorder>,
     /// Namespaces that an intermediate makes, from inside the user namespace of a slot.

@@ -40,7 +40,7 @@ pub use init::hooks::{HookFailure, wait};
 pub use launched::{Launched, Pending};
 pub use network::Network;
 pub use parent::{OnTurn, Turn};
-pub use seal::{SEALED, let_go_of_seal, seal_self};
+pub use seal::{SEALED, seal_self};
 pub use starter::{Start, Waiter, start, waiter};
 
 /// Descriptors that the caller opened for the plan's well-known slots.
@@ -122,7 +122,6 @@ pub fn launch<'a>(
     let parent::Parent { child, network, cgroup, holder, channel, program_since, rootfs, .. } =
         parent;
     drop(slots);
-    let_go_of_seal();
     let rootfs = rootfs.map(rootfs::Assembly::finish);
     match (result, child) {
         (Ok(()), Some(child)) => {

@@ -9,9 +9,8 @@
 
 use alloc::ffi::CString;
 use alloc::format;
-use core::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     Access, CWD, MemfdFlags, Mode, OFlags, SealFlags, access, fcntl_add_seals, memfd_create,
     openat, sendfile,
@@ -26,15 +25,6 @@ use trace::{Phase, Tracer};
 /// The environment variable in which a traced command tells its second life of the first: when that
 /// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
-
-/// The detached mount that this process has moved onto, while the descriptor is open; below 0 if none is.
-///
-/// The image keeps the mount's file, so nothing needs the descriptor. But who closes the last one of a
-/// detached mount takes the mount apart, and waits for an RCU grace period: some 0.1 ms, a tenth of a start.
-/// So init closes its copy first of all, while the parent's is open, and the parent its own when it has
-/// nothing to do but wait.
-static MOUNT: AtomicI32 = AtomicI32::new(NONE);
-const NONE: RawFd = -1;
 
 /// Makes sure that this process, which began at `entered`, runs from where nobody can write. Most often
 /// it returns when that is so; where the running image cannot be moved, the program starts again and
@@ -54,7 +44,6 @@ pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), s
     }
     let copy = match read_only_mount() {
         Ok(mount) if move_onto(&mount, args).is_ok() => {
-            MOUNT.store(mount.into_raw_fd(), Ordering::Relaxed);
             tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
             return Ok(());
         }
@@ -67,20 +56,6 @@ pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), s
     let left = left.and_then(|text| CString::new(text).ok());
     let errno = sys::exec::execve_fd(copy.as_fd(), args, left.as_deref());
     Err(sys::Error::new("execveat", "/proc/self/exe", errno))
-}
-
-/// The mount's descriptor, of which init has a copy.
-pub(crate) fn mount() -> Option<RawFd> {
-    Some(MOUNT.load(Ordering::Relaxed)).filter(|mount| *mount != NONE)
-}
-
-/// Closes the mount, if it is open.
-pub fn let_go_of_seal() {
-    match MOUNT.swap(NONE, Ordering::Relaxed) {
-        NONE => {}
-        // SAFETY: `seal_self` gave it away to here, and to nobody else.
-        mount => drop(unsafe { OwnedFd::from_raw_fd(mount) }),
-    }
 }
 
 /// Has this process run from `mount` from now on, at a third of what a second execve(2) takes: that

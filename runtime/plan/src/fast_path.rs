@@ -34,8 +34,6 @@ bitflags! {
         /// Where a process of one thread moves itself on cgroup v1, it moves as that thread, which takes
         /// no lock that all of the host's forks share (Linux 5.5).
         const THREAD_MOVE = 1 << 9;
-        /// The parent closes the mount that it runs from only when it waits: that takes an RCU grace period.
-        const LATE_CLOSE = 1 << 10;
     }
 }
 
@@ -50,7 +48,7 @@ impl Default for FastPaths {
 
 impl FastPaths {
     /// Every fast path by its name.
-    pub const NAMES: [(&str, Self); 11] = [
+    pub const NAMES: [(&str, Self); 10] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("template-namespace", Self::TEMPLATE_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
@@ -61,7 +59,6 @@ impl FastPaths {
         ("shared-masks", Self::SHARED_MASKS),
         ("crowd-check", Self::CROWD_CHECK),
         ("thread-move", Self::THREAD_MOVE),
-        ("late-close", Self::LATE_CLOSE),
     ];
 
     /// All but those of a comma-separated list.

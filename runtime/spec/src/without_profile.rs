@@ -103,8 +103,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// The highest bit of the first byte that is `byte`, and of some that come after it.
 fn has(bytes: u64, byte: u8) -> u64 {
-    let zeros = bytes ^ (ONES * u64::from(byte));
-    zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
+    let zeros = bytes ^ ONES * u64::from(byte);
+    zeros.wrapping_sub(ONES) & !zeros & ONES << 7
 }
 
 /// The same for `{`, `}`, `[`, `]`, and whatever differs from these in the same two bits.

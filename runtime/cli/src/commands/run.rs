@@ -35,6 +35,6 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         keep: invocation.values.flag(&KEEP),
         no_subreaper: invocation.values.flag(&NO_SUBREAPER),
     };
-    invocation.trace.seal(invocation.args, invocation.fast_paths()?)?;
+    invocation.trace.seal(invocation.args)?;
     Ok(container::run(&invocation.store()?, &options)?)
 }

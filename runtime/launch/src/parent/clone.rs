@@ -20,7 +20,7 @@ use super::ladder::{Attempt, Fell, Moved, Wanted};
 use super::{Parent, no_child};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
-use crate::{Error, intermediate, seal};
+use crate::{Error, intermediate};
 use init::channel::{self, Message, Word};
 use init::{Filter, Job, hooks};
 
@@ -145,7 +145,6 @@ impl Parent<'_> {
             procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
             channel: theirs.as_raw_fd(),
             parent_end: ours.as_raw_fd(),
-            seal: seal::mount(),
             recorder: recorder.clone(),
             flags,
             intermediate,

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use sys::Context;
 
 use super::{Parent, no_child};
+use crate::Error;
 use crate::error::words;
-use crate::{Error, let_go_of_seal};
 use init::channel::{self, Message, Word};
 
 impl Parent<'_> {
@@ -29,7 +29,6 @@ impl Parent<'_> {
 
     pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
-        let_go_of_seal();
         await_message(self.plan, channel, expected, || self.death())
     }
 
