@@ -48,6 +48,8 @@ fn find(text: &str) -> Option<Range<usize>> {
 
 /// The length of the object that `text` begins with.
 fn end_of_object(text: &[u8]) -> Option<usize> {
+    // Of something else, such as null, the next object would be taken, and with it what stands before.
+    text.first().filter(|first| **first == b'{')?;
     let mut depth = 0usize;
     let mut at = 0;
     loop {
@@ -61,8 +63,6 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
                 }
             }
             b'"' => at += length_of_string(text.get(at + 1..)?)? + 1,
-            // Something else than an object.
-            _ if depth == 0 => return None,
             _ => {}
         }
         at += 1;
@@ -103,8 +103,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// The highest bit of the first byte that is `byte`, and of some that come after it.
 fn has(bytes: u64, byte: u8) -> u64 {
-    let zeros = bytes ^ ONES * u64::from(byte);
-    zeros.wrapping_sub(ONES) & !zeros & ONES << 7
+    let zeros = bytes ^ (ONES * u64::from(byte));
+    zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
 }
 
 /// The same for `{`, `}`, `[`, `]`, and whatever differs from these in the same two bits.
@@ -152,7 +152,9 @@ mod tests {
             "{}",
             r#"{"linux": {}}"#,
             r#"{"linux": {"seccomp": null}}"#,
+            r#"{"linux": {"seccomp": null, "namespaces": [{"type": "pid"}], "sysctl": {}}}"#,
             r#"{"linux": {"seccomp": 0}}"#,
+            r#"{"linux": {"seccomp": "a", "resources": {}}}"#,
             r#"{"linux": {"seccomp": {"a": 1}"#,
             r#"{"seccomp": {"a": 1}, "linux": {}}"#,
             r#"{"x": {"seccomp": {"a": 1}}, "linux": {"seccomp": {"b": 2}}}"#,
