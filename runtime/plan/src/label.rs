@@ -6,9 +6,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use spec::{memory_policy, scheduling};
+use spec::{memory_policy, mount_options, scheduling};
 use sys::clone::CloneFlags;
-use sys::mount::{MountAttr, attr};
+use sys::mount::MountAttr;
 use trace::{Label, PARENT, Phase, Steps};
 
 use crate::Plan;
@@ -366,14 +366,5 @@ fn names(flags: CloneFlags) -> String {
 
 /// The words of a mount's attributes, for reports.
 fn attr_words(attr: &MountAttr) -> String {
-    const WORDS: [(u64, &str); 5] = [
-        (attr::RDONLY, "ro"),
-        (attr::NOSUID, "nosuid"),
-        (attr::NODEV, "nodev"),
-        (attr::NOEXEC, "noexec"),
-        (0x0020_0000, "nosymfollow"),
-    ];
-    let words: Vec<&str> =
-        WORDS.iter().filter(|(bit, _)| attr.set & bit != 0).map(|(_, word)| *word).collect();
-    words.join(",")
+    mount_options::attr_words(attr.set).collect::<Vec<_>>().join(",")
 }

@@ -256,6 +256,19 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word)
 }
 
+/// The words that set these `MOUNT_ATTR_*`, in the order of their bits; for people.
+pub fn attr_words(set: u64) -> impl Iterator<Item = &'static str> {
+    let flags = (0..u64::BITS).map(|bit| 1 << bit).filter(move |flag| set & flag != 0);
+    flags.filter_map(|flag| {
+        let sets = |effect: &Effect| match effect {
+            Effect::Set(own) | Effect::SetAtime(own) => *own == flag,
+            Effect::ReadOnly => flag == MOUNT_ATTR_RDONLY,
+            _ => false,
+        };
+        WORDS.iter().find(|(_, effect)| sets(effect)).map(|(word, _)| *word)
+    })
+}
+
 /// What a word does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
@@ -440,6 +453,17 @@ mod tests {
         assert_eq!(parsed.attr.set, MOUNT_ATTR_RDONLY);
         assert_eq!(parsed.recursive_attr.set, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOATIME);
         assert_eq!(parsed.recursive_attr.clear, MOUNT_ATTR_NOSUID | MOUNT_ATTR__ATIME);
+    }
+
+    #[test]
+    fn attributes_have_words() {
+        for word in ["ro", "nosuid", "nodev", "noexec", "noatime", "strictatime", "nosymfollow"] {
+            let options = [Str::new(word)];
+            assert_eq!(attr_words(parse(&options).attr.set).collect::<Vec<_>>(), [word]);
+        }
+        let options = words("nodiratime,noexec,rw,nosuid,relatime");
+        let shown: Vec<_> = attr_words(parse(&options).attr.set).collect();
+        assert_eq!(shown, ["nosuid", "noexec", "nodiratime"]);
     }
 
     #[test]
