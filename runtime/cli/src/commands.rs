@@ -1,60 +1,42 @@
 //! The commands, one file each: what was given becomes a call of the container crate, and what that
 //! returns is printed.
 
-mod cache;
-mod create;
-mod delete;
-mod events;
-mod exec;
-mod features;
-mod kill;
+pub(crate) mod cache;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod features;
+pub(crate) mod kill;
 mod layers;
-mod list;
-mod pause;
-mod plan;
-mod ps;
-mod resume;
-mod run;
-mod spec;
-mod start;
-mod state;
+pub(crate) mod list;
+pub(crate) mod pause;
+pub(crate) mod plan;
+pub(crate) mod ps;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod spec;
+pub(crate) mod start;
+pub(crate) mod state;
 mod tool;
-mod update;
+pub(crate) mod update;
 
 use core::fmt::Write;
 
 use sys::stdio::Stdout;
 
-use crate::definition::Command;
+use crate::definition::{Action, Command};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// Runs `command`; returns its exit status.
+/// Runs a command; returns its exit status.
 pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32, Failure> {
-    let done = match command.name {
-        "cache" => cache::command(invocation),
-        "create" => create::command(invocation),
-        "delete" => delete::command(invocation),
-        "events" => events::command(invocation),
-        "exec" => return exec::command(invocation),
-        "features" => features::command(),
-        "kill" => kill::command(invocation),
-        "list" => list::command(invocation),
-        "pause" => pause::command(invocation),
-        "plan" => return plan::command(invocation),
-        "ps" => ps::command(invocation),
-        "resume" => resume::command(invocation),
-        "run" => return run::command(invocation),
-        "spec" => spec::command(invocation),
-        "start" => start::command(invocation),
-        "state" => state::command(invocation),
-        "bench" | "trace" | "image" | "rootfs" | "gc" | "cgroup" | "host" => {
-            tool::command(command.name, invocation)
-        }
-        "update" => update::command(invocation),
-        name => Err(Failure::unsupported(name)),
-    };
-    done.map(|()| 0)
+    match command.action {
+        Action::Run(run) => run(invocation).map(|()| 0),
+        Action::Status(run) => run(invocation),
+        Action::Execute(program, words) => tool::command(program, words, invocation),
+        Action::Unsupported => Err(Failure::unsupported(command.name)),
+    }
 }
 
 /// Prints a command's result in one write.

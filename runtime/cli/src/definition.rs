@@ -6,6 +6,9 @@ pub mod options;
 pub use commands::COMMANDS;
 pub use options::GLOBALS;
 
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
 /// The program's name.
 pub const NAME: &str = "dayfly";
 
@@ -166,13 +169,26 @@ pub struct Command {
     pub order: Order,
     /// How it is used.
     pub examples: &'static [Example],
+    /// What it does.
+    pub(crate) action: Action,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Action {
+    /// What its file says; it ends with 0.
+    Run(fn(&Invocation<'_>) -> Result<(), Failure>),
+    /// The same; it ends with the status returned.
+    Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
+    /// Becomes this program, which is given these words before the command's arguments.
+    Execute(&'static str, &'static [&'static str]),
     /// Not there yet: refused by name.
-    pub unsupported: bool,
+    Unsupported,
 }
 
 impl Command {
     /// A command with nothing but a container id.
-    const fn new(name: &'static str, about: &'static str) -> Self {
+    const fn new(name: &'static str, action: Action, about: &'static str) -> Self {
         const ID: &[Argument] = &[Argument::new("CONTAINER")];
         Self {
             name,
@@ -182,8 +198,13 @@ impl Command {
             arguments: ID,
             order: Order::Mixed,
             examples: &[],
-            unsupported: false,
+            action,
         }
+    }
+
+    /// Whether it is there; else it is refused by name.
+    pub fn is_supported(&self) -> bool {
+        !matches!(self.action, Action::Unsupported)
     }
 
     /// The fewest positional arguments it takes.

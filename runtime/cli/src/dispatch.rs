@@ -69,7 +69,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         return help(rest.first().copied());
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
-    if command.unsupported {
+    if !command.is_supported() {
         if rest.iter().any(|text| matches!(*text, "-h" | "--help" | "-help")) {
             return print(&CommandHelp(command));
         }

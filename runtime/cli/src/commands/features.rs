@@ -3,7 +3,8 @@
 use super::print;
 use crate::failure::Failure;
 use crate::format::features;
+use crate::invocation::Invocation;
 
-pub fn command() -> Result<(), Failure> {
+pub fn command(_: &Invocation<'_>) -> Result<(), Failure> {
     print(&features::text()?)
 }

@@ -12,22 +12,8 @@ use sys::exec::{StringArray, execve};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// The program behind a command, and the words that it is given before the command's arguments.
-fn program(command: &str) -> (&'static str, &'static [&'static str]) {
-    match command {
-        "trace" => ("dayfly-bench", &["trace"]),
-        "image" => ("dayfly-image", &["image"]),
-        "rootfs" => ("dayfly-image", &["rootfs"]),
-        "gc" => ("dayfly-image", &["rootfs", "gc"]),
-        "cgroup" => ("dayfly-cgtool", &["cgroup"]),
-        "host" => ("dayfly-host", &["host"]),
-        _ => ("dayfly-bench", &[]),
-    }
-}
-
-/// Becomes the program behind `command`.
-pub fn command(command: &str, invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let (program, words) = program(command);
+/// Becomes `program`, which gets `words` and then the command's arguments.
+pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let arguments: Result<Vec<CString>, _> = [program]
         .iter()
         .chain(words)

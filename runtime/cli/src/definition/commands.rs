@@ -1,7 +1,9 @@
 //! The commands, in the order help shows them.
 
+use super::Action::{Execute, Run, Status, Unsupported};
 use super::options::*;
 use super::{Argument, Command, Example, Order};
+use crate::commands;
 
 /// Every command.
 pub static COMMANDS: &[Command] = &[
@@ -34,11 +36,15 @@ the bundle.",
             line: "create --bundle /srv/web --pid-file /run/web.pid web",
             does: "make the container web from the bundle /srv/web",
         }],
-        ..Command::new("create", "create a container")
+        ..Command::new("create", Run(commands::create::command), "create a container")
     },
     Command {
         options: &[&TRACE],
-        ..Command::new("start", "run the program of a created container")
+        ..Command::new(
+            "start",
+            Run(commands::start::command),
+            "run the program of a created container",
+        )
     },
     Command {
         description: "\
@@ -96,11 +102,15 @@ dayfly or containers.",
                 does: "run it and print what each step of its start took",
             },
         ],
-        ..Command::new("run", "create a container, run it and delete it")
+        ..Command::new(
+            "run",
+            Status(commands::run::command),
+            "create a container, run it and delete it",
+        )
     },
     Command {
         description: "Prints the container's state as JSON, as the runtime specification has it.",
-        ..Command::new("state", "print the state of a container")
+        ..Command::new("state", Run(commands::state::command), "print the state of a container")
     },
     Command {
         description: "\
@@ -109,7 +119,11 @@ a container without a PID namespace of its own, every process is killed by KILL.
         options: &[&ALL, &TRACE],
         arguments: &[Argument::new("CONTAINER"), Argument::new("SIGNAL").optional()],
         examples: &[Example { line: "kill web KILL", does: "end the container web" }],
-        ..Command::new("kill", "send a signal to a container's program")
+        ..Command::new(
+            "kill",
+            Run(commands::kill::command),
+            "send a signal to a container's program",
+        )
     },
     Command {
         options: &[&FORCE, &TRACE],
@@ -117,7 +131,11 @@ a container without a PID namespace of its own, every process is killed by KILL.
             line: "delete --force web",
             does: "remove the container web, whatever its state",
         }],
-        ..Command::new("delete", "remove what a container that has ended leaves behind")
+        ..Command::new(
+            "delete",
+            Run(commands::delete::command),
+            "remove what a container that has ended leaves behind",
+        )
     },
     Command {
         description: "\
@@ -154,13 +172,21 @@ as in the container's configuration.",
             line: "exec -e HOME=/tmp web ls -l /tmp",
             does: "list a directory of the container web",
         }],
-        ..Command::new("exec", "run another process in a container")
+        ..Command::new(
+            "exec",
+            Status(commands::exec::command),
+            "run another process in a container",
+        )
     },
     Command {
         options: &[&FORMAT, &QUIET],
         arguments: &[],
         examples: &[Example { line: "list --format json", does: "list containers as JSON" }],
-        ..Command::new("list", "list the containers of a state directory")
+        ..Command::new(
+            "list",
+            Run(commands::list::command),
+            "list the containers of a state directory",
+        )
     },
     Command {
         description: "\
@@ -170,10 +196,14 @@ container's processes alone. Options that sort or draw trees can't be used.",
         arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
         order: Order::OptionsFirst,
         examples: &[Example { line: "ps web -o pid,cmd", does: "list pids and command lines" }],
-        ..Command::new("ps", "list the processes of a container")
+        ..Command::new("ps", Run(commands::ps::command), "list the processes of a container")
     },
-    Command::new("pause", "stop all processes of a container until it is resumed"),
-    Command::new("resume", "continue a paused container"),
+    Command::new(
+        "pause",
+        Run(commands::pause::command),
+        "stop all processes of a container until it is resumed",
+    ),
+    Command::new("resume", Run(commands::resume::command), "continue a paused container"),
     Command {
         description: "Resources that no option names stay as they are.",
         options: &[
@@ -201,7 +231,11 @@ container's processes alone. Options that sort or draw trees can't be used.",
             Example { line: "update --memory 512m web", does: "change the memory limit" },
             Example { line: "update -r - web", does: "read resources from standard input" },
         ],
-        ..Command::new("update", "change the resource limits of a container")
+        ..Command::new(
+            "update",
+            Run(commands::update::command),
+            "change the resource limits of a container",
+        )
     },
     Command {
         description: "\
@@ -209,7 +243,11 @@ Prints a line of JSON with the container's resource use at every interval, and
 one whenever the kernel kills a process of the container for lack of memory.",
         options: &[&STATS, &INTERVAL],
         examples: &[Example { line: "events --stats web", does: "print the figures of now" }],
-        ..Command::new("events", "print the statistics and events of a container")
+        ..Command::new(
+            "events",
+            Run(commands::events::command),
+            "print the statistics and events of a container",
+        )
     },
     Command {
         description: "\
@@ -217,12 +255,12 @@ Writes a config.json that runs a shell in the bundle's directory rootfs. It is
 meant to be edited. A file that is there is not overwritten.",
         options: &[&SPEC_BUNDLE, &SPEC_ROOTLESS],
         arguments: &[],
-        ..Command::new("spec", "write a configuration to begin with")
+        ..Command::new("spec", Run(commands::spec::command), "write a configuration to begin with")
     },
     Command {
         description: "Prints JSON as features.md of the runtime specification describes it.",
         arguments: &[],
-        ..Command::new("features", "print what dayfly can do")
+        ..Command::new("features", Run(commands::features::command), "print what dayfly can do")
     },
     Command {
         description: "\
@@ -238,7 +276,11 @@ dayfly's, is shown with its steps, and makes the exit status 1.",
             Example { line: "plan /srv/web", does: "show how /srv/web would start" },
             Example { line: "plan --check /srv/web", does: "tell why the steps are in that order" },
         ],
-        ..Command::new("plan", "print the steps of a container's start")
+        ..Command::new(
+            "plan",
+            Status(commands::plan::command),
+            "print the steps of a container's start",
+        )
     },
     Command {
         description: "\
@@ -257,7 +299,7 @@ can do, \"dayfly bench start --help\" and the like how.",
                 does: "run many of another runtime's containers at once",
             },
         ],
-        ..Command::new("bench", "measure this and other runtimes")
+        ..Command::new("bench", Execute("dayfly-bench", &[]), "measure this and other runtimes")
     },
     Command {
         description: "\
@@ -278,7 +320,11 @@ table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
                 does: "the same of other runtimes, side by side",
             },
         ],
-        ..Command::new("trace", "tell where the time of a container's start goes")
+        ..Command::new(
+            "trace",
+            Execute("dayfly-bench", &["trace"]),
+            "tell where the time of a container's start goes",
+        )
     },
     Command {
         description: "\
@@ -292,7 +338,7 @@ it.",
             line: "image import layout:/srv/web:latest",
             does: "unpack an image of an OCI layout",
         }],
-        ..Command::new("image", "keep images, unpacked")
+        ..Command::new("image", Execute("dayfly-image", &["image"]), "keep images, unpacked")
     },
     Command {
         description: "\
@@ -301,7 +347,11 @@ own runtime, and lists the ranges of ids that containers have. Executes the
 program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
-        ..Command::new("rootfs", "assemble root filesystems from layers")
+        ..Command::new(
+            "rootfs",
+            Execute("dayfly-image", &["rootfs"]),
+            "assemble root filesystems from layers",
+        )
     },
     Command {
         description: "\
@@ -310,7 +360,11 @@ directories and ranges of ids. The same as \"dayfly rootfs gc\"; \"dayfly image 
 removes images and layers that nothing names.",
         arguments: &[Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
-        ..Command::new("gc", "remove what killed commands have left")
+        ..Command::new(
+            "gc",
+            Execute("dayfly-image", &["rootfs", "gc"]),
+            "remove what killed commands have left",
+        )
     },
     Command {
         description: "\
@@ -331,7 +385,11 @@ it.",
                 does: "give the group db the CPUs and the memory of node 0",
             },
         ],
-        ..Command::new("cgroup", "plan, apply and change the cgroups of this host")
+        ..Command::new(
+            "cgroup",
+            Execute("dayfly-cgtool", &["cgroup"]),
+            "plan, apply and change the cgroups of this host",
+        )
     },
     Command {
         description: "\
@@ -348,7 +406,11 @@ way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
                 does: "tell how many containers to start at once, and from which CPUs",
             },
         ],
-        ..Command::new("host", "check what this host does to container starts")
+        ..Command::new(
+            "host",
+            Execute("dayfly-host", &["host"]),
+            "check what this host does to container starts",
+        )
     },
     Command {
         description: "\
@@ -358,14 +420,12 @@ of it is needed: \"cache clear\" removes it, with its mounts, from under running
 containers as well, and the next start makes what it wants anew.",
         arguments: &[Argument::new("ACTION")],
         examples: &[Example { line: "cache clear", does: "before dayfly is uninstalled" }],
-        ..Command::new("cache", "take away what is kept between starts")
+        ..Command::new(
+            "cache",
+            Run(commands::cache::command),
+            "take away what is kept between starts",
+        )
     },
-    Command {
-        unsupported: true,
-        ..Command::new("checkpoint", "save a running container; not supported yet")
-    },
-    Command {
-        unsupported: true,
-        ..Command::new("restore", "restore a saved container; not supported yet")
-    },
+    Command::new("checkpoint", Unsupported, "save a running container; not supported yet"),
+    Command::new("restore", Unsupported, "restore a saved container; not supported yet"),
 ];
