@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::newborn;
 use crate::step::{CloneTree, DeviceSource, InitStep, ParentStep, Slot};
-use crate::{Error, newborn};
 
 /// Collects the steps of both actors and hands out slots.
 #[derive(Debug)]
@@ -31,19 +31,6 @@ impl Builder {
             taken: Vec::new(),
             by_init: confined,
         }
-    }
-
-    /// Has `compile` add its steps to lists of their own, and returns these; slots are handed out as ever.
-    pub fn apart(
-        &mut self,
-        compile: impl FnOnce(&mut Self) -> Result<(), Error>,
-    ) -> Result<(Vec<ParentStep>, Vec<InitStep>), Error> {
-        let parent = core::mem::replace(&mut self.parent, Vec::with_capacity(32));
-        let init = core::mem::replace(&mut self.init, Vec::with_capacity(64));
-        let result = compile(self);
-        let parent = core::mem::replace(&mut self.parent, parent);
-        let init = core::mem::replace(&mut self.init, init);
-        result.map(|()| (parent, init))
     }
 
     /// Takes a mount tree from the host.

@@ -102,11 +102,12 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 
     // The parent's steps up to the clone are interleaved with the init steps they prepare.
     let mut waiting = Waiting::default();
-    let (mut trees, mut mounts) =
-        builder.apart(|rootfs| compile_rootfs(rootfs, &mut waiting, spec, &context))?;
     // `cgroup-before-trees`, `sources-before-mounts`
     builder.parent(ParentStep::CreateCgroup);
-    builder.parent.append(&mut trees);
+    // What init does first is known only once it is known what it takes from the host.
+    let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
+    compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
+    let mut mounts = core::mem::replace(&mut builder.init, first);
     let mut limits = process::limits(process)?;
     let low_limits = clone::low_limits(&mut limits, builder.slots, request.preserve_fds);
     let execution = Execution::of(linux)?;

@@ -1,5 +1,6 @@
 //! Paths as the plan has them: made absolute, and strings for the kernel.
 
+use alloc::borrow::Cow;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
@@ -27,9 +28,14 @@ pub fn c_str(text: impl Into<Vec<u8>>) -> Result<&'static CStr, Error> {
 
 /// `path` if it is absolute, else below `base`.
 pub fn absolute(base: &str, path: &str) -> String {
+    made_absolute(base, path).into_owned()
+}
+
+/// The same, which is `path` itself where that is absolute and clean.
+pub(crate) fn made_absolute<'p>(base: &str, path: &'p str) -> Cow<'p, str> {
     match path.starts_with('/') {
-        true => clean(path).into_owned(),
-        false => clean(&format!("{base}/{path}")).into_owned(),
+        true => clean(path),
+        false => Cow::Owned(clean(&format!("{base}/{path}")).into_owned()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Bind mounts.
 
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use spec::mount_options::MountOptions;
@@ -12,7 +11,7 @@ use super::proc;
 use super::root::root_propagation;
 use crate::builder::Builder;
 use crate::context::Context;
-use crate::path::{absolute, below, c_str, in_root};
+use crate::path::{below, c_str, in_root, is_at_or_below, made_absolute};
 use crate::step::{AttachBind, BindLink, BindSource, CloneTree, InitStep, Propagation, Target};
 use crate::{Error, idmap, keep};
 
@@ -26,7 +25,7 @@ pub(super) fn compile(
     let Some(source) = mount.source.as_deref() else {
         return Err(Error::config(format!("bind mount {destination}: source is missing")));
     };
-    let source = absolute(context.bundle, source);
+    let source = made_absolute(context.bundle, source);
     proc::check_bind(&source, destination)?;
     let link = link(options, destination)?;
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
@@ -37,7 +36,7 @@ pub(super) fn compile(
         slot,
         source: match inside {
             Some(path) => in_root(&InRoot::known(path))?,
-            None => c_str(source.as_str())?,
+            None => c_str(&*source)?,
         },
         keep_link: options.source_nofollow || link == BindLink::Copy,
         recursive,
@@ -105,14 +104,16 @@ fn source_inside<'p>(
     places.any(covers).then_some(path)
 }
 
-/// The source of a bind mount as a path of the container, where it lies in the root filesystem.
-pub(super) fn source_in_root(context: &Context<'_, '_>, mount: &Mount<'_>) -> Option<String> {
+/// Whether the source of a bind mount lies in the root filesystem, at or below this place of it.
+pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &str) -> bool {
     let is_bind = |word: &spec::Str<'_>| *word == "bind" || *word == "rbind";
     if mount.kind != "bind" && !mount.options.iter().any(is_bind) {
-        return None;
+        return false;
     }
-    let source = absolute(context.bundle, mount.source.as_ref()?);
-    below(&source, &context.rootfs).map(String::from)
+    let source = mount.source.as_ref().map(|source| made_absolute(context.bundle, source));
+    source.is_some_and(|source| {
+        below(&source, &context.rootfs).is_some_and(|inside| is_at_or_below(inside, place))
+    })
 }
 
 /// Changes of the propagation of a bound tree, in the order of the options. Before them it is a slave: that

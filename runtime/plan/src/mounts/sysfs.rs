@@ -4,7 +4,7 @@ use spec::InRoot;
 use spec::mount_options::MountOptions;
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::bind::source_in_root;
+use super::bind::binds_from;
 use crate::Error;
 use crate::builder::Builder;
 use crate::context::Context;
@@ -45,10 +45,8 @@ pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
             if earlier.peek().is_none() || context.shows_network(&mount.destination) {
                 return false;
             }
-            let source = source_in_root(context, mount);
             earlier.any(|sysfs| {
-                is_at_or_below(sysfs, &mount.destination)
-                    || source.as_ref().is_some_and(|source| is_at_or_below(source, sysfs))
+                is_at_or_below(sysfs, &mount.destination) || binds_from(context, mount, sysfs)
             })
         })
 }
