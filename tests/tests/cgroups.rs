@@ -46,6 +46,34 @@ pub fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
     bundle
 }
 
+pub fn pids_limit_is_felt(bed: &Bed) {
+    let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
+    assert!(
+        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
+        "{outcome}"
+    );
+    let _ = limited(bed, json!({ "pids": { "limit": 100 } })).sh(CROWD).make().run().ok();
+}
+
+pub fn cpuset_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
+        .sh("grep Cpus_allowed_list /proc/self/status; busybox nproc")
+        .make();
+    assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n1\n");
+}
+
+pub fn cpu_quota_is_felt(bed: &Bed) {
+    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
+        .sh("while :; do :; done")
+        .make()
+        .detached();
+    wait::until_true("throttling", || {
+        let stat = c.cgroup_read("cpu", "cpu.stat");
+        stat.lines()
+            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+    });
+}
+
 /// The controller whose directory stands for the container in this view.
 fn any_controller(bed: &Bed) -> &'static str {
     if bed.view.has_v1() { "memory" } else { "" }
@@ -338,7 +366,7 @@ fn update_nothing(bed: &Bed) {
 pub const HUNGRY: &str = "head -c 40000000 /dev/zero | tail -c 40000000 | wc -c";
 
 /// Starts 20 sleepers and counts those that could be.
-pub const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the end";
+const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the end";
 
 /// A limit that is not set is told, on standard error and in the log, with the key that would have set it.
 fn keys_in_another_case(bed: &Bed) {

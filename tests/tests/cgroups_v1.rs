@@ -1,6 +1,6 @@
 //! Limits of v1 controllers: what is written, what is felt, what updates do.
 
-use crate::cgroups::{CROWD, HUNGRY, limited};
+use crate::cgroups::{HUNGRY, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
@@ -69,15 +69,6 @@ fn memory_limit_is_felt(bed: &Bed) {
     };
     assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
-}
-
-fn pids_limit_is_felt(bed: &Bed) {
-    let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
-    assert!(
-        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
-        "{outcome}"
-    );
-    let _ = limited(bed, json!({ "pids": { "limit": 100 } })).sh(CROWD).make().run().ok();
 }
 
 /// The intermediate that makes an exec's process is in the cgroup with it, for a moment.
@@ -181,25 +172,6 @@ fn pids_limit_zero(bed: &Bed) {
     c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
     c.id_call("update", &["--pids-limit", "0"], &[]).run().ok();
     assert_eq!(c.cgroup_read("pids", "pids.max"), "1");
-}
-
-fn cpuset_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
-        .sh("grep Cpus_allowed_list /proc/self/status; busybox nproc")
-        .make();
-    assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n1\n");
-}
-
-fn cpu_quota_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
-        .sh("while :; do :; done")
-        .make()
-        .detached();
-    wait::until_true("throttling", || {
-        let stat = c.cgroup_read("cpu", "cpu.stat");
-        stat.lines()
-            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
-    });
 }
 
 fn blkio_throttle(bed: &Bed) {

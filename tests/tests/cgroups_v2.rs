@@ -1,7 +1,9 @@
 //! Limits of cgroup2. This machine's hierarchy has next to no controllers: most
 //! of these cases are part of the guest's view (`scripts/guest`).
 
-use crate::cgroups::{CROWD, HUNGRY, counting, limited, stats};
+use crate::cgroups::{
+    HUNGRY, counting, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt, stats,
+};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
@@ -123,33 +125,6 @@ fn memory_limit_is_felt(bed: &Bed) {
     };
     assert_eq!(memory(200_000_000).ok().stdout, "40000000\n");
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
-}
-
-fn pids_limit_is_felt(bed: &Bed) {
-    let outcome = limited(bed, json!({ "pids": { "limit": 10 } })).sh(CROWD).make().run();
-    assert!(
-        outcome.stderr.contains("can't fork") && !outcome.stdout.contains("reached"),
-        "{outcome}"
-    );
-}
-
-fn cpuset_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "cpus": "1" } }))
-        .sh("grep Cpus_allowed_list /proc/self/status")
-        .make();
-    assert_eq!(c.run().ok().stdout, "Cpus_allowed_list:\t1\n");
-}
-
-fn cpu_quota_is_felt(bed: &Bed) {
-    let c = limited(bed, json!({ "cpu": { "quota": 10_000, "period": 100_000 } }))
-        .sh("while :; do :; done")
-        .make()
-        .detached();
-    wait::until_true("throttling", || {
-        let stat = c.cgroup_read("", "cpu.stat");
-        stat.lines()
-            .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
-    });
 }
 
 fn io_max(bed: &Bed) {
