@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[
     case!(pinned_by_annotation).on(V1).unlike_runc(),
     case!(pinned_wrongly).unlike_runc(),
     case!(no_accounting_leaks_between_tenants).needs(memory).unlike_runc().alone(),
-    case!(tiers_in_every_view).needs(tool).unlike_runc().alone(),
+    case!(pools_in_every_view).needs(tool).unlike_runc().alone(),
 ];
 
 /// The tool, and a controller of memory.
@@ -57,20 +57,20 @@ fn pinned_wrongly(bed: &Bed) {
 }
 
 /// The pools of these cases: a size that nobody else asks for.
-const TIER: &str = "77M";
+const POOL: &str = "77M";
 
 struct Pool<'a>(&'a Bed);
 
 impl<'a> Pool<'a> {
     fn of(bed: &'a Bed, count: &str) -> Self {
-        cgroup(bed, &["tier", "create", TIER, "--count", count]).ok();
+        cgroup(bed, &["pool", "create", POOL, "--count", count]).ok();
         Self(bed)
     }
 
     fn state(&self) -> (u64, u64) {
-        let text = cgroup(self.0, &["tier", "ls", "--format", "json"]).ok().stdout;
+        let text = cgroup(self.0, &["pool", "ls", "--format", "json"]).ok().stdout;
         let all: Value = serde_json::from_str(&text).expect("JSON");
-        let ours = all.as_array().expect("list").iter().find(|pool| pool["tier"] == TIER);
+        let ours = all.as_array().expect("list").iter().find(|pool| pool["pool"] == POOL);
         let count = |key: &str| ours.and_then(|pool| pool[key].as_u64()).expect("count");
         (count("free"), count("taken"))
     }
@@ -78,7 +78,7 @@ impl<'a> Pool<'a> {
 
 impl Drop for Pool<'_> {
     fn drop(&mut self) {
-        let _ = cgroup(self.0, &["tier", "rm", TIER]);
+        let _ = cgroup(self.0, &["pool", "rm", POOL]);
     }
 }
 
@@ -86,42 +86,49 @@ impl Drop for Pool<'_> {
 fn place(c: &Container<'_>) -> String {
     let text = std::fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("process");
     let is_it = |line: &&str| line.contains("/dayfly-tiers/");
-    let line = text.lines().find(is_it).unwrap_or_else(|| panic!("no tier: {text}"));
+    let line = text.lines().find(is_it).unwrap_or_else(|| panic!("no pool: {text}"));
     line.splitn(3, ':').nth(2).expect("path").to_owned()
 }
 
-fn tiers_in_every_view(bed: &Bed) {
+fn pools_in_every_view(bed: &Bed) {
     if !bed.view.has_v1()
         && !std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
             .is_ok_and(|all| all.contains("memory"))
     {
         // The limit can't be set where there is no such controller.
-        cgroup(bed, &["tier", "create", TIER, "--count", "1"]).fails_without_log("\"memory\"");
-        let left = cgroup(bed, &["tier", "ls"]).ok().stdout;
-        assert!(!left.contains(TIER), "{left}");
+        cgroup(bed, &["pool", "create", POOL, "--count", "1"]).fails_without_log("\"memory\"");
+        let left = cgroup(bed, &["pool", "ls"]).ok().stdout;
+        assert!(!left.contains(POOL), "{left}");
         return;
     }
     let pool = Pool::of(bed, "2");
     assert_eq!(pool.state(), (2, 0));
-    let asks = json!({ "run.dayfly.tier": TIER });
+    let asks = json!({ "run.dayfly.pool": POOL });
     let c = bed.bundle().set("/annotations", asks).sh("sleep 60").make().detached();
     assert!(place(&c).contains("/dayfly-tiers/77M/"));
     assert_eq!(pool.state(), (1, 1));
     let failing = bed.bundle().args(&["/no/such/program"]).make();
-    assert_ne!(failing.run_with(&["--tier", TIER]).code(), 0);
+    assert_ne!(failing.run_with(&["--pool", POOL]).code(), 0);
     assert_eq!(pool.state(), (1, 1), "a failed start gives its cgroup back");
     let second = bed.bundle().sh("sleep 60").make();
-    second.run_with(&["--tier", TIER, "--detach"]).ok();
+    second.run_with(&["--pool", POOL, "--detach"]).ok();
     let third = bed.bundle().sh("sleep 60").make();
-    third.run_with(&["--tier", TIER, "--detach"]).ok();
+    // The older name of the option, and below of the others.
+    third.run_with(&["--tier", POOL, "--detach"]).ok();
     assert_eq!(pool.state(), (0, 2), "the third makes its own");
     assert!(place(&third).contains("/dayfly-tiers/77M/"));
     for c in [&c, &second, &third] {
         c.delete_force().ok();
     }
     assert_eq!(pool.state(), (2, 0));
-    bed.bundle().make().run_with(&["--tier", "78M"]).fails("tier create 78M");
-    bed.bundle().make().run_with(&["--tier", "many"]).fails("give a size");
+    cgroup(bed, &["tier", "create", POOL, "--count", "3"]).ok();
+    assert_eq!(pool.state(), (3, 0));
+    let asks = json!({ "run.dayfly.tier": POOL });
+    let c = bed.bundle().set("/annotations", asks).sh("sleep 60").make().detached();
+    assert_eq!(pool.state(), (2, 1));
+    c.delete_force().ok();
+    bed.bundle().make().run_with(&["--pool", "78M"]).fails("pool create 78M");
+    bed.bundle().make().run_with(&["--pool", "many"]).fails("give a size");
 }
 
 /// Each tenant begins with nothing used, no peak, no event, and the limit in place.
@@ -137,7 +144,7 @@ fn no_accounting_leaks_between_tenants(bed: &Bed) {
         // Uses memory and CPU time, and runs into its limit.
         let hungry = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; x=$(head -c 300000000 /dev/zero | tr '\\0' x); sleep 60";
         let c = bed.bundle().sh("sleep 60").make();
-        c.create_with(&["--tier", TIER]).ok();
+        c.create_with(&["--pool", POOL]).ok();
         let path = place(&c);
         let read = |controller: &str, file: &str| {
             let path = dayfly_tests::cgroups::dir(bed.view, controller, &path).join(file);

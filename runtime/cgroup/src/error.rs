@@ -93,17 +93,17 @@ pub enum Error {
         /// How many processes are left in it.
         processes: usize,
     },
-    /// The name of a tier is no size.
-    BadTier {
+    /// The name of a pool is no size.
+    BadPool {
         /// The name.
-        tier: String,
+        pool: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// There is no pool of this tier.
-    NoTier {
+    /// There is no pool of this size.
+    NoPool {
         /// Its name.
-        tier: String,
+        pool: String,
     },
     /// A file of the kernel does not read as documented.
     Unreadable {
@@ -210,10 +210,10 @@ impl fmt::Display for Error {
                 "unable to remove {directory}: {processes} process(es) would not go; \
                  they may be in uninterruptible sleep"
             ),
-            Self::BadTier { tier, reason } => write!(f, "tier {tier:?}: {reason}"),
-            Self::NoTier { tier } => write!(
+            Self::BadPool { pool, reason } => write!(f, "pool {pool:?}: {reason}"),
+            Self::NoPool { pool } => write!(
                 f,
-                "there is no pool of the tier {tier}: \"dayfly cgroup tier create {tier}\" makes one"
+                "there is no pool of {pool}: \"dayfly cgroup pool create {pool}\" makes one"
             ),
             Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
         }

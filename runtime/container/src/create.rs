@@ -54,8 +54,8 @@ fn try_create(
     let console = making.console(true, connected)?;
     let request = making.ask(&cpus, console.source(), true)?;
     let made = making.make(request, console)?;
-    if let Some(tier) = making.tier {
-        tier.keep();
+    if let Some(pooled) = making.pooled {
+        pooled.keep();
     }
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
@@ -96,9 +96,9 @@ fn try_run(
         && !trace.is_on()
         && making.spec.hooks.poststart.is_empty();
     let mut made = making.make(request, console)?;
-    let Making { spec, manager, tier, prepared, .. } = making;
-    if let Some(tier) = tier {
-        tier.keep();
+    let Making { spec, manager, pooled, prepared, .. } = making;
+    if let Some(pooled) = pooled {
+        pooled.keep();
     }
     let started = cpus.leave(trace).and_then(|()| hooks::after_start(&made.container));
     let notify = manager.zip(made.notify.take());

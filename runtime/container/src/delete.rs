@@ -110,7 +110,7 @@ impl Container {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
             // A pool that is one short is no reason to keep the container.
-            let _ = cgroup::tier::release(location);
+            let _ = cgroup::pool::release(location);
         }
         if let Some(group) = &self.record.resctrl {
             self.trace.work(Phase::Shutdown, "remove resctrl group", "", || {

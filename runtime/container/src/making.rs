@@ -24,7 +24,7 @@ pub(crate) struct Making<'a> {
     /// Who is to hear when the container is ready.
     pub manager: Option<Manager>,
     /// The cgroup that was taken from a pool.
-    pub tier: Option<cgroup::tier::Taken>,
+    pub pooled: Option<cgroup::pool::Taken>,
     /// The root filesystem, where it comes in layers.
     pub prepared: Option<Prepared>,
 }
@@ -40,7 +40,7 @@ impl<'a> Making<'a> {
         let mut spec = bundle.parse(trace, options.warn)?;
         let prepared = prepare_layers(store, options, bundle, &mut spec)?;
         let manager = Manager::of(options.env);
-        Ok(Self { store, trace, options, bundle, spec, manager, tier: None, prepared })
+        Ok(Self { store, trace, options, bundle, spec, manager, pooled: None, prepared })
     }
 
     /// Where its terminal goes, if it has one; `connected` is what an attempt before had of that.
@@ -61,10 +61,10 @@ impl<'a> Making<'a> {
         wait_for_start: bool,
     ) -> Result<Request<'a>, Error> {
         let Self { store, trace, options, bundle, .. } = *self;
-        self.tier = place(&mut self.spec, options, trace)?;
+        self.pooled = place(&mut self.spec, options, trace)?;
         trace.point("find", "cgroup")?;
-        let tier = self.tier.as_ref();
-        let mut request = request(options, bundle, &self.spec, wait_for_start, console, tier)?;
+        let pooled = self.pooled.as_ref();
+        let mut request = request(options, bundle, &self.spec, wait_for_start, console, pooled)?;
         request.own_cpus = cpus.own();
         if let Some(manager) = self.manager {
             manager.add(&mut self.spec, &mut request, store.path())?;

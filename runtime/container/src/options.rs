@@ -52,7 +52,7 @@ pub struct CreateOptions<'a> {
     /// Words for its CPUs.
     pub pin: Option<&'a str>,
     /// The pool that its cgroup is taken from.
-    pub tier: Option<&'a str>,
+    pub pool: Option<&'a str>,
     /// The root filesystem, where it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
     /// Where warnings go.

@@ -3,7 +3,7 @@
 
 use alloc::string::ToString;
 use cgroup::Hierarchies;
-use cgroup::tier::{self, Size, Taken};
+use cgroup::pool::{self, Size, Taken};
 use spec::Spec;
 use spec::resources::{Cpu, Memory};
 use topology::pin::{Pin, PinError};
@@ -13,12 +13,13 @@ use crate::{CgroupDriver, CreateOptions, Error};
 
 /// The annotation that does what `--pin` does.
 const PIN: &str = "run.dayfly.pin";
-/// The annotation that does what `--tier` does.
-const TIER: &str = "run.dayfly.tier";
+/// The annotation that does what `--pool` does, and its older name.
+const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
 /// What the command line asks for, else the annotation.
-fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, annotation: &str) -> Option<&'s str> {
-    option.or_else(|| spec.annotations.get(annotation).map(|value| &**value))
+fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {
+    let annotation = |name: &&str| spec.annotations.get(*name).map(|value| &**value);
+    option.or_else(|| names.iter().find_map(annotation))
 }
 
 /// Turns words such as `node:0` into CPUs and memory nodes of the configuration. CPUs that it names
@@ -27,7 +28,7 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, annotation: &str) -> O
 /// # Errors
 /// Words that are none, or mean CPUs that are not there.
 pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
-    let Some(words) = asked(options.pin, spec, PIN) else { return Ok(()) };
+    let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
     let wrong = |error: PinError| Error::Text(error.to_string());
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
@@ -51,15 +52,15 @@ pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<()
 ///
 /// # Errors
 /// No such pool; a cgroup driver that makes cgroups itself.
-pub(crate) fn tier(
+pub(crate) fn pool(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,
 ) -> Result<Option<Taken>, Error> {
-    let Some(size) = asked(options.tier, spec, TIER) else { return Ok(None) };
+    let Some(size) = asked(options.pool, spec, &POOL) else { return Ok(None) };
     if options.cgroup_driver != CgroupDriver::Cgroupfs {
-        return Err(Error::text("tiers are for the cgroupfs driver: leave out --systemd-cgroup"));
+        return Err(Error::text("pools are for the cgroupfs driver: leave out --systemd-cgroup"));
     }
-    let taken = tier::take(&Hierarchies::detect()?, &Size::parse(size)?)?;
+    let taken = pool::take(&Hierarchies::detect()?, &Size::parse(size)?)?;
     if let (Some(limit), Some(linux)) = (taken.limit, spec.linux.as_mut()) {
         let resources = linux.resources.get_or_insert_default();
         let memory = resources.memory.get_or_insert_with(Memory::default);

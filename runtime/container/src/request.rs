@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use cgroup::tier::Taken;
+use cgroup::pool::Taken;
 use plan::{Caller, Kernel, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
@@ -23,7 +23,7 @@ pub(crate) fn place(
 ) -> Result<Option<Taken>, Error> {
     trace.point("place", options.id)?;
     placement::pin(spec, options)?;
-    placement::tier(spec, options)
+    placement::pool(spec, options)
 }
 
 pub(crate) fn request<'a>(
@@ -32,13 +32,13 @@ pub(crate) fn request<'a>(
     spec: &Spec<'_>,
     wait_for_start: bool,
     console: Option<plan::Console<'a>>,
-    tier: Option<&Taken>,
+    pooled: Option<&Taken>,
 ) -> Result<Request<'a>, Error> {
     let caller = Caller::probe(options.env.env("PATH"));
     let rootless = options.rootless.unwrap_or(caller.is_confined());
     let mut shown_cgroup = None;
     let cgroup = match options.cgroup_driver {
-        CgroupDriver::Cgroupfs if tier.is_some() => tier.map(|taken| taken.location.clone()),
+        CgroupDriver::Cgroupfs if pooled.is_some() => pooled.map(|taken| taken.location.clone()),
         CgroupDriver::Cgroupfs => {
             let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
             let hierarchies = cgroup::Hierarchies::detect()?;

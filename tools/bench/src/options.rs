@@ -63,6 +63,7 @@ pub enum Command {
     /// Tell what each fast path path is worth here
     Ablation(Ablation),
     /// Tell what cgroups that were made ahead save a start
+    #[command(name = "pools", alias = "tiers")]
     Tiers(Tiers),
     /// Tell where the time of a start goes, step by step: dayfly by its own account, any runtime by
     /// its system calls

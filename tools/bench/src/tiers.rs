@@ -12,7 +12,7 @@ use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use cgroup::Hierarchies;
-use cgroup::tier::{self, Size};
+use cgroup::pool::{self, Size};
 use report::Table;
 use serde::Serialize;
 use std::fs;
@@ -32,19 +32,19 @@ impl Pool {
         let failed = |error: cgroup::Error| Error::Unfit(error.to_string());
         let (hierarchies, size) =
             (Hierarchies::detect().map_err(failed)?, Size::parse(size).map_err(failed)?);
-        if tier::pools().map_err(failed)?.iter().any(|pool| pool.size == size) {
+        if pool::pools().map_err(failed)?.iter().any(|pool| pool.size == size) {
             let reason = format!("there is a pool {} already: give another size", size.name());
             return Err(Error::Unfit(reason));
         }
         let pool = Self { hierarchies, size };
-        tier::fill(&pool.hierarchies, &pool.size, COUNT).map_err(failed)?;
+        pool::fill(&pool.hierarchies, &pool.size, COUNT).map_err(failed)?;
         Ok(pool)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let _ = tier::drain(&self.hierarchies, &self.size);
+        let _ = pool::drain(&self.hierarchies, &self.size);
     }
 }
 
@@ -88,7 +88,7 @@ pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
     let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };
     let pooled = Entrant {
         name: format!("from the pool {size}"),
-        start_options: vec!["--tier".to_owned(), size.to_owned()],
+        start_options: vec!["--pool".to_owned(), size.to_owned()],
         ..Entrant::new(runtime.clone())
     };
     vec![pooled, own]

@@ -7,7 +7,7 @@
 //! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | groups as files say |
 //! | [`pinning`], [`swap`], [`memory`] | CPUs and memory nodes |
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
-//! | [`tier`] | groups kept ready for containers |
+//! | [`pool`] | groups kept ready for containers |
 //! | [`options`] | the command line |
 
 pub mod account;
@@ -23,12 +23,12 @@ pub mod memory;
 pub mod options;
 pub mod persist;
 pub mod pinning;
+pub mod pool;
 pub mod remove;
 pub mod setting;
 pub mod snapshot;
 pub mod swap;
 pub mod tasks;
-pub mod tier;
 pub mod top;
 pub mod usage;
 pub mod values;
@@ -64,7 +64,7 @@ pub fn execute(command: CgroupCommand) -> Result<ExitCode, Error> {
         CgroupCommand::Snapshot(options) => snapshot::snapshot(&options)?,
         CgroupCommand::Persist(options) => persist::persist(&options)?,
         CgroupCommand::Unpersist(options) => persist::unpersist(&options)?,
-        CgroupCommand::Tier(options) => tier::tier(&options)?,
+        CgroupCommand::Pool(options) => pool::pool(&options)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -87,8 +87,8 @@ pub enum CgroupCommand {
     /// No longer apply a plan at boot
     Unpersist(Unpersist),
     /// Keep groups ready for containers to start in
-    #[command(subcommand)]
-    Tier(Tier),
+    #[command(subcommand, alias = "tier")]
+    Pool(Pool),
 }
 
 /// Groups by name.
@@ -350,9 +350,9 @@ pub struct MoveMemory {
     pub nodes: String,
 }
 
-/// `tier`.
+/// `pool`.
 #[derive(Debug, Subcommand)]
-pub enum Tier {
+pub enum Pool {
     /// Make pools of groups with these limits of memory
     Create {
         /// The sizes, such as 128M,256M,512M

@@ -7,7 +7,7 @@ use super::layers;
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PIN, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
+    PIDFD_SOCKET, PIN, POOL, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -45,7 +45,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         start_cpus: start_cpus(values)?,
         fast_paths: invocation.fast_paths()?,
         pin: values.text(&PIN),
-        tier: values.text(&TIER),
+        pool: values.text(&POOL).or_else(|| values.text(&TIER)),
         layered: None,
         warn: Warn(invocation.warn, invocation.tell),
     })

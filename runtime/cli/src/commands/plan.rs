@@ -30,7 +30,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         start_cpus: None,
         fast_paths: invocation.fast_paths()?,
         pin: None,
-        tier: None,
+        pool: None,
         layered: None,
         warn: Warn::default(),
     };

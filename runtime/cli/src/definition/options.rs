@@ -92,11 +92,13 @@ pub static PIN: Opt = Opt::text(
     "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
 /// A cgroup made ahead.
-pub static TIER: Opt = Opt::text(
-    "tier",
+pub static POOL: Opt = Opt::text(
+    "pool",
     "SIZE",
-    "use a cgroup that \"dayfly cgroup tier create\" made ahead for this much memory, such as 256M",
+    "use a cgroup that \"dayfly cgroup pool create\" made ahead for this much memory, such as 256M",
 );
+/// The older name of the same.
+pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
 /// Does not wait.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
 /// Keeps the state.

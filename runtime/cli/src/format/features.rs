@@ -13,7 +13,7 @@ use super::version::VERSION;
 use crate::failure::Failure;
 
 /// Annotations of a configuration that change what is done, by their prefixes: properties of a scope; pinning,
-/// tiers and traces; crun's for the caller's groups.
+/// pools and traces; crun's for the caller's groups.
 const OBEYED_ANNOTATIONS: [&str; 3] = ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS];
 
 /// The document.

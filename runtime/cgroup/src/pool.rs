@@ -1,4 +1,4 @@
-//! Tiers: pools of cgroups of one size, made ahead, each handed to one container.
+//! Pools: cgroups of one size of memory, made ahead, each handed to one container.
 //!
 //! What the kernel counts of a cgroup (usage, peak, events, CPU time) can't be set back: peaks at most
 //! for one reader (Linux 6.12), events and CPU time not at all. So no cgroup has two tenants: when a
@@ -19,7 +19,8 @@ use sys::{Context, Errno};
 
 use crate::{Cgroup, Error, Hierarchies, Location, processes};
 
-/// Where pools are kept.
+/// Where pools are kept. Named as pools once were: those of an older dayfly, and the records of containers in
+/// them, go on to be found.
 pub const POOLS: &str = "/run/dayfly-tiers";
 
 /// Where their cgroups are, from the root of each hierarchy.
@@ -40,10 +41,10 @@ impl Size {
     /// Reads digits and K, M or G.
     ///
     /// # Errors
-    /// [`Error::BadTier`].
+    /// [`Error::BadPool`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong =
-            || Error::BadTier { tier: text.to_string(), reason: "give a size such as 256M" };
+            || Error::BadPool { pool: text.to_string(), reason: "give a size such as 256M" };
         let shift = match text.as_bytes().last() {
             Some(b'K') => 10,
             Some(b'M') => 20,
@@ -139,11 +140,11 @@ pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usiz
 /// Hands out a cgroup of the pool of `size`.
 ///
 /// # Errors
-/// [`Error::NoTier`] if there is no such pool; failing system calls.
+/// [`Error::NoPool`] if there is no such pool; failing system calls.
 pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
     let free = match names(&size.directory("free")) {
         Err(Error::System(error)) if error.errno == Errno::NOENT => {
-            return Err(Error::NoTier { tier: size.name.clone() });
+            return Err(Error::NoPool { pool: size.name.clone() });
         }
         result => result?,
     };
@@ -204,11 +205,11 @@ pub fn pools() -> Result<Vec<Pool>, Error> {
 /// they go with their containers.
 ///
 /// # Errors
-/// [`Error::NoTier`]; failing system calls.
+/// [`Error::NoPool`]; failing system calls.
 pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     let gone = |error: Error| match error {
         Error::System(error) if error.errno == Errno::NOENT => {
-            Error::NoTier { tier: size.name.clone() }
+            Error::NoPool { pool: size.name.clone() }
         }
         error => error,
     };

@@ -1,9 +1,9 @@
-//! `tier`: cgroups kept ready for containers; see [`cgroup::tier`].
+//! `pool`: cgroups kept ready for containers; see [`cgroup::pool`].
 
 use crate::options::Format;
-use crate::options::Tier;
+use crate::options::Pool;
 use cgroup::Hierarchies;
-use cgroup::tier::{self, Size};
+use cgroup::pool::{self, Size};
 use report::interrupt::{self, Second};
 use report::{Error, Table, say, sayln};
 use serde_json::{Value, json};
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// What is no size; pools that are not there; failing system calls.
-pub fn tier(command: &Tier) -> Result<(), Error> {
+pub fn pool(command: &Pool) -> Result<(), Error> {
     match command {
-        Tier::Create { sizes, count } => {
+        Pool::Create { sizes, count } => {
             let hierarchies = Hierarchies::detect()?;
             // All are read before any is made.
             let sizes = parsed(sizes)?;
             interrupt::catch(Second::Waits)?;
             sizes.iter().try_for_each(|size| fill(&hierarchies, size, *count as usize))
         }
-        Tier::Ls { format } => list(*format),
-        Tier::Rm { sizes } => {
+        Pool::Ls { format } => list(*format),
+        Pool::Rm { sizes } => {
             let hierarchies = Hierarchies::detect()?;
             let sizes = match sizes.as_slice() {
-                [] => tier::pools()?.into_iter().map(|pool| pool.size).collect(),
+                [] => pool::pools()?.into_iter().map(|pool| pool.size).collect(),
                 sizes => parsed(sizes)?,
             };
             for size in sizes {
-                let left = tier::drain(&hierarchies, &size)?;
+                let left = pool::drain(&hierarchies, &size)?;
                 if left > 0 {
                     sayln!("{}: {left} in use go with their containers", size.name());
                 }
@@ -44,19 +44,19 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
     let mut made = 0;
     for wanted in 0..=count {
         if interrupt::came() {
-            let reason = format!("interrupted: {made} of the tier {} are made", size.name());
+            let reason = format!("interrupted: {made} of the pool {} are made", size.name());
             return Err(Error::refused(reason).advise("the same command makes the rest"));
         }
-        match tier::fill(hierarchies, size, wanted) {
+        match pool::fill(hierarchies, size, wanted) {
             Ok(more) => made += more,
             Err(error) => {
                 // What can't have any is no pool.
                 if made == 0
-                    && tier::pools()?
+                    && pool::pools()?
                         .iter()
                         .any(|pool| pool.size == *size && pool.free + pool.taken == 0)
                 {
-                    let _ = tier::drain(hierarchies, size);
+                    let _ = pool::drain(hierarchies, size);
                 }
                 return Err(error.into());
             }
@@ -71,17 +71,17 @@ fn parsed(sizes: &[String]) -> Result<Vec<Size>, Error> {
 }
 
 fn list(format: Format) -> Result<(), Error> {
-    let pools = tier::pools()?;
+    let pools = pool::pools()?;
     match format {
         Format::Json => {
-            let row = |pool: &tier::Pool| {
+            let row = |pool: &pool::Pool| {
                 let (size, bytes) = (pool.size.name(), pool.size.bytes());
-                json!({ "tier": size, "bytes": bytes, "free": pool.free, "taken": pool.taken })
+                json!({ "pool": size, "bytes": bytes, "free": pool.free, "taken": pool.taken })
             };
             sayln!("{}", pools.iter().map(row).collect::<Value>());
         }
         Format::Table => {
-            let mut table = Table::new(&["tier", "free", "taken"]);
+            let mut table = Table::new(&["pool", "free", "taken"]);
             for pool in pools {
                 let (free, taken) = (pool.free.to_string(), pool.taken.to_string());
                 table.row(vec![pool.size.name().to_owned(), free, taken]);
