@@ -6,6 +6,7 @@ use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
+use dayfly_tests::wait;
 use serde_json::{Value, json};
 
 const V1: &[View] = &[View::V1, View::Hybrid];
@@ -109,7 +110,9 @@ fn pools_in_every_view(bed: &Bed) {
     assert_eq!(pool.state(), (1, 1));
     let failing = bed.bundle().args(&["/no/such/program"]).make();
     assert_ne!(failing.run_with(&["--pool", POOL]).code(), 0);
-    assert_eq!(pool.state(), (1, 1), "a failed start gives its cgroup back");
+    assert_eq!(pool.state(), (0, 1), "a failed start removes its cgroup");
+    cgroup(bed, &["pool", "create", POOL, "--count", "1"]).ok();
+    assert_eq!(pool.state(), (1, 1));
     let second = bed.bundle().sh("sleep 60").make();
     second.run_with(&["--pool", POOL, "--detach"]).ok();
     let third = bed.bundle().sh("sleep 60").make();
@@ -120,6 +123,8 @@ fn pools_in_every_view(bed: &Bed) {
     for c in [&c, &second, &third] {
         c.delete_force().ok();
     }
+    assert_eq!(pool.state(), (0, 0), "delete makes none");
+    cgroup(bed, &["pool", "create", POOL, "--count", "2"]).ok();
     assert_eq!(pool.state(), (2, 0));
     cgroup(bed, &["tier", "create", POOL, "--count", "3"]).ok();
     assert_eq!(pool.state(), (3, 0));
@@ -127,8 +132,22 @@ fn pools_in_every_view(bed: &Bed) {
     let c = bed.bundle().set("/annotations", asks).sh("sleep 60").make().detached();
     assert_eq!(pool.state(), (2, 1));
     c.delete_force().ok();
+    replaced(bed, &pool);
     bed.bundle().make().run_with(&["--pool", "78M"]).fails("pool create 78M");
     bed.bundle().make().run_with(&["--pool", "many"]).fails("give a size");
+}
+
+/// What stays makes one more for each that went, and ends with the pool.
+fn replaced(bed: &Bed, pool: &Pool<'_>) {
+    let stays = ["cgroup", "pool", "create", POOL, "--count", "2", "--stay"];
+    let stays = bed.call_bare(&stays).spawn();
+    let c = bed.bundle().sh("sleep 60").make();
+    c.run_with(&["--pool", POOL, "--detach"]).ok();
+    c.delete_force().ok();
+    wait::until_true("the pool whole", || pool.state() == (2, 0));
+    cgroup(bed, &["pool", "rm", POOL]).ok();
+    stays.wait().ok();
+    cgroup(bed, &["pool", "create", POOL, "--count", "1"]).ok();
 }
 
 /// Each tenant begins with nothing used, no peak, no event, and the limit in place.
@@ -167,13 +186,14 @@ fn no_accounting_leaks_between_tenants(bed: &Bed) {
         }
         c.start().ok();
         let _ = c.sh(hungry);
-        dayfly_tests::wait::until_true("the limit felt", || count(files[2]) != 0);
+        wait::until_true("the limit felt", || count(files[2]) != 0);
         c.delete_force().ok();
         let gone = dayfly_tests::cgroups::dir(bed.view, "memory", &path);
         assert!(!gone.exists(), "{}", gone.display());
+        assert_eq!(pool.state(), (0, 0));
+        cgroup(bed, &["pool", "create", POOL, "--count", "1"]).ok();
         places.push(path);
     }
-    assert_eq!(pool.state(), (1, 0));
     places.dedup();
     assert_eq!(places.len(), 3, "no cgroup had two tenants");
 }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use std::fmt;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -47,6 +48,24 @@ pub fn catch(second: Second) -> Result<(), Error> {
         signal_hook::flag::register(signal, Arc::clone(came)).map_err(failed)?;
     }
     Ok(())
+}
+
+/// What can be read from once one of these signals has come, for who waits for other things as well. After
+/// [`catch`].
+///
+/// # Errors
+/// Those of socketpair(2) and sigaction(2).
+pub fn wakes() -> Result<UnixStream, Error> {
+    let failed = |error| Error::system("catch signal", "", error);
+    let (wakes, wake) = UnixStream::pair().map_err(failed)?;
+    let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
+    for signal in
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
+    {
+        let wake = wake.try_clone().map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, wake).map_err(failed)?;
+    }
+    Ok(wakes)
 }
 
 /// Whether a signal is ignored, as /proc says (proc_pid_status(5)).

@@ -2,17 +2,23 @@
 //!
 //! What the kernel counts of a cgroup (usage, peak, events, CPU time) can't be set back: peaks at most
 //! for one reader (Linux 6.12), events and CPU time not at all. So no cgroup has two tenants: when a
-//! container is deleted, its cgroup is removed and another one made under a new name, off the path of
-//! any start.
+//! container is deleted, its cgroup is removed. Another one is made under a new name by whoever keeps the
+//! pool ([`fill`], [`replace`]), never by the delete, which would wait for it as long as a start would have.
 //!
 //! A pool is a directory of [`POOLS`], which root alone can enter. A cgroup that waits is a file in its
-//! `free/`, one that was handed out a file in `taken/`; rename(2) moves it, so that no two starts get
-//! the same, and no lock is held.
+//! `free/`, one that was handed out, or is being made or removed, a file in `taken/`; rename(2) moves it, so
+//! that no two starts get the same, and these hold no lock. Whoever fills or removes a pool locks it. There is
+//! a file as long as there is a cgroup: whenever a command is killed, the next to fill the pool finds what it
+//! has left.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdir, openat, rename, rmdir, statat, unlink};
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, CWD, Dir, DirEntry, FlockOperation, Mode, OFlags, flock, mkdir, openat, rename, rmdir,
+    statat, unlink,
+};
 use rustix::time::{ClockId, clock_gettime};
 use spec::resources::{Memory, Resources};
 use sys::{Context, Errno};
@@ -27,7 +33,7 @@ pub const POOLS: &str = "/run/dayfly-tiers";
 const PARENT: &str = "/dayfly-tiers";
 
 /// After so many seconds a cgroup that was handed out and has nobody in it is lost: its start was
-/// killed.
+/// killed, or who made it for the pool.
 const LOST_AFTER: i64 = 60;
 
 /// A size of memory, as it names a pool: `256M`.
@@ -88,7 +94,7 @@ pub struct Pool {
     pub taken: usize,
 }
 
-/// A cgroup of a pool, for a start. Given back when it is dropped, unless it was kept.
+/// A cgroup of a pool, for a start. Removed when it is dropped, unless it was kept.
 #[derive(Debug)]
 pub struct Taken {
     /// Where it is.
@@ -99,7 +105,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The container has it from now on; [`release`] takes it back when that is deleted.
+    /// The container has it from now on; [`release`] forgets it when that is deleted.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -129,6 +135,7 @@ pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usiz
             Err(errno) => return Err(sys::Error::new("mkdir", directory, errno).into()),
         }
     }
+    let _lock = lock(size)?;
     clear_lost(hierarchies, size)?;
     let free = names(&size.directory("free"))?.len();
     for _ in free..count {
@@ -137,23 +144,44 @@ pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usiz
     Ok(count.saturating_sub(free))
 }
 
+/// Makes as many cgroups as the pool of `size` is short of `count`, those that containers have counted in.
+/// Those that killed starts have lost are cleared away.
+///
+/// # Errors
+/// [`Error::NoPool`] if the pool is no more; failing system calls.
+pub fn replace(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Error> {
+    let _lock = lock(size).map_err(|error| no_pool(error, size))?;
+    let held = |part: &str| names(&size.directory(part)).map_err(|error| no_pool(error, size));
+    held("free")?;
+    clear_lost(hierarchies, size)?;
+    for _ in held("free")?.len() + held("taken")?.len()..count {
+        add(hierarchies, size)?;
+    }
+    Ok(())
+}
+
+/// Where a file is unlinked for each cgroup that a pool is short of from then on, for who waits for that by
+/// inotify(7).
+pub fn watched(size: &Size) -> String {
+    size.directory("taken")
+}
+
 /// Hands out a cgroup of the pool of `size`.
 ///
 /// # Errors
 /// [`Error::NoPool`] if there is no such pool; failing system calls.
 pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
-    let free = match names(&size.directory("free")) {
-        Err(Error::System(error)) if error.errno == Errno::NOENT => {
-            return Err(Error::NoPool { pool: size.name.clone() });
-        }
-        result => result?,
-    };
-    for name in free {
-        let from = format!("{}/{name}", size.directory("free"));
+    let free = size.directory("free");
+    let opened = sys::fs::open_dir(CWD, free.as_str()).context("open", &free);
+    let opened = opened.map_err(|error| no_pool(error.into(), size))?;
+    for entry in Dir::new(opened).context("read", &free)? {
+        let entry = entry.context("read", &free)?;
+        let Some(name) = name_of(&entry) else { continue };
+        let from = format!("{free}/{name}");
         match rename(from.as_str(), format!("{}/{name}", size.directory("taken"))) {
             Ok(()) => {
                 return Ok(Taken {
-                    location: size.location(hierarchies, &name),
+                    location: size.location(hierarchies, name),
                     limit: None,
                     kept: false,
                 });
@@ -167,17 +195,16 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
     Ok(Taken { location, limit: Some(size.bytes), kept: false })
 }
 
-/// Replaces the cgroup of a container that was deleted, if it was one of a pool. All others are
-/// nothing to it.
+/// Forgets the cgroup of a container that was deleted, once it is removed, if it was one of a pool. All others
+/// are nothing to it. The pool is one smaller from then on, until it is filled up.
 ///
 /// # Errors
-/// Failing system calls. The pool is one smaller then, until it is filled up.
+/// Failing system calls.
 pub fn release(location: &Location) -> Result<(), Error> {
     let Some((size, name)) = pooled(location) else { return Ok(()) };
     match unlink(format!("{}/{name}", size.directory("taken"))) {
-        Ok(()) => add(&Hierarchies::detect()?, &size),
-        // One that was made when the pool was empty; or the pool is no more.
-        Err(Errno::NOENT) => Ok(()),
+        // Without: one that was made when the pool was empty; or the pool is no more.
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(sys::Error::new("unlink", size.directory("taken"), errno).into()),
     }
 }
@@ -207,19 +234,18 @@ pub fn pools() -> Result<Vec<Pool>, Error> {
 /// # Errors
 /// [`Error::NoPool`]; failing system calls.
 pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
-    let gone = |error: Error| match error {
-        Error::System(error) if error.errno == Errno::NOENT => {
-            Error::NoPool { pool: size.name.clone() }
-        }
-        error => error,
-    };
-    for name in names(&size.directory("free")).map_err(gone)? {
+    let _lock = lock(size).map_err(|error| no_pool(error, size))?;
+    for name in names(&size.directory("free")).map_err(|error| no_pool(error, size))? {
         // Taken away from starts first.
-        let token = format!("{}/{name}", size.directory("free"));
-        match unlink(token.as_str()) {
-            Ok(()) => Cgroup::delete(&size.location(hierarchies, &name))?,
+        let from = format!("{}/{name}", size.directory("free"));
+        let token = format!("{}/{name}", size.directory("taken"));
+        match rename(from.as_str(), token.as_str()) {
+            Ok(()) => {
+                Cgroup::delete(&size.location(hierarchies, &name))?;
+                unlink(token.as_str()).context("unlink", token)?;
+            }
             Err(Errno::NOENT) => {}
-            Err(errno) => return Err(sys::Error::new("unlink", token, errno).into()),
+            Err(errno) => return Err(sys::Error::new("rename", from, errno).into()),
         }
     }
     clear_lost(hierarchies, size)?;
@@ -243,17 +269,50 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     Ok(left.len())
 }
 
+/// Keeps others that fill or remove the pool away, for as long as the result lives.
+fn lock(size: &Size) -> Result<OwnedFd, Error> {
+    let directory = size.directory("");
+    let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
+    loop {
+        match flock(&fd, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(fd),
+            // Nothing ends by a signal here that would not end anyhow.
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(sys::Error::new("lock", directory, errno).into()),
+        }
+    }
+}
+
+/// Says of what is not there that there is no such pool.
+fn no_pool(error: Error, size: &Size) -> Error {
+    match error {
+        Error::System(error) if error.errno == Errno::NOENT => {
+            Error::NoPool { pool: size.name.clone() }
+        }
+        error => error,
+    }
+}
+
 /// Makes one more cgroup and lets it wait.
 fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     let name = unique();
     let memory = Memory { limit: Some(size.bytes), ..Memory::default() };
     let resources = Resources { memory: Some(memory), ..Resources::default() };
-    let mut cgroup = Cgroup::create(&size.location(hierarchies, &name), &resources, None)?;
-    let token = format!("{}/{name}", size.directory("free"));
+    let token = format!("{}/{name}", size.directory("taken"));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    openat(CWD, token.as_str(), flags, Mode::RUSR).context("create", token)?;
-    cgroup.keep();
-    Ok(())
+    // Before there is a cgroup, so that none can be without.
+    openat(CWD, token.as_str(), flags, Mode::RUSR).context("create", &token)?;
+    let made = Cgroup::create(&size.location(hierarchies, &name), &resources, None);
+    let waits = made.and_then(|mut cgroup| {
+        let free = format!("{}/{name}", size.directory("free"));
+        rename(token.as_str(), free.as_str()).context("rename", &token)?;
+        cgroup.keep();
+        Ok(())
+    });
+    if waits.is_err() {
+        let _ = unlink(token);
+    }
+    waits
 }
 
 /// Removes what was handed out to starts that never came to anything.
@@ -295,15 +354,17 @@ fn unique() -> String {
     format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
 }
 
+/// Its name, if it is one of ours.
+fn name_of(entry: &DirEntry) -> Option<&str> {
+    entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."))
+}
+
 fn names(directory: &str) -> Result<Vec<String>, Error> {
     let fd = sys::fs::open_dir(CWD, directory).context("open", directory)?;
     let mut names = Vec::new();
     for entry in Dir::new(fd).context("read", directory)? {
         let entry = entry.context("read", directory)?;
-        match entry.file_name().to_str() {
-            Ok("." | "..") | Err(_) => {}
-            Ok(name) => names.push(name.to_string()),
-        }
+        names.extend(name_of(&entry).map(ToString::to_string));
     }
     names.sort_unstable();
     Ok(names)

@@ -109,7 +109,7 @@ impl Container {
             self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
-            // A pool that is one short is no reason to keep the container.
+            // What a pool counts is no reason to keep the container.
             let _ = cgroup::pool::release(location);
         }
         if let Some(group) = &self.record.resctrl {

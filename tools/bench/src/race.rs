@@ -96,6 +96,20 @@ pub fn race(
     operation: Operation,
     rounds: Rounds,
 ) -> Result<Vec<Series>, Error> {
+    race_between(stand, entrants, operation, rounds, || Ok(()))
+}
+
+/// As [`race`], with something done after each go, off the clock and before the next pause.
+///
+/// # Errors
+/// As [`race`], and those of `between`.
+pub fn race_between(
+    stand: &Stand,
+    entrants: &mut [Entrant],
+    operation: Operation,
+    rounds: Rounds,
+    mut between: impl FnMut() -> Result<(), Error>,
+) -> Result<Vec<Series>, Error> {
     let title = format!("{}, pause {:?}", operation.steps()[0], rounds.pause);
     let racers = entrants.to_vec();
     let mut sleepers = Vec::new();
@@ -104,6 +118,7 @@ pub fn race(
     }
     let samples = in_turns(entrants, rounds, &title, |at| {
         let done = go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)?;
+        between()?;
         Ok(done.map(|go| go.samples).map_err(|fault| fault.to_string()))
     })?;
     drop(sleepers);

@@ -1,12 +1,12 @@
-//! `tiers`: what a cgroup that was made ahead saves, and that its tenants begin with nothing used.
+//! `pools`: what a cgroup that was made ahead saves, and that its tenants begin with nothing used.
 //!
-//! The same containers of dayfly's, in cgroups of their own and in those of a pool. What a pool takes
-//! off a start it pays when the container is deleted, where the next cgroup is made.
+//! The same containers of dayfly's, in cgroups of their own and in those of a pool, which is filled up after
+//! each go, off the clock: neither start nor delete makes a cgroup for it.
 
 use crate::Error;
 use crate::container::{Container, Fault};
 use crate::options::Tiers;
-use crate::race::{Operation, Rounds, race};
+use crate::race::{Operation, Rounds, race_between};
 use crate::results::{self, compare};
 use crate::runtime::Runtime;
 use crate::session::Outcome;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 
-/// Cgroups that wait; each start takes one, and its end makes another.
+/// Cgroups that wait.
 const COUNT: usize = 4;
 
 /// A pool for as long as the experiment takes.
@@ -37,8 +37,13 @@ impl Pool {
             return Err(Error::Unfit(reason));
         }
         let pool = Self { hierarchies, size };
-        pool::fill(&pool.hierarchies, &pool.size, COUNT).map_err(failed)?;
+        pool.fill_up()?;
         Ok(pool)
+    }
+
+    fn fill_up(&self) -> Result<(), Error> {
+        let filled = pool::fill(&self.hierarchies, &self.size, COUNT);
+        filled.map(drop).map_err(|error| Error::Unfit(error.to_string()))
     }
 }
 
@@ -103,13 +108,13 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let _pool = Pool::fill(&options.size)?;
+    let pool = Pool::fill(&options.size)?;
     let timing = &options.timing;
     let mut series = Vec::new();
     for operation in [Operation::Lifecycle, Operation::Run] {
         for &pause in &timing.pause {
             let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
-            series.extend(race(stand, entrants, operation, rounds)?);
+            series.extend(race_between(stand, entrants, operation, rounds, || pool.fill_up())?);
         }
     }
     let first = entrants.first().map_or("", |entrant| &entrant.name);
@@ -118,6 +123,7 @@ pub fn experiment(
     if let Some(pooled) = entrants.first().filter(|entrant| entrant.failure.is_none()) {
         for _ in 0..options.tenants {
             tenants.extend(tenant(stand, pooled)?);
+            pool.fill_up()?;
         }
     }
     if let Some(leak) = leak(&tenants) {

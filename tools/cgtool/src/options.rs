@@ -353,7 +353,11 @@ pub struct MoveMemory {
 /// `pool`.
 #[derive(Debug, Subcommand)]
 pub enum Pool {
-    /// Make pools of groups with these limits of memory
+    /// Make pools of groups with these limits of memory, or fill them up
+    ///
+    /// A start takes a group out, and delete removes it: no group has two containers, so that what the kernel
+    /// counts of one is one container's. Neither makes another: that is done by this command, once more, or as
+    /// long as it stays. Pools are for accounting only: no sooner start has been shown.
     Create {
         /// The sizes, such as 128M,256M,512M
         #[arg(value_name = "SIZES", value_delimiter = ',', required = true)]
@@ -361,6 +365,10 @@ pub enum Pool {
         /// Groups in each
         #[arg(long, default_value_t = 16)]
         count: u32,
+        /// Stay, and make one more for each that went with its container, until a signal comes or the pools are
+        /// removed
+        #[arg(long)]
+        stay: bool,
     },
     /// Show the pools
     Ls {

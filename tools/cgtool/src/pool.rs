@@ -6,6 +6,9 @@ use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
 use report::interrupt::{self, Second};
 use report::{Error, Table, say, sayln};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 /// Makes, shows or removes pools.
@@ -14,12 +17,14 @@ use serde_json::{Value, json};
 /// What is no size; pools that are not there; failing system calls.
 pub fn pool(command: &Pool) -> Result<(), Error> {
     match command {
-        Pool::Create { sizes, count } => {
+        Pool::Create { sizes, count, stay } => {
             let hierarchies = Hierarchies::detect()?;
             // All are read before any is made.
             let sizes = parsed(sizes)?;
             interrupt::catch(Second::Waits)?;
-            sizes.iter().try_for_each(|size| fill(&hierarchies, size, *count as usize))
+            let count = *count as usize;
+            sizes.iter().try_for_each(|size| fill(&hierarchies, size, count))?;
+            if *stay { keep(&hierarchies, sizes, count) } else { Ok(()) }
         }
         Pool::Ls { format } => list(*format),
         Pool::Rm { sizes } => {
@@ -63,6 +68,40 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
         }
     }
     sayln!("{}: {made} made", size.name());
+    Ok(())
+}
+
+/// Replaces what goes with containers, until a signal comes or the pools are no more.
+fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result<(), Error> {
+    let signals = interrupt::wakes()?;
+    let failed = |errno| Error::system("inotify", cgroup::pool::POOLS, errno);
+    let gone = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(failed)?;
+    for size in &sizes {
+        let flags = WatchFlags::DELETE | WatchFlags::DELETE_SELF | WatchFlags::ONLYDIR;
+        inotify::add_watch(&gone, pool::watched(size), flags).map_err(failed)?;
+    }
+    while !interrupt::came() {
+        let mut left = Vec::new();
+        for size in sizes {
+            match pool::replace(hierarchies, &size, count) {
+                Ok(()) => left.push(size),
+                Err(cgroup::Error::NoPool { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        sizes = left;
+        if sizes.is_empty() {
+            break;
+        }
+        let mut fds = [PollFd::new(&gone, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::system("poll", "", errno)),
+        }
+        // What it was that went, the pools tell.
+        let mut events = [0_u8; 4096];
+        while matches!(rustix::io::read(&gone, &mut events), Ok(1..)) {}
+    }
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub static PIN: Opt = Opt::text(
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
-    "use a cgroup that \"dayfly cgroup pool create\" made ahead for this much memory, such as 256M",
+    "use a cgroup that \"dayfly cgroup pool create\" made ahead for this much memory, such as 256M; for accounting only: no sooner start has been shown",
 );
 /// The older name of the same.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
