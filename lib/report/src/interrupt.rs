@@ -36,10 +36,7 @@ impl std::error::Error for Interrupted {}
 /// Those of sigaction(2).
 pub fn catch(second: Second) -> Result<(), Error> {
     let came = CAME.get_or_init(Arc::default);
-    let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
-    for signal in
-        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
-    {
+    for signal in signals() {
         let failed = |error| Error::system("catch signal", signal, error);
         if second == Second::Ends {
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(came))
@@ -58,14 +55,17 @@ pub fn catch(second: Second) -> Result<(), Error> {
 pub fn wakes() -> Result<UnixStream, Error> {
     let failed = |error| Error::system("catch signal", "", error);
     let (wakes, wake) = UnixStream::pair().map_err(failed)?;
-    let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
-    for signal in
-        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
-    {
+    for signal in signals() {
         let wake = wake.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, wake).map_err(failed)?;
     }
     Ok(wakes)
+}
+
+/// Those that are taken note of.
+fn signals() -> impl Iterator<Item = i32> {
+    let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
+    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
 }
 
 /// Whether a signal is ignored, as /proc says (proc_pid_status(5)).

@@ -217,21 +217,10 @@ fn csv(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Runtime;
-    use std::path::PathBuf;
-
-    fn entrant(name: &str) -> Entrant {
-        Entrant::new(Runtime {
-            name: name.to_owned(),
-            path: PathBuf::new(),
-            version: String::new(),
-            sha256: String::new(),
-        })
-    }
 
     #[test]
     fn figures_are_compared_with_the_firsts() {
-        let racers = [entrant("dayfly"), entrant("crun")];
+        let racers = [Entrant::named("dayfly"), Entrant::named("crun")];
         let values =
             |&kib: &f64| vec![("peak of run", "KiB", kib), ("processes", "processes", 0.0)];
         let rows = summed_up(&racers, vec![vec![500.0; 6], vec![1000.0; 6]], values);

@@ -49,6 +49,17 @@ impl Entrant {
             failure: None,
         }
     }
+
+    /// One of that name, and nothing behind it.
+    #[cfg(test)]
+    pub(crate) fn named(name: &str) -> Self {
+        Self::new(Runtime {
+            name: name.to_owned(),
+            path: PathBuf::new(),
+            version: format!("{name} version 1"),
+            sha256: String::new(),
+        })
+    }
 }
 
 /// What containers are made from.

@@ -238,19 +238,9 @@ fn csv(all: &[Figures]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    fn entrant(name: &str) -> Entrant {
-        Entrant::new(Runtime {
-            name: name.to_owned(),
-            path: PathBuf::new(),
-            version: format!("{name} version 1"),
-            sha256: String::new(),
-        })
-    }
 
     fn names(entrants: &[&str], outside: bool) -> Vec<String> {
-        let entrants: Vec<Entrant> = entrants.iter().map(|name| entrant(name)).collect();
+        let entrants: Vec<Entrant> = entrants.iter().map(|name| Entrant::named(name)).collect();
         columns(&entrants, outside).into_iter().map(|column| column.name).collect()
     }
 
