@@ -27,6 +27,7 @@ pub const CASES: &[Case] = &[
     case!(delete_at_once),
     case!(delete_while_it_is_made_again).unlike_runc(),
     case!(delete_at_once_what_changes).on(&[View::V2]).unlike_runc(),
+    case!(delete_waits_for_who_is_at_work).unlike_runc(),
     case!(start_at_once).unlike_runc(),
 ];
 
@@ -288,9 +289,30 @@ fn delete_at_once_what_changes(bed: &Bed) {
             crowd(6, |_| drop(c.delete_force()));
         });
         let time = begin.elapsed();
-        assert!(time < Duration::from_secs(5), "took {time:?}");
+        // A waiter that is never woken waits for ten seconds.
+        assert!(time < Duration::from_secs(10), "took {time:?}");
         c.delete_force().ok();
     }
+}
+
+/// The kernel announces the close of a directory a moment before it lets go of its lock. A `delete` that tries in
+/// that moment is told of nothing more, and notices all the same; it does not try all the time.
+fn delete_waits_for_who_is_at_work(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let works = std::fs::File::open(bed.root().join(&c.id)).expect("open");
+    works.lock().expect("lock");
+    let begin = Instant::now();
+    let deleting = c.id_call("delete", &["--force"], &[]).spawn();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!deleting.has_ended() && c.exists());
+    // Nanoseconds on a CPU come first.
+    let schedule = std::fs::read_to_string(format!("/proc/{}/schedstat", deleting.pid()));
+    let schedule = schedule.expect("read");
+    let time: u64 = schedule.split(' ').next().and_then(|time| time.parse().ok()).expect("number");
+    works.unlock().expect("unlock");
+    deleting.wait().ok();
+    assert!(!c.exists() && begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(time < 50_000_000, "{time} ns of CPU time");
 }
 
 /// A container of the same name may be there before the last of those who delete the old one is done.

@@ -12,6 +12,7 @@ mod grants;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -30,8 +31,8 @@ use crate::remove::{names, open_directory};
 
 /// How many ids a container has.
 pub const RANGE: u32 = 65536;
-/// How long a process that a killed command has left is waited for, in milliseconds. It ends as soon as it notices.
-const PATIENCE: i64 = 1000;
+/// How long a process that a killed command has left is waited for. It ends as soon as it notices.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// A file in the directory of an owner that lives on without a process at work: a container's record.
 const RECORD: &str = "record";
 

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use cgroup::{Cgroup, FreezerState};
 use launch::{Start, Waiter};
@@ -22,8 +23,8 @@ use crate::state::{State, Status};
 use crate::time::Rfc3339;
 use crate::{Error, Trace, Warn, hooks, identity, owner};
 
-/// How long a process that is being killed may take from closing its files to its end, in milliseconds.
-const DYING: i64 = 20;
+/// How long a process that is being killed may take from closing its files to its end.
+const DYING: Duration = Duration::from_millis(20);
 pub(crate) const SIGKILL: i32 = 9;
 
 /// An existing container.
@@ -261,8 +262,8 @@ impl Container {
     }
 
     /// Whether init has ended, or does within that time.
-    pub(crate) fn ends_within(&self, milliseconds: i64) -> bool {
-        self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, milliseconds))
+    pub(crate) fn ends_within(&self, limit: Duration) -> bool {
+        self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
     }
 
     /// Thaws what may be frozen.

@@ -1,5 +1,7 @@
 //! `delete`: everything of a container goes.
 
+use core::time::Duration;
+
 use rustix::fd::AsFd;
 use rustix::fs::fstat;
 use sys::{Context, Errno};
@@ -14,8 +16,8 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Warn, hooks, identity};
 
-/// How long `delete` waits for an init that may just be dying of a `kill`, in milliseconds.
-const GRACE: i64 = 50;
+/// How long `delete` waits for an init that may just be dying of a `kill`.
+const GRACE: Duration = Duration::from_millis(50);
 
 impl Container {
     /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
@@ -65,14 +67,15 @@ impl Container {
     #[cold]
     fn await_others(&mut self, force: bool) -> Result<(), Error> {
         self.trace.point("wait for who works on", &self.record.id)?;
-        let takeover = Takeover::begin(self.directory.as_fd());
-        while directory::lock(self.directory.as_fd()).is_err() {
+        let mut takeover = Takeover::begin(self.directory.as_fd());
+        loop {
             self.read_again()?;
             if let (true, Some((_, pidfd))) = (force, self.init()) {
                 let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
                 self.resume_quietly();
             }
-            if !takeover.wait()? {
+            takeover.forget();
+            if directory::lock(self.directory.as_fd()).is_ok() || !takeover.wait()? {
                 break;
             }
         }

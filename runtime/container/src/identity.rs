@@ -1,14 +1,16 @@
 //! Telling a process from a later one of the same pid.
 
+use core::time::Duration;
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// How long `delete` waits for an init that it killed, in milliseconds. A process in uninterruptible
+/// How long `delete` waits for an init that it killed. A process in uninterruptible
 /// sleep may take longer; the container is then still there and can be deleted again.
-pub(crate) const PATIENCE: i64 = 10_000;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// PID_FS_MAGIC, linux/magic.h
 const PID_FS_MAGIC: i64 = 0x5049_4446;

@@ -1,20 +1,25 @@
 //! Waiting until the command that is at work on a container is done with it.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use core::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::io::{Errno, read};
-use rustix::time::{ClockId, clock_gettime};
-use sys::Context;
+use rustix::io::read;
+use sys::wait::{Deadline, ready};
 
 use crate::directory::path_in;
 use crate::{Error, identity};
 
+/// How long the first wait is. Each that nothing ends is followed by one of twice its length: the kernel tells of
+/// the close of a file before it lets go of its lock (`__fput` of fs/file_table.c), and tells of that nowhere.
+const FIRST: Duration = Duration::from_millis(1);
+
 /// What a container's directory tells of.
 pub(crate) struct Takeover {
     changes: Option<OwnedFd>,
-    /// In milliseconds of the monotonic clock.
-    deadline: i64,
+    deadline: Deadline,
+    next: Duration,
 }
 
 impl Takeover {
@@ -26,32 +31,28 @@ impl Takeover {
             let flags = WatchFlags::CLOSE_NOWRITE | WatchFlags::MODIFY;
             let _ = inotify::add_watch(changes, path_in(directory, "."), flags);
         }
-        Self { changes, deadline: now().saturating_add(identity::PATIENCE) }
+        Self { changes, deadline: Deadline::after(identity::PATIENCE), next: FIRST }
     }
 
-    /// Waits for a change. False once [`identity::PATIENCE`] is over.
-    pub fn wait(&self) -> Result<bool, Error> {
-        let left = self.deadline.saturating_sub(now());
-        if left <= 0 {
-            return Ok(false);
-        }
-        let limit = Timespec { tv_sec: left / 1000, tv_nsec: left % 1000 * 1_000_000 };
-        let changed = match &self.changes {
-            Some(changes) => poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&limit)),
-            None => poll(&mut [], Some(&limit)),
-        };
+    /// Forgets what has changed until now. To read the record changes nothing, and yet is told of here.
+    pub fn forget(&self) {
+        let mut events = [0; 1024];
         if let Some(changes) = &self.changes {
-            let mut events = [0; 1024];
             while read(changes, &mut events).is_ok() {}
         }
-        match changed {
-            Err(Errno::INTR) => Ok(true),
-            changed => Ok(changed.context("poll", "inotify")? > 0),
-        }
     }
-}
 
-fn now() -> i64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000)
+    /// Waits for a change, or for as long as one may stay unseen. False once [`identity::PATIENCE`] is over.
+    pub fn wait(&mut self) -> Result<bool, Error> {
+        if self.deadline.left().is_none() {
+            return Ok(false);
+        }
+        let soon = Deadline::after(self.next).min(self.deadline);
+        let changed = match &self.changes {
+            Some(changes) => ready(&mut [PollFd::new(changes, PollFlags::IN)], soon)?,
+            None => ready(&mut [], soon)?,
+        };
+        self.next = if changed { FIRST } else { self.next.saturating_mul(2) };
+        Ok(true)
+    }
 }

@@ -27,7 +27,6 @@ pub mod net;
 pub mod ns;
 pub mod nsfs;
 pub mod personality;
-pub mod pidfd;
 pub mod probe;
 pub mod ptrace;
 pub mod raw;
@@ -50,6 +49,8 @@ pub mod bpf;
 pub mod bpf_info;
 #[cfg(feature = "alloc")]
 mod error;
+#[cfg(feature = "alloc")]
+pub mod pidfd;
 #[cfg(feature = "alloc")]
 pub mod rtnetlink;
 #[cfg(feature = "alloc")]

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::{Context, Error};
 
 /// A point in time after which waiting is over.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Timespec);
 
 impl Deadline {
