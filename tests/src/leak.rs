@@ -12,7 +12,9 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let bed = bed.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    for line in mounts.lines().filter(|line| line.contains(&*bed)) {
+    // What the cache keeps of a runtime that was copied to the bed makes room for others by itself.
+    let left = |line: &&str| line.contains(&*bed) && !line.contains(CACHE);
+    for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));
     }
     for hierarchy in cgroups::hierarchies(view) {
@@ -106,8 +108,7 @@ impl Host {
         let mut entries: Vec<String> = Vec::new();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         entries.extend(mounts.lines().map(|line| format!("mount {line}")));
-        for directory in ["/run", "/run/dayfly-cache", "/run/dayfly-cache/mounts", PINS, "/dev/shm"]
-        {
+        for directory in ["/run", CACHE, "/run/dayfly-cache/mounts", PINS, "/dev/shm"] {
             let listed = fs::read_dir(directory).into_iter().flatten().flatten();
             entries.extend(listed.map(|entry| format!("file {}", entry.path().display())));
         }
@@ -126,6 +127,8 @@ impl Host {
     }
 }
 
+/// What dayfly keeps between starts.
+const CACHE: &str = "/run/dayfly-cache";
 /// Where device programs are pinned: one for each list of rules, whatever containers have it.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
 

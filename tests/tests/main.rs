@@ -44,6 +44,7 @@ mod parallel;
 mod placement;
 mod plan;
 mod process;
+mod program;
 mod refused;
 mod remounts;
 mod rootfs;
@@ -120,6 +121,7 @@ const RUNTIME: &[Subject] = &[
     ("faults::labels", faults::labels::CASES),
     ("faults", faults::CASES),
     ("template", template::CASES),
+    ("program", program::CASES),
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),

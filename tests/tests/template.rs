@@ -39,6 +39,7 @@ const TECHNIQUES: &[&str] = &[
     "shared-masks",
     "crowd-check",
     "thread-move",
+    "kept-program",
 ];
 
 /// Everything on, each fast path off, all of them off.

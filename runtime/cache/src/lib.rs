@@ -6,6 +6,7 @@
 //! seccomp/HASH            a compiled filter, with the profile it was compiled from
 //! mounts/                 a private tmpfs of our own, mounted when first needed
 //! mounts/template         the template mount namespace
+//! mounts/programs/NAME    the runtime on a read-only mount
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
@@ -17,7 +18,7 @@
 //! for accidents, such as a full file system or a killed writer, not for attackers.
 //!
 //! Who sees what: filters, every process that sees the directory. The template, the mount namespace it
-//! was made in; any other makes its own. Pins, that one and those made from it later.
+//! was made in; any other makes its own. Pins and programs, that one and those made from it later.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -30,6 +31,7 @@ mod error;
 mod filter;
 mod hash;
 mod mounts;
+mod program;
 mod template;
 
 pub use directory::{Cache, DEFAULT_PATH};
@@ -37,3 +39,4 @@ pub use entries::{Bound, trim};
 pub use error::Error;
 pub use filter::FilterKey;
 pub use hash::hash;
+pub use program::kept_program;

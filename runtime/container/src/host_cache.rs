@@ -16,6 +16,19 @@ pub fn clear() -> Result<(), Error> {
     Cache::clear(cache::DEFAULT_PATH).map_err(|error| Error::Text(alloc::format!("{error}")))
 }
 
+/// The command's own program on a read-only mount, if an earlier one has kept that.
+pub(crate) fn program(fast_paths: FastPaths) -> Option<OwnedFd> {
+    fast_paths.contains(FastPaths::KEPT_PROGRAM).then(cache::kept_program)?.ok()
+}
+
+/// Keeps the read-only mount that this command runs from. That it cannot be kept is nothing to the command.
+#[cold]
+pub(crate) fn keep_program(fast_paths: FastPaths, mount: &OwnedFd) {
+    if fast_paths.contains(FastPaths::KEPT_PROGRAM) {
+        let _ = Cache::open(cache::DEFAULT_PATH).and_then(|cache| cache.keep_program(mount));
+    }
+}
+
 /// The cache, if this start has one.
 #[derive(Debug)]
 pub(crate) struct HostCache {

@@ -8,13 +8,14 @@ use alloc::string::{String, ToString};
 use core::cell::RefCell;
 use core::ops::Deref;
 
+use plan::FastPaths;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::getpid;
 use sys::Context;
 use trace::{Format, Phase, Tracer};
 
-use crate::{Error, spool};
+use crate::{Error, host_cache, spool};
 
 /// The environment variable that asks for a trace, as `--trace` does.
 pub const VARIABLE: &str = "DAYFLY_TRACE";
@@ -112,13 +113,18 @@ impl Trace {
         self.remark("asked for by annotation: what came before it was read is not told apart");
     }
 
-    /// Makes sure that the command runs from where nobody can write: [`launch::seal_self`].
+    /// Makes sure that the command runs from where nobody can write: [`launch::seal_self`]. What it runs from is
+    /// kept for later commands.
     ///
     /// # Errors
     /// If no safe copy could be made.
-    pub fn seal(&self, args: sys::Args) -> Result<(), Error> {
+    pub fn seal(&self, args: sys::Args, fast_paths: FastPaths) -> Result<(), Error> {
         self.point("seal", "/proc/self/exe")?;
-        Ok(launch::seal_self(args, self.entered, self)?)
+        let kept = || host_cache::program(fast_paths);
+        if let Some(mount) = launch::seal_self(args, self.entered, self, kept)? {
+            host_cache::keep_program(fast_paths, &mount);
+        }
+        Ok(())
     }
 
     /// Writes the trace, if one was asked for.

@@ -7,8 +7,9 @@ use rustix::thread::sched_getaffinity;
 /// (proc_loadavg(5)) than CPUs this process may use, and one. That one may be the kernel's, clearing away
 /// the container before. False where it cannot be told.
 pub fn is_crowded() -> bool {
-    let Ok(cpus) = sched_getaffinity(None) else { return false };
-    runnable().is_some_and(|runnable| runnable > cpus.count() + 1)
+    let Some(runnable) = runnable() else { return false };
+    // With two, there are not, however few CPUs.
+    runnable > 2 && sched_getaffinity(None).is_ok_and(|cpus| runnable > cpus.count() + 1)
 }
 
 /// How many processes run or wait to run, this one among them.

@@ -26,30 +26,39 @@ use trace::{Phase, Tracer};
 /// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
 
-/// Makes sure that this process, which began at `entered`, runs from where nobody can write. Most often
-/// it returns when that is so; where the running image cannot be moved, the program starts again and
-/// this call is reached a second time.
+/// Makes sure that this process, which began at `entered`, runs from where nobody can write: from the file on a
+/// read-only mount that `kept` opens, else from a mount of its own, which it returns. Where the running image
+/// cannot be moved, the program starts again and this call is reached a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.
-pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), sys::Error> {
+pub fn seal_self(
+    args: sys::Args,
+    entered: u64,
+    tracer: &Tracer,
+    kept: impl FnOnce() -> Option<OwnedFd>,
+) -> Result<Option<OwnedFd>, sys::Error> {
     if is_off(Defence::Seal) {
-        return Ok(());
+        return Ok(None);
     }
     let start = tracer.clock();
     // Told before anything else that could forbid it, and cheaper than statfs(2), which has ext4 add
     // up its counters.
     if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
-        return Ok(());
+        return Ok(None);
+    }
+    let sealed = |mount| {
+        tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
+        Ok(mount)
+    };
+    if kept().is_some_and(|file| run_from(&file, args).is_ok()) {
+        return sealed(None);
     }
     let copy = match read_only_mount() {
-        Ok(mount) if move_onto(&mount, args).is_ok() => {
-            tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
-            return Ok(());
-        }
+        Ok(mount) if move_onto(&mount, args).is_ok() => return sealed(Some(mount)),
         Ok(mount) => mount,
         // Only where that is not allowed can this be a memfd already.
-        Err(_) if is_sealed_memfd() => return Ok(()),
+        Err(_) if is_sealed_memfd() => return Ok(None),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
     let left = tracer.is_on().then(|| format!("{SEALED}={entered},{start},{}", trace::now()));
@@ -58,14 +67,18 @@ pub fn seal_self(args: sys::Args, entered: u64, tracer: &Tracer) -> Result<(), s
     Err(sys::Error::new("execveat", "/proc/self/exe", errno))
 }
 
-/// Has this process run from `mount` from now on, at a third of what a second execve(2) takes: that
-/// would end one address space, fill another one, and come back here through everything before.
+/// Has this process run from `mount` from now on.
 fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     // What open_tree(2) returns names the file without opening it.
     let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
-    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    // SAFETY: the mount shows what /proc/self/exe leads to, which cannot be written to while it runs; a
-    // command begins with one thread and without children.
+    run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
+}
+
+/// Has this process run from `file` from now on, at a third of what a second execve(2) takes: that would end
+/// one address space, fill another one, and come back here through everything before.
+fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
+    // SAFETY: the file is what /proc/self/exe leads to, which cannot be written to while it runs; a command
+    // begins with one thread and without children.
     unsafe { sys::reexec::remap(file.as_fd(), args) }
 }
 

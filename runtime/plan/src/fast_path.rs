@@ -34,6 +34,8 @@ bitflags! {
         /// Where a process of one thread moves itself on cgroup v1, it moves as that thread, which takes
         /// no lock that all of the host's forks share (Linux 5.5).
         const THREAD_MOVE = 1 << 9;
+        /// The read-only mount that a command runs from (CVE-2019-5736) is kept.
+        const KEPT_PROGRAM = 1 << 10;
     }
 }
 
@@ -48,7 +50,7 @@ impl Default for FastPaths {
 
 impl FastPaths {
     /// Every fast path by its name.
-    pub const NAMES: [(&str, Self); 10] = [
+    pub const NAMES: [(&str, Self); 11] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("template-namespace", Self::TEMPLATE_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
@@ -59,6 +61,7 @@ impl FastPaths {
         ("shared-masks", Self::SHARED_MASKS),
         ("crowd-check", Self::CROWD_CHECK),
         ("thread-move", Self::THREAD_MOVE),
+        ("kept-program", Self::KEPT_PROGRAM),
     ];
 
     /// All but those of a comma-separated list.

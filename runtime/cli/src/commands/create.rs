@@ -22,7 +22,7 @@ fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
     let options =
         CreateOptions { layered: layered.as_ref(), ..options(invocation, invocation.id()?)? };
-    invocation.trace.seal(invocation.args)?;
+    invocation.trace.seal(invocation.args, options.fast_paths)?;
     Ok(container::create(&invocation.store()?, &options)?)
 }
 

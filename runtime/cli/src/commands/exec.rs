@@ -20,7 +20,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let options = options(invocation)?;
-    invocation.trace.seal(invocation.args)?;
+    invocation.trace.seal(invocation.args, options.fast_paths)?;
     let container = invocation.container()?;
     if options.process.is_none() && options.args.is_empty() {
         return Err(Failure::new("exec args cannot be empty"));

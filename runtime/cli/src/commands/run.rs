@@ -35,6 +35,6 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         keep: invocation.values.flag(&KEEP),
         no_subreaper: invocation.values.flag(&NO_SUBREAPER),
     };
-    invocation.trace.seal(invocation.args)?;
+    invocation.trace.seal(invocation.args, options.create.fast_paths)?;
     Ok(container::run(&invocation.store()?, &options)?)
 }

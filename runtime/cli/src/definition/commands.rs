@@ -416,10 +416,11 @@ way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
     },
     Command {
         description: "\
-Between starts a host keeps compiled seccomp filters, loaded device programs and
-an empty mount namespace to make containers from, in /run/dayfly-cache. Nothing
-of it is needed: \"cache clear\" removes it, with its mounts, from under running
-containers as well, and the next start makes what it wants anew.",
+Between starts a host keeps compiled seccomp filters, loaded device programs, an
+empty mount namespace to make containers from and a read-only mount of dayfly's
+own executable, in /run/dayfly-cache. Nothing of it is needed: \"cache clear\"
+removes it, with its mounts, from under running containers as well, and the next
+start makes what it wants anew.",
         arguments: &[Argument::new("ACTION")],
         examples: &[Example { line: "cache clear", does: "before dayfly is uninstalled" }],
         ..Command::new(

@@ -1,0 +1,121 @@
+//! The runtime's own program on a read-only mount.
+//!
+//! A command that enters a container runs from such a mount (CVE-2019-5736). To make one takes an RCU grace period
+//! once nobody has it any more; one that stays takes none. A kept mount has its place by device and inode of the
+//! program, and is used only if it shows that inode and can't be written through.
+
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, stat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use sys::Context;
+use sys::mount::{MountAttr, mount_setattr, propagation};
+
+use crate::directory::{DEFAULT_PATH, proc_path, subdirectory};
+use crate::entries::names;
+use crate::mounts::{self, Lock};
+use crate::{Cache, Error};
+
+/// The mount points, in the tmpfs of [`mounts`].
+const DIRECTORY: &str = "programs";
+/// How many programs have a mount at most: each keeps its file system busy.
+const MOST: usize = 4;
+
+/// Opens this process's own program on the mount that an earlier command has kept of it, in the host's cache.
+/// Four system calls.
+///
+/// # Errors
+/// ENOENT if there is none, ESTALE if the name leads to something else, EACCES if it could be written to.
+pub fn kept_program() -> Result<OwnedFd, Errno> {
+    let own = stat(c"/proc/self/exe")?;
+    let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));
+    open(CWD, &path, &own)
+}
+
+/// Opens `path` if it is the file `own` on a read-only mount.
+fn open(at: BorrowedFd<'_>, path: &str, own: &Stat) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(at, path, flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) {
+        return Err(Errno::STALE);
+    }
+    // Cheaper than statfs(2), which has ext4 add up its counters.
+    match access(proc_path(file.as_fd()).as_str(), Access::WRITE_OK) {
+        Err(Errno::ROFS) => Ok(file),
+        _ => Err(Errno::ACCESS),
+    }
+}
+
+/// The name of a program's mount point.
+fn name(program: &Stat) -> String {
+    format!("{:x}-{:x}", program.st_dev, program.st_ino)
+}
+
+impl Cache {
+    /// Keeps `mount`, a detached read-only copy of the mount that this process's program is on, for
+    /// [`kept_program`].
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process changes the cache's mounts just now; [`Error::System`].
+    pub fn keep_program(&self, mount: &OwnedFd) -> Result<(), Error> {
+        let lock = self.try_lock()?;
+        let programs = programs(&lock)?;
+        let own = fstat(mount).context("fstat", "program")?;
+        let name = name(&own);
+        if open(programs.as_fd(), &name, &own).is_ok() {
+            return Ok(());
+        }
+        unmount_all(programs.as_fd(), &name);
+        make_room(programs.as_fd()).context("clear", DIRECTORY)?;
+        // What happens to the mount that was copied is nothing to this one.
+        let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
+        mount_setattr(mount.as_fd(), false, &private).context("mount_setattr", "program")?;
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&programs, &name, flags, Mode::empty()).context("open", &name)?;
+        let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(mount, c"", &programs, &name, whole).context("move_mount", &name)?)
+    }
+}
+
+fn programs(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
+    subdirectory(lock.mounts()?.as_fd(), DIRECTORY).context("open", DIRECTORY)
+}
+
+/// Takes away the mounts of programs that were removed since, and where there are still too many for one more, all.
+fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut left = names(programs)?;
+    let is_kept = |program: Stat| program.st_nlink > 0;
+    left.retain(|name| {
+        let kept = statat(programs, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_kept);
+        if !kept {
+            let _ = take_away(programs, &name.to_string_lossy());
+        }
+        kept
+    });
+    if left.len() < MOST {
+        return Ok(());
+    }
+    left.iter().try_for_each(|name| take_away(programs, &name.to_string_lossy()))
+}
+
+/// Unmounts and removes one.
+fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    unmount_all(programs, name);
+    match unlinkat(programs, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Takes away what is mounted there. Commands that run from it keep it until they end.
+fn unmount_all(programs: BorrowedFd<'_>, name: &str) {
+    let path = format!("{}/{name}", proc_path(programs));
+    // EINVAL: nothing is, or only in other mount namespaces, which have theirs on the same file.
+    while unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
+}

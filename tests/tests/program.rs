@@ -1,0 +1,161 @@
+//! The read-only mount that the runtime runs from, kept for later commands (`cache::kept_program`).
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::program;
+use dayfly_tests::runner::Case;
+use dayfly_tests::wait;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, mount_remount,
+    unmount,
+};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+pub const CASES: &[Case] = &[
+    case!(later_commands_find_it).needs(writable).unlike_runc().alone(),
+    case!(one_that_can_be_written_to).needs(writable).unlike_runc().alone(),
+    case!(something_else_in_its_place).needs(writable).unlike_runc().alone(),
+    case!(a_runtime_that_was_replaced).needs(writable).unlike_runc().alone(),
+    case!(four_at_most).needs(writable).unlike_runc().alone(),
+    case!(a_cache_that_is_cleared).needs(writable).unlike_runc().alone(),
+];
+
+const KEPT: &str = "/run/dayfly-cache/mounts/programs";
+
+/// A runtime that somebody could write to: else the mount that it is on will do.
+fn writable() -> Result<(), String> {
+    let directory = std::env::temp_dir();
+    let statvfs = rustix::fs::statvfs(&directory).map_err(|error| error.to_string())?;
+    match statvfs.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        true => Err(format!("{} is read-only", directory.display())),
+        false => Ok(()),
+    }
+}
+
+/// A runtime of the bed's own, whose place nothing else has.
+fn runtime(bed: &Bed, name: &str) -> PathBuf {
+    let copy = bed.dir.join(name);
+    program::copy(bed.runtime(), &copy);
+    copy
+}
+
+/// Where the kept mount of a program belongs.
+fn place(program: &Path) -> PathBuf {
+    let stat = fs::metadata(program).expect("stat");
+    Path::new(KEPT).join(format!("{:x}-{:x}", stat.dev(), stat.ino()))
+}
+
+/// What the runtime runs from while its container does.
+fn runs_from(bed: &Bed, runtime: &Path, without: &str) -> PathBuf {
+    let c = bed.bundle().sh("sleep 1000").make();
+    let root = bed.root();
+    let call = ["run", "--bundle", c.bundle.to_str().expect("path"), &c.id];
+    let args = [&["--root", root.to_str().expect("path")][..], &call].concat();
+    let call = bed.program(runtime.to_str().expect("path"), &args).env("DAYFLY_WITHOUT", without);
+    let running = call.spawn();
+    wait::until_true("a container", || c.exists());
+    c.wait_status("running");
+    let exe = format!("/proc/{}/exe", running.pid().as_raw_nonzero());
+    let from = fs::read_link(exe).expect("exe");
+    c.kill("KILL").ok();
+    assert_eq!(running.wait().code(), 137);
+    from
+}
+
+/// The kept mounts: ids and places.
+fn mounts() -> Vec<(String, PathBuf)> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let of = |line: &str| {
+        let mut fields = line.split(' ');
+        Some((fields.next()?.to_owned(), PathBuf::from(fields.nth(3)?)))
+    };
+    mounts.lines().filter_map(of).filter(|(_, place)| place.starts_with(KEPT)).collect()
+}
+
+fn is_mounted(place: &Path) -> bool {
+    mounts().iter().any(|(_, mounted)| mounted == place)
+}
+
+/// Runs a container; whether the runtime made itself a mount and kept that, instead of what was there.
+fn makes_one(bed: &Bed, runtime: &Path) -> bool {
+    let before = mounts();
+    assert_eq!(runs_from(bed, runtime, ""), place(runtime));
+    mounts() != before
+}
+
+fn later_commands_find_it(bed: &Bed) {
+    let runtime = runtime(bed, "runtime");
+    let place = place(&runtime);
+    // A detached mount has no path.
+    assert_eq!(runs_from(bed, &runtime, "kept-program"), Path::new("/"));
+    assert!(!is_mounted(&place));
+    assert!(makes_one(bed, &runtime));
+    assert!(!makes_one(bed, &runtime));
+    assert_eq!(runs_from(bed, &runtime, "kept-program"), Path::new("/"));
+    let write = fs::File::options().write(true).open(&place).expect_err("written to");
+    assert_eq!(write.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+}
+
+fn one_that_can_be_written_to(bed: &Bed) {
+    let runtime = runtime(bed, "runtime");
+    assert!(makes_one(bed, &runtime));
+    mount_remount(place(&runtime), MountFlags::BIND, c"").expect("remount");
+    assert!(makes_one(bed, &runtime));
+    assert!(!makes_one(bed, &runtime));
+    fs::File::options().write(true).open(place(&runtime)).expect_err("written to");
+}
+
+fn something_else_in_its_place(bed: &Bed) {
+    let (first, second) = (runtime(bed, "first"), runtime(bed, "second"));
+    let place = place(&first);
+    assert!(makes_one(bed, &first));
+    unmount(&place, UnmountFlags::DETACH).expect("unmount");
+    assert!(makes_one(bed, &first), "there was an empty file");
+    // Another program on a read-only mount.
+    mount_bind(&second, &place).expect("bind");
+    mount_change(&place, MountPropagationFlags::PRIVATE).expect("private");
+    mount_remount(&place, MountFlags::BIND | MountFlags::RDONLY, c"").expect("remount");
+    assert!(makes_one(bed, &first));
+    assert!(!makes_one(bed, &first));
+}
+
+fn a_runtime_that_was_replaced(bed: &Bed) {
+    let runtime = runtime(bed, "runtime");
+    runs_from(bed, &runtime, "");
+    let before = place(&runtime);
+    let next = self::runtime(bed, "next");
+    fs::rename(&next, &runtime).expect("rename");
+    let after = place(&runtime);
+    assert_ne!(before, after);
+    assert!(makes_one(bed, &runtime));
+    assert!(is_mounted(&after) && !is_mounted(&before), "{:?}", mounts());
+    assert!(!before.exists());
+}
+
+fn four_at_most(bed: &Bed) {
+    for number in 0..9 {
+        let runtime = runtime(bed, &format!("runtime{number}"));
+        assert!(makes_one(bed, &runtime));
+        assert!(!makes_one(bed, &runtime));
+        let kept: Vec<_> = fs::read_dir(KEPT).expect("read").flatten().collect();
+        assert!(kept.len() <= 4, "{kept:?}");
+        assert!(mounts().len() <= kept.len(), "{:?}", mounts());
+    }
+}
+
+/// Who runs from it goes on.
+fn a_cache_that_is_cleared(bed: &Bed) {
+    let runtime = runtime(bed, "runtime");
+    runs_from(bed, &runtime, "");
+    let c = bed.bundle().sh("sleep 1000").make();
+    let running = c.bundle_call("run", &[]).spawn();
+    wait::until_true("a container", || c.exists());
+    c.wait_status("running");
+    bed.call_bare(&["cache", "clear"]).run().ok();
+    assert!(mounts().is_empty() && !Path::new(KEPT).exists());
+    c.kill("TERM").ok();
+    c.kill("KILL").ok();
+    assert_eq!(running.wait().code(), 137);
+}
