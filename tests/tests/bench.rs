@@ -1,4 +1,4 @@
-//! `dayfly bench`: what it leaves on the host when it is interrupted, and when it is killed.
+//! `dayfly bench`: what it leaves on the host when it is interrupted, and when it is killed; its report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -7,12 +7,18 @@ use dayfly_tests::runtime::{Call, Running};
 use dayfly_tests::{cgroups, wait};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-pub const CASES: &[Case] =
-    &[case!(interrupted).needs(bench).unlike_runc(), case!(killed).needs(bench).unlike_runc()];
+pub const CASES: &[Case] = &[
+    case!(interrupted).needs(bench).unlike_runc(),
+    case!(killed).needs(bench).unlike_runc(),
+    case!(report_is_kept).needs(bench).unlike_runc(),
+    case!(report_goes_on).needs(bench).unlike_runc(),
+];
 
 /// The program behind `dayfly bench`, which lies beside dayfly.
 fn bench() -> Result<(), String> {
@@ -127,4 +133,80 @@ fn killed(bed: &Bed) {
     assert_eq!(left_of(bed, pid), Vec::<String>::new());
     bed.call_bare(&["gc"]).run().ok();
     assert_eq!(ranges(pid), 0);
+}
+
+/// A report of these parts, by dayfly alone, in so many rounds.
+fn report(bed: &Bed, parts: &str, rounds: &str) -> Call {
+    let directory = bed.dir.join("report");
+    let paths = [bed.runtime(), &directory].map(|path| path.to_str().expect("path"));
+    let call = ["bench", "report", "--quick", "--only", parts, "--rounds", rounds];
+    let call = bed.call_bare(&[&call[..], &["--runtime", paths[0], "--output", paths[1]]].concat());
+    call.env("TMPDIR", bed.dir.to_str().expect("path")).within(Duration::from_secs(120))
+}
+
+fn kept(bed: &Bed, name: &str) -> PathBuf {
+    bed.dir.join("report/parts").join(name)
+}
+
+/// What is done is on the page, in all three forms, and not done again.
+fn report_is_kept(bed: &Bed) {
+    let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
+    let page = bed.dir.join("report");
+    assert_eq!(outcome.stdout.trim(), page.join("index.html").display().to_string());
+    let read = |name: &str| fs::read_to_string(page.join(name)).expect(name);
+    let (html, markdown) = (read("index.html"), read("report.md"));
+    let all: Value = serde_json::from_str(&read("report.json")).expect("JSON");
+    let sections = all["sections"].as_array().expect("sections");
+    for part in ["run-without-seccomp", "spaced"] {
+        let section = sections.iter().find(|section| section["part"] == part).expect(part);
+        assert!(section["state"]["done"].is_number(), "{section}");
+        let measured = &section["lines"][0]["measured"][0]["value"];
+        assert!(measured.as_f64().is_some_and(|ms| ms > 0.0), "{section}");
+        let command = section["command"].as_str().expect("command");
+        assert!(html.contains(command) && markdown.contains(command), "{command}");
+        assert!(section["record"]["kernel"].is_string(), "{section}");
+    }
+    assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
+    assert!(markdown.contains("259 ms") && markdown.contains("Not measured yet"), "{markdown}");
+
+    let times = || {
+        ["run-without-seccomp.json", "spaced.json"]
+            .map(|name| fs::metadata(kept(bed, name)).and_then(|file| file.modified()).expect(name))
+    };
+    let before = times();
+    let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
+    assert_eq!(outcome.stderr.matches(": done before\n").count(), 2, "{outcome}");
+    assert_eq!(times(), before);
+    report(bed, "nothing", "3").run().fails_without_log("no part nothing: --list prints all");
+}
+
+/// A report that is ended, and even one that is killed, leaves nothing but what is done, and goes on from there.
+fn report_goes_on(bed: &Bed) {
+    report(bed, "run-without-seccomp", "3").run().ok();
+    for signal in [Signal::TERM, Signal::KILL] {
+        let running = report(bed, "spaced", "3000").spawn();
+        let begun = || {
+            let entries = fs::read_dir(&bed.dir).expect("bed").flatten();
+            let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            names.find(|name| name.starts_with("dayfly-bench-"))
+        };
+        wait::until_true("an experiment", || begun().is_some());
+        let name = begun().expect("experiment");
+        running.signal(signal);
+        let outcome = running.wait();
+        if signal == Signal::TERM {
+            assert_eq!(outcome.code(), 1, "{outcome}");
+            assert!(outcome.stderr.ends_with("dayfly-bench: interrupted\n"), "{outcome}");
+        }
+        wait::until_true("the end of all its processes", || processes(bed).is_empty());
+        let is_its = |path: &String| path.split(['/', ' ']).any(|part| part == name);
+        wait::until_true("nothing left", || !left(bed).iter().any(is_its));
+        assert!(!kept(bed, "spaced.json").exists());
+    }
+    let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
+    let [first, second] = ["run-without-seccomp: done before", "spaced: done in "];
+    assert!(outcome.stderr.contains(first) && outcome.stderr.contains(second), "{outcome}");
+    let entries = fs::read_dir(bed.dir.join("report/parts")).expect("parts").flatten();
+    let names: BTreeSet<_> = entries.map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["run-without-seccomp.json", "spaced.json"].map(Into::into).into());
 }

@@ -61,6 +61,12 @@ pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Esti
     estimate(these, those, pairing, median, |a, b| a - b)
 }
 
+/// The median of `samples`. `None` if there are too few.
+#[must_use]
+pub fn middle(samples: &[f64]) -> Option<Estimate> {
+    estimate(samples, samples, Pairing::Paired, median, |middle, _| middle)
+}
+
 fn estimate(
     these: &[f64],
     those: &[f64],
@@ -118,6 +124,16 @@ impl Draw {
 mod tests {
     use super::*;
     use Pairing::{Independent, Paired};
+
+    #[test]
+    fn a_median_lies_in_its_interval() {
+        let samples: Vec<f64> = (1..=101).map(f64::from).collect();
+        let middle = middle(&samples).expect("enough");
+        assert_eq!(middle.value, 51.0);
+        assert!(middle.low > 35.0 && middle.low < 51.0, "{middle:?}");
+        assert!(middle.high > 51.0 && middle.high < 67.0, "{middle:?}");
+        assert_eq!(super::middle(&samples[..5]), None);
+    }
 
     /// Roughly normal around `mean`: the sum of twelve uniform numbers.
     fn noise(draw: &mut Draw, mean: f64, spread: f64) -> f64 {

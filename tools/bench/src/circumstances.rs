@@ -30,6 +30,10 @@ pub struct Circumstances {
     pub cpu: String,
     /// How many of them there are.
     pub cpus: usize,
+    /// The memory of the host, in MiB.
+    pub memory_mib: u64,
+    /// Memory nodes.
+    pub nodes: usize,
     /// How their frequency is chosen, if it is.
     pub governor: String,
     /// The load averages.
@@ -61,6 +65,8 @@ impl Circumstances {
             rcu_normal: line("/sys/kernel/rcu_normal"),
             cpu: cpu(),
             cpus: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_mib: memory_mib(),
+            nodes: nodes(),
             governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             load: line("/proc/loadavg"),
             container,
@@ -72,13 +78,15 @@ impl Circumstances {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "{}  {}\n{} × {}  governor {}  load {}\n\
+            "{}  {}\n{} × {}  {} MiB, nodes {}  governor {}  load {}\n\
              cgroups {} ({})  state on {}  {} mounts\n\
              rcu_expedited {}  rcu_normal {}\ncontainer: {}\n",
             self.date,
             self.kernel,
             self.cpus,
             self.cpu,
+            self.memory_mib,
+            self.nodes,
             self.governor,
             self.load,
             self.cgroups.name(),
@@ -106,6 +114,19 @@ impl Circumstances {
 fn line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("-").to_owned()
+}
+
+fn memory_mib() -> u64 {
+    let total = line("/proc/meminfo");
+    total.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) >> 10
+}
+
+/// How many memory nodes there are; one where the kernel knows of none.
+fn nodes() -> usize {
+    let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
+    let is_node =
+        |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count().max(1)
 }
 
 fn cpu() -> String {

@@ -9,6 +9,7 @@
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`bulk`], [`first_use`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
+//! | [`mod@report`] | all of them on one page, beside what was published |
 //! | [`circumstances`], [`results`] | the circumstances, and how results are written |
 //!
 //! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
@@ -32,6 +33,7 @@ pub mod options;
 pub mod probe;
 pub mod process;
 pub mod race;
+pub mod report;
 pub mod results;
 pub mod rootfs;
 pub mod runtime;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let command = Options::parse().command;
+    dayfly_bench::report::end_with_the_report();
     let result =
         interrupt::catch(Second::Waits).map_err(Error::from).and_then(|()| execute(command));
     match result {
@@ -78,6 +79,7 @@ fn execute(command: Command) -> Result<(), Error> {
         Command::Tiers(options) => tiers(&options),
         Command::Trace(options) => trace(&options.settled()),
         Command::TraceOverhead(options) => trace_overhead(&options),
+        Command::Report(options) => dayfly_bench::report::command(&options),
         Command::Gc => {
             let leftover::Cleared { told, failed } = leftover::clear()?;
             for left in told {

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod figures;
+mod report;
 mod trace;
 
 pub use figures::{Bulk, Figure, FirstUse, Memory, Written};
+pub use report::Report;
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
@@ -70,6 +72,13 @@ pub enum Command {
     Trace(Trace),
     /// Tell what it costs dayfly to trace itself
     TraceOverhead(TraceOverhead),
+    /// Do the experiments of papers and articles on container starts here, and write a page
+    ///
+    /// Each part is an experiment of this program's or of \"dayfly host\"; the page has what was published beside what
+    /// was measured, the command that does it again, versions and the host: index.html with all pictures in it,
+    /// report.md with pictures beside it, and report.json. What is done is kept in the directory, and not done again
+    /// by the same command: one that was interrupted goes on. Leave the machine alone meanwhile.
+    Report(Report),
     /// Remove what experiments have left that were killed: cgroups, mounts, directories
     Gc,
     /// Write a bundle that the experiments use

@@ -300,6 +300,10 @@ can do, \"dayfly bench start --help\" and the like how.",
                 line: "bench burst --runtime /usr/bin/crun",
                 does: "run many of another runtime's containers at once",
             },
+            Example {
+                line: "bench report --quick --output report",
+                does: "write a page of what papers have published, measured here",
+            },
         ],
         ..Command::new("bench", Execute("dayfly-bench", &[]), "measure this and other runtimes")
     },

@@ -1,0 +1,157 @@
+//! The experiment of a part, as a process of its own.
+
+use super::kept::{Kept, PLACE, replace};
+use super::paper::Command as Experiment;
+use crate::{Error, runtime};
+use report::interrupt;
+use report::progress::Progress;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// Tells an experiment that it is part of a report.
+pub const PART: &str = "DAYFLY_BENCH_PART";
+
+/// How much of what an experiment complains about is kept.
+const COMPLAINT: usize = 600;
+
+/// Has this process end when the report does of which it is a part, even by SIGKILL.
+pub fn end_with_the_report() {
+    if std::env::var_os(PART).is_some() {
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    }
+}
+
+/// Executes a part. What it writes is its result.
+///
+/// # Errors
+/// An interrupt, which is handed on to the experiment: it has cleared up before this returns. An experiment that
+/// fails is no error, but a result.
+pub(super) fn part(
+    directory: &Path,
+    name: &str,
+    experiment: &Experiment,
+    command: Vec<String>,
+    about: u64,
+    wakes: &UnixStream,
+) -> Result<Kept, Error> {
+    let place = directory.join(PLACE);
+    let (out, err) =
+        (place.join(name).with_extension("out"), place.join(name).with_extension("err"));
+    let picture = place.join(name).with_extension("svg");
+    let _ = fs::remove_file(&picture);
+    let open = |file: &PathBuf| File::create(file).map_err(Error::at("write", file));
+    let mut process = Command::new(program(&command)?);
+    let words = command.iter().skip(usize::from(is_bench(&command)));
+    // Its picture lies beside its result.
+    let words = words.map(|word| {
+        if *word == format!("{name}.svg") { picture.display().to_string() } else { word.clone() }
+    });
+    process.args(words).args(experiment.as_json()).env(PART, "1");
+    process.stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?);
+    let begin = Instant::now();
+    let child = process.spawn().map_err(Error::at("execute", Path::new(process.get_program())))?;
+    let ended = wait(child, name, about, wakes, begin);
+    let (text, complaint) = (fs::read_to_string(&out), fs::read_to_string(&err));
+    for file in [&out, &err] {
+        let _ = fs::remove_file(file);
+    }
+    if interrupt::came() {
+        let _ = fs::remove_file(&picture);
+        return Err(Error::Interrupted);
+    }
+    let (status, text) = (ended?, text.unwrap_or_default());
+    let complaint = complaint.unwrap_or_default();
+    let mut kept =
+        Kept { command, seconds: begin.elapsed().as_secs_f64(), failure: None, ..Kept::default() };
+    // Some exit with what they think of the host.
+    match serde_json::from_str(&text) {
+        Ok(result) if status.success() || experiment.line.first() == Some(&"host") => {
+            kept.result = result;
+        }
+        _ => kept.failure = Some(reason(&complaint, status)),
+    }
+    if let Ok(text) = fs::read_to_string(&picture) {
+        // As a whole, should this end here.
+        replace(&picture, &text)?;
+    }
+    Ok(kept)
+}
+
+fn is_bench(command: &[String]) -> bool {
+    command.first().is_some_and(|word| word == "bench")
+}
+
+/// Who executes a command: this program its own experiments, dayfly the others.
+fn program(command: &[String]) -> Result<PathBuf, Error> {
+    if is_bench(command) {
+        return std::env::current_exe().map_err(Error::at("find", Path::new("this program")));
+    }
+    runtime::own()
+        .ok_or_else(|| Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned()))
+}
+
+/// Waits for the end of the experiment, tells how far it is, and hands a signal on to it.
+fn wait(
+    mut child: Child,
+    name: &str,
+    about: u64,
+    wakes: &UnixStream,
+    begin: Instant,
+) -> Result<ExitStatus, Error> {
+    let failed = |errno| Error::errno("wait for", Path::new(name))(errno);
+    let pid = Pid::from_child(&child);
+    let mut progress = Progress::new();
+    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
+    let mut told = false;
+    loop {
+        // Once the signal is handed on, its end is all there is to wait for.
+        let mut fds = vec![PollFd::new(&handle, PollFlags::IN)];
+        if !told {
+            fds.push(PollFd::new(wakes, PollFlags::IN));
+        }
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        match poll(&mut fds, Some(&second)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        if let Some(status) = child.try_wait().map_err(Error::at("wait for", Path::new(name)))? {
+            return Ok(status);
+        }
+        if interrupt::came() && !told {
+            told = true;
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        super::progress(&mut progress, name, begin.elapsed().as_secs(), about);
+    }
+}
+
+/// Why an experiment has no result, in its own words.
+fn reason(complaint: &str, status: ExitStatus) -> String {
+    let complaint = complaint.trim();
+    if complaint.is_empty() {
+        return status.to_string();
+    }
+    let from = complaint.char_indices().rev().nth(COMPLAINT).map_or(0, |(at, _)| at);
+    complaint.get(from..).unwrap_or(complaint).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn the_end_of_a_complaint_counts() {
+        let status = ExitStatus::from_raw(1 << 8);
+        assert_eq!(reason("", status), "exit status: 1");
+        assert_eq!(reason("dayfly-bench: needs root\n", status), "dayfly-bench: needs root");
+        let long = format!("{}the reason", "ü".repeat(2000));
+        let short = reason(&long, status);
+        assert!(short.ends_with("the reason") && short.chars().count() == COMPLAINT + 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! `report`: the experiments of papers and articles, done again here, on one page.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`paper`], `papers` | what was published, and which experiment stands for it: data |
+//! | `execute` | a part's experiment, as a process of its own |
+//! | `take` | figures from what an experiment wrote |
+//! | `page`, `picture` | the page, as HTML, Markdown and JSON |
+//!
+//! A part is an experiment of this program's or of `dayfly host`, executed as a user executes it: what the page
+//! shows can be had by the command that it names. What has come of a part is kept, and not done again.
+
+mod execute;
+mod kept;
+mod page;
+pub mod paper;
+mod papers;
+mod picture;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use crate::Error;
+use crate::circumstances::Circumstances;
+use crate::options::Report;
+use crate::runtime;
+pub use execute::end_with_the_report;
+use kept::Kept;
+use page::{Page, Section};
+use paper::{Effort, Paper, Part, Way};
+use report::progress::Progress;
+use report::{Table, interrupt, say, sayln};
+use std::fs;
+use std::path::Path;
+
+/// All papers and articles.
+pub const PAPERS: [&Paper; 5] = [
+    &papers::FAVORDYNMODS,
+    &papers::MOUNTS,
+    &papers::GROUPS,
+    &papers::FIVE_MS,
+    &papers::CONTAINER_RUNTIME,
+];
+
+/// The command: executes the parts that are not done, and writes the page.
+///
+/// # Errors
+/// A part that there is not; a directory that can't be written; an interrupt, after which the same command goes on.
+pub fn command(options: &Report) -> Result<(), Error> {
+    let parts = chosen(&options.only)?;
+    if options.list {
+        say!("{}", list(&parts).trim_end().to_owned() + "\n");
+        return Ok(());
+    }
+    if let Some(view) = options.view {
+        // What the parts' processes are born into.
+        view.enter()?;
+    }
+    let directory = &options.output;
+    fs::create_dir_all(directory.join(kept::PLACE)).map_err(Error::at("make", directory))?;
+    let _lock = kept::lock(directory)?;
+    let effort = if options.quick { Effort::Quick } else { Effort::Full };
+    let host = host(options)?;
+    let count = parts.len();
+    let wakes = interrupt::wakes()?;
+    for (at, (_, part)) in parts.iter().enumerate() {
+        let Way::Command(command) = &part.way else { continue };
+        let words = command.words(part.name, effort, options);
+        let old = Kept::read(directory, part.name);
+        if !options.again && old.is_some_and(|old| old.is_done(&words)) {
+            eprintln!("[{}/{count}] {}: done before", at + 1, part.name);
+            continue;
+        }
+        let about = command.seconds(effort);
+        eprintln!("[{}/{count}] {}: {}, about {about} s", at + 1, part.name, part.place);
+        let kept = execute::part(directory, part.name, command, words, about, &wakes)?;
+        match &kept.failure {
+            None => eprintln!("[{}/{count}] {}: done in {:.0} s", at + 1, part.name, kept.seconds),
+            Some(reason) => eprintln!("[{}/{count}] {}: failed: {reason}", at + 1, part.name),
+        }
+        kept.write(directory, part.name)?;
+        // What there is so far can be looked at.
+        write(directory, &host)?;
+        interrupt::check()?;
+    }
+    write(directory, &host)?;
+    sayln!("{}", directory.join("index.html").display());
+    Ok(())
+}
+
+/// Writes the page of all that is kept.
+fn write(directory: &Path, host: &Circumstances) -> Result<(), Error> {
+    let mut sections = Vec::new();
+    for paper in PAPERS {
+        for part in paper.parts {
+            sections.push(Section::of(directory, paper, part, host)?);
+        }
+    }
+    Page { host: host.clone(), sections }.write(directory)
+}
+
+/// The parts of these names, in the order of the page; all of no names.
+fn chosen(names: &[String]) -> Result<Vec<(&'static Paper, &'static Part)>, Error> {
+    let all = || PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (*paper, part)));
+    if let Some(unknown) = names.iter().find(|name| all().all(|(_, part)| part.name != **name)) {
+        return Err(Error::Unfit(format!("no part {unknown}: --list prints all")));
+    }
+    Ok(all()
+        .filter(|(_, part)| names.is_empty() || names.iter().any(|name| name == part.name))
+        .collect())
+}
+
+fn list(parts: &[(&Paper, &Part)]) -> String {
+    let mut text = String::new();
+    for of in parts.chunk_by(|one, other| one.0.title == other.0.title) {
+        let headings = ["part", "quick, s", "full, s", "stands for"];
+        let mut table = Table::new(&headings).left(&[0, 3]);
+        for (_, part) in of {
+            let seconds = match &part.way {
+                Way::Command(command) => {
+                    [Effort::Quick, Effort::Full].map(|effort| command.seconds(effort).to_string())
+                }
+                Way::Nothing(_) => ["-", "not here"].map(str::to_owned),
+            };
+            let mut cells = vec![part.name.to_owned()];
+            cells.extend(seconds);
+            cells.push(part.place.to_owned());
+            table.row(cells);
+        }
+        let title = of.first().map_or("", |(paper, _)| paper.title);
+        text += &format!("{title}\n{table}\n");
+    }
+    text
+}
+
+/// What the figures of the page depend on.
+fn host(options: &Report) -> Result<Circumstances, Error> {
+    let runtimes = runtime::find(&options.runtimes)?;
+    Ok(Circumstances::take("see each part".to_owned(), runtimes, Path::new("/run")))
+}
+
+/// How far a part is, by the clock.
+fn progress(of: &mut Progress, name: &str, passed: u64, about: u64) {
+    of.tell(
+        &format!("{name}, seconds"),
+        usize::try_from(passed).unwrap_or(0),
+        usize::try_from(about).unwrap_or(0),
+    );
+}

@@ -1,0 +1,283 @@
+//! The page: what it says of each part, and its three forms.
+
+mod html;
+mod markdown;
+
+use super::kept::{self, Kept, replace};
+use super::paper::{Paper, Part, Published, Way};
+use super::picture;
+use super::take::Cell;
+use crate::Error;
+use crate::circumstances::Circumstances;
+use serde::Serialize;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// What is said of a part.
+#[derive(Debug, Serialize)]
+pub(super) struct Section {
+    pub title: &'static str,
+    pub by: &'static str,
+    pub on: &'static str,
+    pub part: &'static str,
+    pub place: &'static str,
+    pub about: &'static str,
+    /// The command that makes it; none of what is not shown.
+    pub command: Option<String>,
+    pub state: State,
+    pub lines: Vec<Row>,
+    /// What this host can't show of it, and what is shown instead.
+    pub instead: Option<String>,
+    /// Who took part, and when: `record` of the experiment.
+    pub record: Value,
+    /// Who is out, and why.
+    pub failures: Value,
+    /// Names of picture files, in the directory.
+    pub pictures: Vec<String>,
+    /// The pictures.
+    #[serde(skip)]
+    pub drawn: Vec<String>,
+}
+
+/// How far a part is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    /// Done in so many seconds.
+    Done(f64),
+    /// It has no result: why.
+    Failed(String),
+    /// Not executed yet.
+    Open,
+    /// Not to be executed here: why.
+    NotHere(String),
+}
+
+/// A figure.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Row {
+    pub what: &'static str,
+    pub unit: &'static str,
+    /// As it was published, and of what.
+    pub published: &'static [Published],
+    pub measured: Vec<Cell>,
+}
+
+/// All that is on the page.
+#[derive(Debug, Serialize)]
+pub(super) struct Page {
+    pub host: Circumstances,
+    pub sections: Vec<Section>,
+}
+
+impl Section {
+    /// What is kept of the part, beside what was published.
+    pub(super) fn of(
+        directory: &Path,
+        paper: &'static Paper,
+        part: &'static Part,
+        host: &Circumstances,
+    ) -> Result<Self, Error> {
+        let kept = match &part.way {
+            Way::Command(_) => Kept::read(directory, part.name),
+            Way::Nothing(_) => None,
+        };
+        let own = kept::picture(directory, part.name);
+        Self::new(paper, part, host, kept, own)
+    }
+
+    pub(super) fn new(
+        paper: &'static Paper,
+        part: &'static Part,
+        host: &Circumstances,
+        kept: Option<Kept>,
+        own: Option<String>,
+    ) -> Result<Self, Error> {
+        let state = match (&part.way, &kept) {
+            (Way::Nothing(why), _) => State::NotHere((*why).to_owned()),
+            (_, None) => State::Open,
+            (_, Some(kept)) => match &kept.failure {
+                Some(reason) => State::Failed(reason.clone()),
+                None => State::Done(kept.seconds),
+            },
+        };
+        let kept = kept.unwrap_or_default();
+        let is_done = matches!(state, State::Done(_));
+        let lines: Vec<Row> = part
+            .lines
+            .iter()
+            .map(|line| Row {
+                what: line.what,
+                unit: line.unit,
+                published: line.published,
+                measured: line.cells(&kept.result),
+            })
+            // With less effort not all of them are measured.
+            .filter(|row| !is_done || !row.published.is_empty() || !row.measured.is_empty())
+            .collect();
+        let mut drawn: Vec<String> = Vec::new();
+        if is_done {
+            drawn.extend(picture::beside(&lines, part.name)?);
+            drawn.extend(own);
+        }
+        let names = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
+        let command = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        Ok(Self {
+            title: paper.title,
+            by: paper.by,
+            on: paper.on,
+            part: part.name,
+            place: part.place,
+            about: part.about,
+            command: (!command.is_empty()).then(|| format!("dayfly {command}")),
+            state,
+            lines,
+            instead: (part.instead)(host),
+            record: kept.result["record"].clone(),
+            failures: kept.result["failures"].clone(),
+            pictures: names.collect(),
+            drawn,
+        })
+    }
+
+    /// The names of all that were measured, in order of appearance: the columns.
+    pub(super) fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = Vec::new();
+        for cell in self.lines.iter().flat_map(|row| &row.measured) {
+            if !columns.contains(&cell.name) {
+                columns.push(cell.name.clone());
+            }
+        }
+        columns
+    }
+
+    /// When, by which versions, and under which load it was measured; nothing where that is not recorded.
+    pub(super) fn record(&self) -> Option<String> {
+        let text = |key: &str| self.record[key].as_str().map(str::to_owned);
+        let versions = self.record["runtimes"].as_array().into_iter().flatten();
+        let versions: Vec<String> = versions
+            .filter_map(|runtime| {
+                Some(format!("{}: {}", runtime["name"].as_str()?, runtime["version"].as_str()?))
+            })
+            .collect();
+        let (date, load) = (text("date")?, text("load")?);
+        let (view, kind) = (text("cgroups")?, text("container")?);
+        let versions = versions.join("; ");
+        Some(format!("{date}, load {load}, cgroups {view}, {kind}. {versions}"))
+    }
+
+    /// Who is out.
+    pub(super) fn out(&self) -> Vec<String> {
+        let all = self.failures.as_array().into_iter().flatten();
+        all.filter_map(|out| {
+            Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
+        })
+        .collect()
+    }
+}
+
+impl Row {
+    /// What stands in a column.
+    pub(super) fn cell(&self, column: &str) -> String {
+        let cells: Vec<String> =
+            self.measured.iter().filter(|cell| cell.name == column).map(shown).collect();
+        cells.join(", ")
+    }
+
+    /// The published figure, and of what it is.
+    pub(super) fn published(&self) -> String {
+        let one = |it: &Published| match it.of {
+            "" => it.text.to_owned(),
+            of => format!("{}, {of}", it.text),
+        };
+        self.published.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A figure with its interval, with as many digits as say something.
+fn shown(cell: &Cell) -> String {
+    match cell.interval {
+        Some([low, high]) => {
+            format!("{} [{} {}]", digits(cell.value), digits(low), digits(high))
+        }
+        None => digits(cell.value),
+    }
+}
+
+/// About three digits.
+pub(super) fn digits(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        small if small >= 1.0 => format!("{value:.2}"),
+        0.0 => "0".to_owned(),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The facts of the host, and what they are called.
+pub(super) fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("date", host.date.clone()),
+        ("kernel", host.kernel.clone()),
+        ("CPUs", format!("{} × {}", host.cpus, host.cpu)),
+        ("memory", format!("{} MiB, nodes: {}", host.memory_mib, host.nodes)),
+        ("cgroups", format!("{} ({})", host.cgroups.name(), host.cgroup_mount)),
+        ("mounts", host.mounts.to_string()),
+        ("RCU", format!("rcu_expedited {}, rcu_normal {}", host.rcu_expedited, host.rcu_normal)),
+        ("frequency governor", host.governor.clone()),
+        ("load", host.load.clone()),
+    ];
+    facts.extend(host.runtimes.iter().map(|runtime| {
+        let hash = runtime.sha256.get(..12).unwrap_or_default();
+        ("runtime", format!("{}: {}, sha256 {hash}…", runtime.name, runtime.version))
+    }));
+    facts
+}
+
+impl Page {
+    /// Writes all forms, each as a whole.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
+        for section in &self.sections {
+            for (name, text) in section.pictures.iter().zip(&section.drawn) {
+                replace(&directory.join(name), text)?;
+            }
+            // Of a run before, which had more of them.
+            for number in section.pictures.len() + 1..=2 {
+                let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", section.part)));
+            }
+        }
+        replace(&directory.join("index.html"), &html::page(self))?;
+        replace(&directory.join("report.md"), &markdown::page(self))?;
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
+        replace(&directory.join("report.json"), &format!("{json}\n"))
+    }
+
+    /// The sections of each paper.
+    pub(super) fn papers(&self) -> impl Iterator<Item = &[Section]> {
+        self.sections.chunk_by(|one, other| one.title == other.title)
+    }
+
+    /// How many parts are done, and how many can be.
+    pub(super) fn done(&self) -> [usize; 2] {
+        let done = self.sections.iter().filter(|it| matches!(it.state, State::Done(_)));
+        let can = self.sections.iter().filter(|it| !matches!(it.state, State::NotHere(_)));
+        [done.count(), can.count()]
+    }
+}
+
+/// What the page says of its figures, in every form.
+pub(super) const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
+    intervals in brackets; runtimes took turns, round by round. Published figures are of other machines and other \
+    times: they are there to compare proportions with, not milliseconds.";

@@ -1,0 +1,81 @@
+//! The page as Markdown, with its pictures beside it.
+
+use super::{Page, READING, Section, State, facts};
+use std::fmt::Write;
+
+pub(super) fn page(page: &Page) -> String {
+    let [done, can] = page.done();
+    let mut text = format!(
+        "# Published figures, measured here\n\n{READING}\n\n{done} of {can} experiments are done.\n\n"
+    );
+    text += "## Host\n\n| | |\n|---|---|\n";
+    for (name, fact) in facts(&page.host) {
+        let _ = writeln!(text, "| {name} | {} |", cell(&fact));
+    }
+    for sections in page.papers() {
+        let first = &sections[0];
+        let (title, by, on) = (first.title, first.by, first.on);
+        let _ = write!(text, "\n## {title}\n\n{by}. Measured on {on}.\n");
+        for section in sections {
+            one(&mut text, section);
+        }
+    }
+    text
+}
+
+fn one(text: &mut String, section: &Section) {
+    let _ = write!(text, "\n### {}\n\n{}\n", section.place, section.about);
+    match &section.state {
+        State::Done(_) => {}
+        State::Failed(reason) => {
+            let _ = write!(text, "\nIt failed: {}\n", cell(reason));
+        }
+        State::Open => {
+            let part = section.part;
+            let _ = write!(text, "\nNot measured yet: `dayfly bench report --only {part}`\n");
+        }
+        State::NotHere(why) => {
+            let _ = write!(text, "\nNot shown here: {why}\n");
+        }
+    }
+    table(text, section);
+    for note in section.instead.iter().chain(&section.out()) {
+        let _ = write!(text, "\n{}\n", cell(note));
+    }
+    for picture in &section.pictures {
+        let _ = write!(text, "\n![{}]({picture})\n", section.place);
+    }
+    if let Some(command) = &section.command {
+        let _ = write!(text, "\n    {command}\n");
+    }
+    if let (Some(record), State::Done(seconds)) = (section.record(), &section.state) {
+        let _ = write!(text, "\n{record}. It took {seconds:.0} s.\n");
+    }
+}
+
+fn table(text: &mut String, section: &Section) {
+    if section.lines.is_empty() {
+        return;
+    }
+    let columns = section.columns();
+    text.push_str("\n| | published |");
+    for column in &columns {
+        let _ = write!(text, " {} |", cell(column));
+    }
+    text.push_str(" |\n|---|---|");
+    text.push_str(&"--:|".repeat(columns.len()));
+    text.push_str("---|\n");
+    for row in &section.lines {
+        let _ = write!(text, "| {} | {} |", cell(row.what), cell(&row.published()));
+        for column in &columns {
+            let _ = write!(text, " {} |", cell(&row.cell(column)));
+        }
+        let unit = if row.measured.is_empty() { "" } else { row.unit };
+        let _ = writeln!(text, " {unit} |");
+    }
+}
+
+/// Text as it stands in a table: in one line, no column begins in it.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

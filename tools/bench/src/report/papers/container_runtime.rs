@@ -1,0 +1,235 @@
+//! Hall and Ramachandran's paper on where a start by runc spends its time.
+
+use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
+use super::super::take::{Figure, Take};
+use super::ms;
+
+const RUNC: &str = "runc, 2022";
+
+pub(in super::super) const CONTAINER_RUNTIME: Paper = Paper {
+    title: "Opportunities for Optimizing the Container Runtime",
+    by: "Adam Hall and Umakishore Ramachandran, Georgia Institute of Technology, 2022",
+    on: "runc on a 4-core Intel i5-1035G1 with 8 GB, Linux 4.19, the image of Ubuntu 18.04: means",
+    parts: &[SPACED, CATEGORIES, SHUTDOWN, OVERHEAD, LEVERS, POOLS, FAAS],
+};
+
+const fn latency(figure: Figure) -> Take {
+    Take::ms(&[], figure)
+}
+
+const SPACED: Part = Part {
+    name: "spaced",
+    place: "Fig. 4, Fig. 8 and Fig. 9: starts spaced 100 ms apart",
+    about: "A start is due every 100 ms, whether or not the one before is done; it is timed until the container's own \
+        program tells the time.",
+    way: Way::Command(Command {
+        line: &["bench", "spaced", "--interval", "100ms"],
+        quick: &["--count", "60"],
+        full: &["--count", "300"],
+        limits: &[],
+        seconds: [30, 110],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        ms(
+            "mean",
+            &[
+                Published::number("259 ms", 259.0, RUNC),
+                Published::number("20 % less", 207.2, "runc with three changes"),
+            ],
+            latency(Figure::Mean("latencies_us")),
+        ),
+        ms(
+            "largest",
+            &[Published::number("329 ms", 329.0, RUNC)],
+            latency(Figure::Max("latencies_us")),
+        ),
+        ms(
+            "standard deviation",
+            &[Published::number(
+                "19.6 ms, then 7 ms",
+                19.6,
+                "runc as it was, then with three changes",
+            )],
+            latency(Figure::Deviation("latencies_us")),
+        ),
+        ms("p99", &[], latency(Figure::P99("latencies_us"))),
+    ],
+    instead: all_shown,
+};
+
+const fn category(what: &'static str, published: &'static [Published], name: &'static str) -> Line {
+    let take = Take {
+        rows: "/commands",
+        only: &[],
+        by: "runtime",
+        figure: Figure::Category(name),
+        scale: 1e-3,
+    };
+    ms(what, published, take)
+}
+
+const CATEGORIES: Part = Part {
+    name: "categories",
+    place: "Table I and Fig. 6: categories of a start",
+    about: "Where the time of a start goes. dayfly tells by its own trace; all runtimes are followed by ptrace(2), which \
+        makes each system call dearer by what the report of the experiment itself tells.",
+    way: Way::Command(Command {
+        line: &["bench", "trace", "--interval", "100ms"],
+        quick: &["-n", "15"],
+        full: &["-n", "100"],
+        limits: &[],
+        seconds: [30, 120],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        category("Security", &[Published::number("42 ms, 975 calls", 42.0, RUNC)], "security"),
+        category("Mounts", &[Published::number("99 ms, 164 calls", 99.0, RUNC)], "mounts"),
+        category("Platform", &[Published::number("20 ms, 20 calls", 20.0, RUNC)], "platform"),
+        category("Cgroups", &[Published::number("38 ms, 1577 calls", 38.0, RUNC)], "cgroups"),
+        category("Bootstrap", &[Published::number("43 ms, 309 calls", 43.0, RUNC)], "bootstrap"),
+        category("Sync", &[Published::number("7 ms, 35 calls", 7.0, RUNC)], "sync"),
+        category(
+            "Configuration",
+            &[Published::number("10 ms, 230 calls", 10.0, RUNC)],
+            "configuration",
+        ),
+        category("Shutdown", &[Published::number("52 ms", 52.0, RUNC)], "shutdown"),
+        category("the container's own program", &[], "program"),
+    ],
+    instead: all_shown,
+};
+
+const fn step(what: &'static str, only: &'static [(&'static str, &'static str)]) -> Line {
+    ms(what, &[], Take::ms(only, Figure::Mean("rounds_us")))
+}
+
+const SHUTDOWN: Part = Part {
+    name: "lifecycle",
+    place: "Section IV: create, start and shutdown",
+    about: "The four commands of a container's life, one by one, 60 ms apart; delete is the paper's shutdown.",
+    way: Way::Command(Command {
+        line: &["bench", "start", "--operation", "lifecycle", "--pause", "60ms"],
+        quick: &["--rounds", "30"],
+        full: &["--rounds", "150"],
+        limits: &[],
+        seconds: [40, 150],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        step("create", &[("step", "create")]),
+        step("start", &[("step", "start")]),
+        ms(
+            "delete",
+            &[Published::number("52 ms", 52.0, "shutdown by runc")],
+            Take::ms(&[("step", "delete")], Figure::Mean("rounds_us")),
+        ),
+        step("all of them", &[("step", "create+start+exit+delete")]),
+    ],
+    instead: all_shown,
+};
+
+/// What the paper's own tracing costs.
+const TRACED: &[Published] =
+    &[Published::number("1 % on average", 1.01, "runc with its instrumentation")];
+
+const fn ratio(what: &'static str, measure: &'static [(&'static str, &'static str)]) -> Line {
+    Line {
+        what,
+        published: TRACED,
+        take: Take {
+            rows: "/rows",
+            only: measure,
+            by: "trace",
+            figure: Figure::Estimate("/ratio"),
+            scale: 1.0,
+        },
+        unit: "× the time untraced",
+    }
+}
+
+const OVERHEAD: Part = Part {
+    name: "trace-overhead",
+    place: "Section IV.A: what measuring costs",
+    about: "Pairs of starts by dayfly, traced by itself and untraced.",
+    way: Way::Command(Command {
+        line: &["bench", "trace-overhead", "--pause", "0"],
+        quick: &["--rounds", "60"],
+        full: &["--rounds", "400"],
+        limits: &[],
+        seconds: [15, 60],
+        runtimes: Runtimes::Own,
+        draws: false,
+    }),
+    lines: &[
+        ratio("until its program runs", &[("measure", "until its program runs")]),
+        ratio("until it is gone", &[("measure", "until it is gone")]),
+    ],
+    instead: all_shown,
+};
+
+const LEVERS: Part = Part {
+    name: "ablation",
+    place: "Section VI and Fig. 8: what is done sooner, kept or left out",
+    about: "dayfly without each of its fast paths, and without all of them, beside dayfly as it is; starts 60 ms apart. \
+        The paper's changes to runc: unmounting in parallel, a kept filter, no look at Intel RDT.",
+    way: Way::Command(Command {
+        line: &["bench", "ablation", "--pause", "60ms"],
+        quick: &["--rounds", "25"],
+        full: &["--rounds", "150"],
+        limits: &[],
+        seconds: [35, 170],
+        runtimes: Runtimes::Own,
+        draws: false,
+    }),
+    lines: &[Line {
+        what: "times the start with everything",
+        published: &[Published::number("1.25: 20 % less", 1.25, "runc with three changes")],
+        take: Take {
+            rows: "/rows",
+            only: &[],
+            by: "without",
+            figure: Figure::Estimate("/ratio"),
+            scale: 1.0,
+        },
+        unit: "×",
+    }],
+    instead: all_shown,
+};
+
+const POOLS: Part = Part {
+    name: "pools",
+    place: "Section VII: made ahead",
+    about: "The paper names containers that were made ahead as the usual remedy, and their price. What a cgroup alone \
+        saves that was made ahead: run, and create.",
+    way: Way::Command(Command {
+        line: &["bench", "pools", "--pause", "0"],
+        quick: &["--rounds", "20", "--tenants", "1"],
+        full: &["--rounds", "100"],
+        limits: &[],
+        seconds: [20, 70],
+        runtimes: Runtimes::Own,
+        draws: false,
+    }),
+    lines: &[
+        step("run", &[("step", "run")]),
+        step("create", &[("step", "create")]),
+        step("delete", &[("step", "delete")]),
+    ],
+    instead: all_shown,
+};
+
+const FAAS: Part = Part {
+    name: "functions",
+    place: "Fig. 1, Table II, Fig. 10 and Fig. 11: functions of a platform",
+    about: "Three functions of the Azure Functions trace, all cold, for a minute: 22 % off by the three changes. 10 \
+        requests a second at 250 ms of cold start need 16 containers at first and 14 later.",
+    way: Way::Nothing(
+        "there is no replay of traces of functions yet. Starts in an open loop, as those are, are in \"spaced\".",
+    ),
+    lines: &[],
+    instead: all_shown,
+};

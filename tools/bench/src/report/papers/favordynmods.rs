@@ -1,0 +1,119 @@
+//! Oracle's article on favordynmods.
+
+use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
+use super::super::take::{Figure, Take};
+use super::{ms, verdict};
+use crate::circumstances::Circumstances;
+
+/// The machines of the article.
+const MACHINES: &str = "podman 5.4.0, crun 1.23.1";
+
+pub(in super::super) const FAVORDYNMODS: Paper = Paper {
+    title: "Mount it right with 'favordynmods'",
+    by: "Oracle Linux blog, 2025",
+    on: "virtual machines of 8 cores (Intel, AMD, Ampere), Oracle Linux 9, Linux 6.12",
+    parts: &[
+        Part {
+            name: "bulk",
+            place: "Impact of favordynmods: start of 100 containers",
+            about: "100 containers are created, each limited to 2 CPUs and 4 GiB where cgroups here allow it, then \
+                started one after the other, as the article's script does, and 16 at a time.",
+            way: Way::Command(Command {
+                line: &["bench", "bulk"],
+                quick: &["--count", "30", "--rounds", "6"],
+                full: &["--count", "100", "--rounds", "10"],
+                limits: &["--limits"],
+                seconds: [60, 300],
+                runtimes: Runtimes::All,
+                draws: false,
+            }),
+            lines: &[
+                Line {
+                    what: "to start all, one after the other",
+                    published: &[],
+                    take: Take::plain(&[("width", "1")], Figure::Median("start_s")),
+                    unit: "s",
+                },
+                Line {
+                    what: "to start all, 16 at a time",
+                    published: &[],
+                    take: Take::plain(&[("width", "16")], Figure::Median("start_s")),
+                    unit: "s",
+                },
+                ms(
+                    "one start of them, one after the other",
+                    &[],
+                    Take::ms(&[("width", "1")], Figure::Median("starts_us")),
+                ),
+                Line {
+                    what: "to start all with favordynmods, less than without",
+                    published: &[Published::text(
+                        "15 % on AMD, 20 % on Intel, 32 % on Ampere",
+                        MACHINES,
+                    )],
+                    take: Take::nothing(),
+                    unit: "",
+                },
+            ],
+            instead: off_and_on,
+        },
+        Part {
+            name: "moves",
+            place: "What is favordynmods: what favordynmods makes cheaper",
+            about: "A process is moved to another cgroup, which takes the lock that favordynmods changes; is born in \
+                it, as dayfly's containers are; moves itself as a thread; and the host does without.",
+            way: Way::Command(Command {
+                line: &["host", "check"],
+                quick: &[],
+                full: &[],
+                limits: &[],
+                seconds: [5, 5],
+                runtimes: Runtimes::None,
+                draws: false,
+            }),
+            lines: &[
+                ms(
+                    "a move, a while after the last one",
+                    &[],
+                    verdict(&[("id", "measured.move")], "/data/apart_us"),
+                ),
+                ms(
+                    "a move right after another",
+                    &[],
+                    verdict(&[("id", "measured.move")], "/data/in_a_row_us"),
+                ),
+                ms(
+                    "a thread moves itself (cgroup v1)",
+                    &[],
+                    verdict(&[("id", "measured.thread_move")], "/data/apart_us"),
+                ),
+                ms(
+                    "a process is born in a cgroup (clone, exit)",
+                    &[],
+                    verdict(&[("id", "measured.birth")], "/data/apart_us"),
+                ),
+            ],
+            instead: all_shown,
+        },
+        Part {
+            name: "favordynmods-cost",
+            place: "The trade-off: forks and exits dearer, reads later",
+            about: "The article says that favordynmods makes forks and exits more expensive and reads later, without \
+                figures.",
+            way: Way::Nothing(
+                "the report changes nothing of the host, and this is one setting for all of it; from Linux 6.18 on \
+                 it can't be taken back before the next boot. \"dayfly host favordynmods\" tells and sets it.",
+            ),
+            lines: &[],
+            instead: all_shown,
+        },
+    ],
+};
+
+fn off_and_on(host: &Circumstances) -> Option<String> {
+    let now = if host.cgroup_mount.contains("favordynmods") { "with" } else { "without" };
+    Some(format!(
+        "Shown is this host as it is, {now} favordynmods: the report changes nothing of the host. What a start gains \
+         by it is the wait of a move, which \"moves\" below has; a start that moves nobody has nothing to gain."
+    ))
+}

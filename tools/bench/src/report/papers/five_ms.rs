@@ -1,0 +1,170 @@
+//! Giuseppe Scrivano's article on the first five years of crun.
+
+use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
+use super::super::take::{Figure, Take};
+use super::{ms, verdict};
+
+const OLD: &str = "crun, Fedora 24, Linux 4.5";
+const HASHED: &str = "crun, libseccomp with a hash of names";
+const KEPT: &str = "crun that keeps filters, 2022";
+const BEFORE: &str = "Linux 4.5";
+const NEW: &str = "Linux 5.19";
+
+pub(in super::super) const FIVE_MS: Paper = Paper {
+    title: "How I decreased the time to create and destroy an OCI container to 5 milliseconds",
+    by: "Giuseppe Scrivano, Red Hat Enable Sysadmin, 2022",
+    on: "crun on Fedora 24 (Linux 4.5.5) and on Linux 5.19.15, by hyperfine: means",
+    parts: &[RUN, PLAIN, NAMESPACES, FIRST_USE, MEMORY],
+};
+
+const fn means(what: &'static str, published: &'static [Published]) -> Line {
+    ms(what, published, Take::ms(&[("step", "run")], Figure::Mean("rounds_us")))
+}
+
+const RUN: Part = Part {
+    name: "run",
+    place: "The whole: crun run foo: 160 ms to 5 ms",
+    about: "A container with a network of its own and an engine's seccomp profile is run, and gone; starts follow each \
+        other at once.",
+    way: Way::Command(Command {
+        line: &["bench", "start", "--operation", "run", "--pause", "0", "--profile", "seccomp"],
+        quick: &["--rounds", "50"],
+        full: &["--rounds", "300"],
+        limits: &[],
+        seconds: [20, 60],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        means(
+            "run, mean",
+            &[
+                Published::number("159.2 ms ± 21.8", 159.2, OLD),
+                Published::number("28.9 ms ± 5.9", 28.9, HASHED),
+                Published::number("5.6 ms ± 3.0", 5.6, KEPT),
+            ],
+        ),
+        ms(
+            "CPU time of it, median",
+            &[Published::number("5.5 ms (user 1.0, system 4.5)", 5.5, "crun that keeps filters")],
+            Take::ms(&[("step", "run")], Figure::Number("/cpu_us")),
+        ),
+    ],
+    instead: all_shown,
+};
+
+const PLAIN: Part = Part {
+    name: "run-without-seccomp",
+    place: "How things were in 2017: crun run foo without seccomp: 139.6 ms",
+    about: "The same container without a seccomp profile.",
+    way: Way::Command(Command {
+        line: &["bench", "start", "--operation", "run", "--pause", "0", "--profile", "plain"],
+        quick: &["--rounds", "50"],
+        full: &["--rounds", "300"],
+        limits: &[],
+        seconds: [20, 60],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[means("run, mean", &[Published::number("139.6 ms ± 20.8", 139.6, OLD)])],
+    instead: all_shown,
+};
+
+const NAMESPACES: Part = Part {
+    name: "namespaces",
+    place: "Reducing system time: unshare -n, unshare -i, mount -t mqueue",
+    about: "A namespace is made and gone, or a message queue mounted, without the process that unshare(1) is; a while \
+        after the last one, so that what the kernel waits for is seen.",
+    way: Way::Command(Command {
+        line: &["host", "check"],
+        quick: &[],
+        full: &[],
+        limits: &[],
+        seconds: [5, 5],
+        runtimes: Runtimes::None,
+        draws: false,
+    }),
+    lines: &[
+        ms(
+            "network namespace",
+            &[
+                Published::number("47.7 ms ± 51.4", 47.7, BEFORE),
+                Published::number("1.5 ms ± 0.5", 1.5, NEW),
+            ],
+            verdict(&[("id", "measured.net")], "/data/apart_us"),
+        ),
+        ms(
+            "mqueue",
+            &[
+                Published::number("16.8 ms ± 3.1", 16.8, BEFORE),
+                Published::number("0.7 ms ± 0.5", 0.7, NEW),
+            ],
+            verdict(&[("id", "measured.mqueue")], "/data/apart_us"),
+        ),
+        ms(
+            "IPC namespace",
+            &[
+                Published::number("10.9 ms ± 2.1", 10.9, BEFORE),
+                Published::number("0.1 ms ± 0.2", 0.1, NEW),
+            ],
+            verdict(&[("id", "measured.ipc")], "/data/apart_us"),
+        ),
+    ],
+    instead: all_shown,
+};
+
+const FIRST_USE: Part = Part {
+    name: "first-use",
+    place: "BPF filter compilation: compiled and kept",
+    about: "Each profile is new to all caches: the first start with it has it compiled, the next one finds what was \
+        kept, if anything was.",
+    way: Way::Command(Command {
+        line: &["bench", "first-use", "--pause", "0"],
+        quick: &["--rounds", "25"],
+        full: &["--rounds", "150"],
+        limits: &[],
+        seconds: [25, 90],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        ms(
+            "run, the profile is compiled",
+            &[Published::number("28.9 ms ± 5.9", 28.9, HASHED)],
+            Take::ms(&[("step", "run, profile never seen")], Figure::Mean("rounds_us")),
+        ),
+        ms(
+            "run, the filter was kept",
+            &[Published::number("5.6 ms ± 3.0", 5.6, KEPT)],
+            Take::ms(&[("step", "run, profile seen once")], Figure::Mean("rounds_us")),
+        ),
+    ],
+    instead: all_shown,
+};
+
+const MEMORY: Part = Part {
+    name: "memory",
+    place: "Beyond the article: memory",
+    about: "The smallest memory limit that a container starts with, what a run takes at its peak, what stays beside an \
+        idle container.",
+    way: Way::Command(Command {
+        line: &["bench", "memory", "--operation", "run"],
+        quick: &["--rounds", "2"],
+        full: &["--rounds", "6"],
+        limits: &[],
+        seconds: [45, 150],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        kib("smallest limit that starts", &[("figure", "smallest limit that starts")]),
+        kib("peak of run", &[("figure", "peak of run")]),
+        kib("private memory beside an idle container", &[("figure", "idle: their private memory")]),
+        kib("files of state", &[("figure", "idle: files of state")]),
+    ],
+    instead: all_shown,
+};
+
+const fn kib(what: &'static str, only: &'static [(&'static str, &'static str)]) -> Line {
+    Line { what, published: &[], take: Take::plain(only, Figure::Median("rounds")), unit: "KiB" }
+}

@@ -1,0 +1,32 @@
+//! The papers and articles, a file each.
+
+mod container_runtime;
+mod favordynmods;
+mod five_ms;
+mod groups;
+mod mounts;
+
+pub(super) use container_runtime::CONTAINER_RUNTIME;
+pub(super) use favordynmods::FAVORDYNMODS;
+pub(super) use five_ms::FIVE_MS;
+pub(super) use groups::GROUPS;
+pub(super) use mounts::MOUNTS;
+
+use super::paper::{Line, Published};
+use super::take::{Figure, Take};
+
+/// A figure of a runtime's, in milliseconds.
+const fn ms(what: &'static str, published: &'static [Published], take: Take) -> Line {
+    Line { what, published, take, unit: "ms" }
+}
+
+/// A figure of a verdict of `dayfly host check`, in milliseconds where it has microseconds.
+const fn verdict(id: &'static [(&'static str, &'static str)], figure: &'static str) -> Take {
+    Take {
+        rows: "/sections/*/verdicts",
+        only: id,
+        by: "",
+        figure: Figure::Number(figure),
+        scale: 1e-3,
+    }
+}

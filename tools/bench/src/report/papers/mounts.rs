@@ -1,0 +1,243 @@
+//! Netflix's article on the mount lock.
+
+use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
+use super::super::take::{Figure, Take};
+use super::ms;
+use crate::circumstances::Circumstances;
+use serde_json::Value;
+
+pub(in super::super) const MOUNTS: Paper = Paper {
+    title: "Mount Mayhem at Netflix: Scaling Containers on Modern CPUs",
+    by: "Harshad Sane and Andrew Halaney, Netflix Technology Blog, 2026",
+    on: "r5.metal (2 sockets), m7i.metal-24xl (Intel) and m7a.24xlarge (AMD) of AWS, kubelet and containerd",
+    parts: &[LAYERS, BURST, TABLE, LOCKS, HARDWARE, FLAME],
+};
+
+const fn layers(only: &'static [(&'static str, &'static str)], figure: Figure) -> Take {
+    Take { rows: "/rows", only, by: "mode", figure, scale: 1e-3 }
+}
+
+const LAYERS: Part = Part {
+    name: "layers",
+    place: "Challenge (20200 mounts), Fig. 3 and Fig. 11",
+    about: "Containers with ids of their own start from images of 1 and of 50 layers. The layers are mapped one by one \
+        on the host (as the article's new runtime did), by their common parent (its remedy), or by a descriptor that \
+        is never attached (dayfly's way). Mount operations are counted by the kernel.",
+    way: Way::Command(Command {
+        line: &["bench", "layers", "--modes", "fd,parent,per-layer", "--layers", "1,50"],
+        quick: &["--width", "1,20", "--count", "20", "--rounds", "3"],
+        full: &["--width", "1,20,100", "--count", "40", "--rounds", "6"],
+        limits: &[],
+        seconds: [60, 420],
+        runtimes: Runtimes::Own,
+        draws: true,
+    }),
+    lines: &[
+        Line {
+            what: "mount operations on the host for 100 containers of 50 layers",
+            published: &[Published::number("20200", 20_200.0, "containerd, layer by layer, twice")],
+            take: Take {
+                rows: "/mount_operations",
+                only: &[("layers", "50")],
+                by: "mode",
+                figure: Figure::Number("/operations"),
+                scale: 100.0,
+            },
+            unit: "operations",
+        },
+        ms(
+            "1 layer, one at a time",
+            &[],
+            layers(&[("layers", "1"), ("width", "1")], Figure::Median("latencies_us")),
+        ),
+        ms(
+            "50 layers, one at a time",
+            &[],
+            layers(&[("layers", "50"), ("width", "1")], Figure::Median("latencies_us")),
+        ),
+        ms(
+            "50 layers, 20 at a time",
+            &[Published::text("all machines alike up to about 20", "Fig. 3")],
+            layers(&[("layers", "50"), ("width", "20")], Figure::Median("latencies_us")),
+        ),
+        ms(
+            "50 layers, 100 at a time",
+            &[Published::text("r5.metal fails from about 100 on", "Fig. 3")],
+            layers(&[("layers", "50"), ("width", "100")], Figure::Median("latencies_us")),
+        ),
+        ms(
+            "a health check reads the mount table meanwhile, 50 layers, 20 at a time, p99",
+            &[Published::text("30 s and more", "stalled nodes")],
+            layers(&[("layers", "50"), ("width", "20")], Figure::By(health)),
+        ),
+    ],
+    instead: small,
+};
+
+/// The 99th percentile of the probe's time to read the mount table.
+fn health(row: &Value) -> Option<f64> {
+    let times = row.pointer("/health/read_us")?.as_array()?;
+    let times: Vec<f64> = times.iter().filter_map(Value::as_f64).collect();
+    report::statistics::Summary::of(&times).map(|all| all.p99)
+}
+
+const BURST: Part = Part {
+    name: "burst",
+    place: "Fig. 3: launches over concurrency",
+    about: "Bursts of containers, with more and more of them in flight: how long one takes, and how many fail.",
+    way: Way::Command(Command {
+        line: &["bench", "burst"],
+        quick: &["--width", "1,4,16", "--count", "24", "--rounds", "4"],
+        full: &["--width", "1,2,4,8,16,32,64,100", "--count", "100", "--rounds", "4"],
+        limits: &[],
+        seconds: [60, 480],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        ms("one at a time", &[], Take::ms(&[("width", "1")], Figure::Median("latencies_us"))),
+        ms("4 at a time", &[], Take::ms(&[("width", "4")], Figure::Median("latencies_us"))),
+        ms(
+            "16 at a time",
+            &[Published::text("all machines alike up to about 20", "")],
+            Take::ms(&[("width", "16")], Figure::Median("latencies_us")),
+        ),
+        ms(
+            "100 at a time",
+            &[Published::text("r5.metal fails from about 100 on", "")],
+            Take::ms(&[("width", "100")], Figure::Median("latencies_us")),
+        ),
+        Line {
+            what: "failed, 16 at a time",
+            published: &[],
+            take: Take::plain(&[("width", "16")], Figure::Number("/failed")),
+            unit: "containers",
+        },
+        Line {
+            what: "failed, 100 at a time",
+            published: &[],
+            take: Take::plain(&[("width", "100")], Figure::Number("/failed")),
+            unit: "containers",
+        },
+        Line {
+            what: "containers a second, 16 at a time",
+            published: &[],
+            take: Take::plain(&[("width", "16")], Figure::Median("rates")),
+            unit: "/s",
+        },
+    ],
+    instead: small,
+};
+
+const TABLE: Part = Part {
+    name: "mounts",
+    place: "The Problem: the length of the mount table",
+    about: "The same start on hosts with short and with long mount tables.",
+    way: Way::Command(Command {
+        line: &["bench", "mounts", "--mounts", "50,1000"],
+        quick: &["--rounds", "15"],
+        full: &["--rounds", "60"],
+        limits: &[],
+        seconds: [30, 100],
+        runtimes: Runtimes::All,
+        draws: false,
+    }),
+    lines: &[
+        ms(
+            "run, 50 mounts",
+            &[],
+            Take::ms(&[("step", "run, 50 mounts")], Figure::Median("rounds_us")),
+        ),
+        ms(
+            "run, 1000 mounts",
+            &[Published::text("stalls for 30 s", "20200 mounts at once")],
+            Take::ms(&[("step", "run, 1000 mounts")], Figure::Median("rounds_us")),
+        ),
+    ],
+    instead: all_shown,
+};
+
+const LOCKS: Part = Part {
+    name: "locks",
+    place: "Fig. 10: a contended global lock",
+    about: "Threads take turns at one lock, and at the kernel's mount lock, placed in every way that this host has.",
+    way: Way::Command(Command {
+        line: &["host", "locks"],
+        quick: &["--time", "250"],
+        full: &["--time", "2000"],
+        limits: &[],
+        seconds: [5, 25],
+        runtimes: Runtimes::None,
+        draws: true,
+    }),
+    lines: &[
+        curve("a turn at the lock, one thread", "lock", first),
+        curve("a turn at the lock, a thread a CPU", "lock", last),
+        curve("a mount and its end, one thread", "mounts", first),
+        curve("a mount and its end, a thread a CPU", "mounts", last),
+    ],
+    instead: one_node,
+};
+
+const fn curve(what: &'static str, work: &'static str, figure: fn(&Value) -> Option<f64>) -> Line {
+    // Two constants, as a constant can't be made from an argument here.
+    let only: &'static [(&'static str, &'static str)] = match work.as_bytes() {
+        b"lock" => &[("work", "lock")],
+        _ => &[("work", "mounts")],
+    };
+    let take =
+        Take { rows: "/curves", only, by: "placement", figure: Figure::By(figure), scale: 1.0 };
+    Line { what, published: &[], take, unit: "µs" }
+}
+
+fn first(curve: &Value) -> Option<f64> {
+    curve["points"].as_array()?.first()?["turn_us"].as_f64()
+}
+
+fn last(curve: &Value) -> Option<f64> {
+    curve["points"].as_array()?.last()?["turn_us"].as_f64()
+}
+
+const HARDWARE: Part = Part {
+    name: "hardware",
+    place: "Fig. 5, Fig. 6 and Fig. 9: nodes, hyperthreads, kinds of caches",
+    about: "The same burst on two sockets and on one; with and without hyperthreads (20 to 30 % sooner without); on a \
+        mesh and on chiplets (about 20 % apart).",
+    way: Way::Nothing(
+        "no host has all of these machines. What a host's own CPUs do to a contended lock is in \"locks\", in every \
+         placement it has; \"dayfly host check\" tells what follows from its nodes, hyperthreads and caches.",
+    ),
+    lines: &[],
+    instead: one_node,
+};
+
+const FLAME: Part = Part {
+    name: "flame-graphs",
+    place: "Fig. 1 and Fig. 11: flame graphs of a burst",
+    about: "95.5 % of pipeline slots stalled on contested accesses, 57 % by false sharing (Intel's top-down analysis).",
+    way: Way::Nothing(
+        "kernel stacks of a burst and counters of the processor need perf and a machine that has them. A start as a \
+         flame graph: dayfly run --trace FILE.folded; the share of mounts in it is in \"categories\".",
+    ),
+    lines: &[],
+    instead: all_shown,
+};
+
+fn small(host: &Circumstances) -> Option<String> {
+    (host.cpus < 24).then(|| {
+        let (cpus, nodes) = (host.cpus, host.nodes);
+        format!(
+            "{cpus} CPUs on {nodes} memory nodes, where the article has 96: there can't be as many at the lock at \
+             once. Shown is how times grow with the layers and with the starts in flight."
+        )
+    })
+}
+
+fn one_node(host: &Circumstances) -> Option<String> {
+    (host.nodes < 2).then(|| {
+        let cpus = host.cpus;
+        format!(
+            "One memory node, {cpus} CPUs: what the way between nodes costs can't be shown here."
+        )
+    })
+}

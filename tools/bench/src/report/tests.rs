@@ -1,0 +1,186 @@
+//! The registry, and what the page says.
+
+use super::kept::Kept;
+use super::page::{Page, Section};
+use super::paper::{Command, Effort, Part, Way};
+use super::{PAPERS, chosen, list};
+use crate::circumstances::Circumstances;
+use crate::options::{Command as Commands, Options, Report};
+use clap::Parser;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn report(words: &[&str]) -> Report {
+    let line = ["bench", "report"].into_iter().chain(words.iter().copied());
+    let options = Options::try_parse_from(line).expect("options");
+    let Commands::Report(report) = options.command else { panic!("not report") };
+    report
+}
+
+fn parts() -> impl Iterator<Item = &'static Part> {
+    PAPERS.iter().flat_map(|paper| paper.parts)
+}
+
+fn commands() -> impl Iterator<Item = (&'static Part, &'static Command)> {
+    parts().filter_map(|part| match &part.way {
+        Way::Command(command) => Some((part, command)),
+        Way::Nothing(_) => None,
+    })
+}
+
+#[test]
+fn names_are_unique_and_fit_for_files() {
+    let mut names = BTreeSet::new();
+    for part in parts() {
+        assert!(names.insert(part.name), "{} twice", part.name);
+        assert!(part.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
+        assert!(part.place.starts_with(char::is_uppercase), "{}", part.place);
+        assert!(part.about.ends_with('.'), "{}", part.name);
+    }
+}
+
+#[test]
+fn every_experiment_takes_its_words() {
+    for words in [&["--view", "v2", "--no-device-rules", "--runtime", "/bin/sh"][..], &["--quick"]]
+    {
+        let options = report(words);
+        for (part, command) in commands() {
+            for effort in [Effort::Quick, Effort::Full] {
+                let words = command.words(part.name, effort, &options);
+                if words[0] != "bench" {
+                    continue;
+                }
+                let line =
+                    words.iter().map(String::as_str).chain(command.as_json().iter().copied());
+                let parsed = Options::try_parse_from(line);
+                assert!(
+                    parsed.is_ok(),
+                    "{words:?}: {}",
+                    parsed.err().map_or_else(String::new, |it| it.to_string())
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_report_is_within_its_time() {
+    let sum = |effort| commands().map(|(_, command)| command.seconds(effort)).sum::<u64>();
+    assert!(sum(Effort::Quick) <= 600, "{}", sum(Effort::Quick));
+    assert!(sum(Effort::Full) <= 3600, "{}", sum(Effort::Full));
+}
+
+#[test]
+fn no_number_of_documents_is_shown() {
+    for part in parts() {
+        let words = [part.place, part.about].into_iter().chain(part.lines.iter().map(|it| it.what));
+        for text in words {
+            assert!(!text.contains("seed"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn rounds_can_be_set() {
+    let options = report(&["--rounds", "3", "--view", "v1"]);
+    let words = |name: &str| {
+        let (part, command) = commands().find(|(part, _)| part.name == name).expect("part");
+        command.words(part.name, Effort::Quick, &options).join(" ")
+    };
+    assert!(words("spaced").contains("--count 3 --view v1"), "{}", words("spaced"));
+    assert!(words("categories").contains("-n 3"));
+    // Of an experiment that has both, the rounds count.
+    assert!(words("burst").contains("--count 24 --rounds 3"), "{}", words("burst"));
+    assert_eq!(words("moves"), "host check");
+}
+
+#[test]
+fn parts_are_chosen_by_name() {
+    let names = |words: &[&str]| -> Vec<&str> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        chosen(&words).expect("parts").iter().map(|(_, part)| part.name).collect()
+    };
+    assert_eq!(names(&["spaced", "locks"]), ["locks", "spaced"]);
+    assert_eq!(names(&[]).len(), parts().count());
+    let error = chosen(&["nothing".to_owned()]).expect_err("no such part");
+    assert_eq!(error.to_string(), "no part nothing: --list prints all");
+    let list = list(&chosen(&[]).expect("all"));
+    assert!(parts().all(|part| list.contains(part.name)));
+}
+
+fn section(name: &str, kept: Option<Kept>) -> Section {
+    let mut all = PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (paper, part)));
+    let (paper, part) = all.find(|(_, part)| part.name == name).expect("part");
+    Section::new(paper, part, &host(), kept, None).expect("section")
+}
+
+fn host() -> Circumstances {
+    Circumstances::take("x".to_owned(), Vec::new(), Path::new("/"))
+}
+
+fn done() -> Kept {
+    let row = |runtime: &str, us: f64| json!({ "runtime": runtime, "latencies_us": vec![us; 6] });
+    let record = json!({ "date": "D", "load": "L", "cgroups": "v2", "container": "C",
+        "runtimes": [{ "name": "run<c", "version": "1.5" }] });
+    let words = ["bench", "spaced", "--runtime", "a b=/x"];
+    Kept {
+        command: words.map(str::to_owned).to_vec(),
+        seconds: 3.0,
+        failure: None,
+        result: json!({
+            "record": record,
+            "failures": [{ "runtime": "youki", "reason": "it | hung" }],
+            "rows": [row("dayfly", 2000.0), row("run<c", 44_000.0)],
+        }),
+    }
+}
+
+fn page(sections: Vec<Section>) -> [String; 3] {
+    let place = std::env::temp_dir();
+    let directory = place.join(format!("bench-page-{}-{}", std::process::id(), sections.len()));
+    std::fs::create_dir(&directory).expect("mkdir");
+    Page { host: host(), sections }.write(&directory).expect("written");
+    let text = ["index.html", "report.md", "report.json"]
+        .map(|name| std::fs::read_to_string(directory.join(name)).expect("read"));
+    assert!(
+        !std::fs::read_dir(&directory)
+            .expect("read")
+            .flatten()
+            .any(|entry| { entry.path().extension().is_some_and(|extension| extension == "new") })
+    );
+    std::fs::remove_dir_all(&directory).expect("remove");
+    text
+}
+
+#[test]
+fn published_figures_stand_beside_measured_ones() {
+    let [html, markdown, json] = page(vec![section("spaced", Some(done()))]);
+    let row = "| mean | 259 ms, runc, 2022; 20 % less, runc with three changes | 2.00 [2.00 2.00] | \
+               44.0 [44.0 44.0] | ms |";
+    assert!(markdown.contains(row), "{markdown}");
+    assert!(markdown.contains("youki is out: it \\| hung"), "{markdown}");
+    assert!(markdown.contains("    dayfly bench spaced --runtime 'a b=/x'"), "{markdown}");
+    assert!(markdown.contains("D, load L, cgroups v2, C. run<c: 1.5. It took 3 s."), "{markdown}");
+    assert!(
+        markdown.contains("![Fig. 4, Fig. 8 and Fig. 9: starts spaced 100 ms apart](spaced-1.svg)")
+    );
+    assert!(html.contains("<th class=\"n\">run&lt;c</th>") && html.contains("<svg"), "{html}");
+    assert!(!html.contains("run<c") && !html.contains("http-equiv") && !html.contains("src="));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["sections"][0]["lines"][0]["measured"][1]["value"], 44.0);
+    assert_eq!(json["sections"][0]["lines"][0]["published"][0]["text"], "259 ms");
+    assert_eq!(json["sections"][0]["state"]["done"], 3.0);
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let failed = Kept { failure: Some("no <cgroup>".to_owned()), ..done() };
+    let all = ["spaced", "consolidation"].map(|name| section(name, None));
+    let [html, markdown, _] = page(all.into_iter().chain([section("run", Some(failed))]).collect());
+    assert!(markdown.contains("0 of 2 experiments are done."), "{markdown}");
+    assert!(markdown.contains("Not measured yet: `dayfly bench report --only spaced`"));
+    assert!(markdown.contains("Not shown here: it needs a database under load"));
+    assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
+    assert!(!markdown.contains(".svg"), "{markdown}");
+}
