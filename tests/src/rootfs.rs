@@ -33,15 +33,24 @@ pub fn busybox() -> Result<PathBuf, String> {
         .ok_or_else(|| "no busybox: apt-get install busybox-static".to_owned())
 }
 
-/// One copy of busybox beside the beds, so that each rootfs is a hard link and
-/// no case can reach the machine's own file.
-fn shared_copy(beside: &Path) -> &'static Path {
-    static COPY: OnceLock<PathBuf> = OnceLock::new();
-    COPY.get_or_init(|| {
-        let copy = beside.join("busybox");
-        fs::copy(busybox().expect("busybox"), &copy).expect("copy busybox");
-        copy
-    })
+/// One copy of busybox beside the beds, and one symbolic link to such a file beside it. Those of each rootfs are hard
+/// links to them: no case can reach the machine's own file, and no inodes are made. ext4 looks for a new one
+/// past all that were removed within the last minutes.
+struct Shared {
+    busybox: PathBuf,
+    applet: PathBuf,
+}
+
+impl Shared {
+    fn of(beside: &Path) -> &'static Self {
+        static SHARED: OnceLock<Shared> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let shared = Self { busybox: beside.join("busybox"), applet: beside.join("applet") };
+            fs::copy(busybox().expect("busybox"), &shared.busybox).expect("copy busybox");
+            symlink("busybox", &shared.applet).expect("link applet");
+            shared
+        })
+    }
 }
 
 /// Fills `dir` (made here) with the root filesystem. `shared` is a directory of
@@ -56,9 +65,15 @@ pub fn make(dir: &Path, shared: &Path) {
         fs::create_dir(dir.join(name)).expect("make rootfs directory");
     }
     fs::set_permissions(dir.join("tmp"), fs::Permissions::from_mode(0o1777)).expect("chmod tmp");
-    fs::hard_link(shared_copy(shared), dir.join("bin/busybox")).expect("link busybox");
+    let shared = Shared::of(shared);
+    fs::hard_link(&shared.busybox, dir.join("bin/busybox")).expect("link busybox");
     for name in APPLETS {
-        symlink("busybox", dir.join("bin").join(name)).expect("link applet");
+        // linkat(2) does not follow it.
+        let place = dir.join("bin").join(name);
+        if fs::hard_link(&shared.applet, &place).is_err() {
+            // A file system has a limit of links to an inode, or links to no symbolic link at all.
+            symlink("busybox", place).expect("link applet");
+        }
     }
     fs::write(
         dir.join("etc/passwd"),
