@@ -47,12 +47,13 @@ fn wait(name: &'static str, object: &'static str, awaits: &'static str) -> Label
 }
 
 fn text(string: &CStr) -> Cow<'_, str> {
-    string.to_string_lossy()
+    // Sooner than what looks for bytes to replace.
+    string.to_str().map_or_else(|_| string.to_string_lossy(), Cow::Borrowed)
 }
 
 /// A path of the container as it sees it.
 fn inside(path: &CStr) -> String {
-    format!("/{}", text(path))
+    ["/", &text(path)].concat()
 }
 
 /// What has a name for people.
@@ -116,7 +117,7 @@ impl Labelled for ParentStep {
                     None => CloneFlags::empty(),
                     Some(_) => CloneFlags::NEWTIME,
                 };
-                label(Phase::Bootstrap, "clone", format!("{}{by}{how}", names(*flags | time)))
+                label(Phase::Bootstrap, "clone", [&*names(*flags | time), by, how].concat())
             }
             Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
@@ -204,12 +205,12 @@ impl Labelled for InitStep {
             Self::MountFs(mount) => label(Phase::Mounts, "mount", describe(mount)),
             Self::MakeDevices { directory, nodes } => {
                 let names: Vec<Cow<'_, str>> = nodes.iter().map(|node| text(node.name)).collect();
-                let object = format!("{} {}", inside(directory), names.join(" "));
+                let object = ["/", &text(directory), " ", &names.join(" ")].concat();
                 label(Phase::Mounts, "make devices", object)
             }
             Self::MakeLinks { directory, links } => {
                 let names: Vec<Cow<'_, str>> = links.iter().map(|link| text(link.name)).collect();
-                let object = format!("{} {}", inside(directory), names.join(" "));
+                let object = ["/", &text(directory), " ", &names.join(" ")].concat();
                 label(Phase::Mounts, "make links", object)
             }
             Self::MakeDirectory { path } => label(Phase::Mounts, "make directory", inside(path)),
@@ -230,7 +231,7 @@ impl Labelled for InitStep {
                 label(Phase::Mounts, "reconfigure", object)
             }
             Self::SetMountAttr { path, attr, .. } => {
-                let object = format!("{} {}", inside(path), attr_words(attr));
+                let object = ["/", &text(path), " ", &attr_words(attr)].concat();
                 label(Phase::Mounts, "set mount attributes", object)
             }
             Self::WriteSysctl { path, value } => {
@@ -306,7 +307,7 @@ fn taken_tree(tree: &CloneTree) -> Cow<'_, str> {
     let source = text(tree.source);
     match words.is_empty() {
         true => source,
-        false => Cow::Owned(format!("{source} ({words})")),
+        false => Cow::Owned([&*source, " (", &words, ")"].concat()),
     }
 }
 
@@ -342,8 +343,8 @@ fn describe(mount: &MountFs) -> String {
     let words = with_parameters(attr_words(&mount.attr), mount.parameters);
     let kind = text(mount.kind);
     match words.is_empty() {
-        true => format!("{kind} on {}", at(&mount.target)),
-        false => format!("{kind} on {} ({words})", at(&mount.target)),
+        true => [&kind, " on /", &text(mount.target.path)].concat(),
+        false => [&kind, " on /", &text(mount.target.path), " (", &words, ")"].concat(),
     }
 }
 
