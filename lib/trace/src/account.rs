@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::critical::cut;
-use crate::{Phase, Row};
+use crate::{Phase, Row, Stretch};
 
 /// A row's wall time, taken apart: its parts add up to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,13 @@ impl Account {
     /// Takes a row apart. A moment belongs to the span that began last of those that it lies in, and
     /// to none outside of the row's own time.
     pub fn of(row: &Row) -> Self {
+        Self::of_pieces(row, &cut(row, 0))
+    }
+
+    /// Takes together what a row was cut into.
+    pub(crate) fn of_pieces(row: &Row, pieces: &[Stretch]) -> Self {
         let mut account = Self { own: vec![0; row.spans.len()], between: 0 };
-        for piece in cut(row, 0) {
+        for piece in pieces {
             let own = piece.span.and_then(|span| account.own.get_mut(span));
             *own.unwrap_or(&mut account.between) += piece.took();
         }

@@ -50,9 +50,17 @@ pub struct PathSum<'a> {
 /// row, the path goes on in that row, from what it did last; what is left of the wait is the time it
 /// took to wake up. Where a row begins, the path goes on in the one that made it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
+    path(timeline, &cuts(timeline))
+}
+
+/// The pieces of all rows.
+pub(crate) fn cuts(timeline: &Timeline) -> Vec<Vec<Stretch>> {
+    timeline.rows.iter().enumerate().map(|(index, row)| cut(row, index)).collect()
+}
+
+/// The critical path, from the pieces of all rows.
+pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     let rows = &timeline.rows;
-    let cuts: Vec<Vec<Stretch>> =
-        rows.iter().enumerate().map(|(index, row)| cut(row, index)).collect();
     let mut path = Vec::new();
     let (mut at, mut time) = (0, rows.first().map_or(0, |row| row.end));
     // Changes of rows that led to no earlier time; more than there are rows is going round in circles.
@@ -114,6 +122,19 @@ fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
 
 /// Sums the path up by name of step, the most expensive first.
 pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
+    let sums = sums_of(timeline, path);
+    let order = order(sums.len(), &dearest(&sums));
+    order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
+}
+
+/// Which of two sums comes first.
+pub(crate) fn dearest<'a>(sums: &'a [PathSum<'_>]) -> impl Fn(usize, usize) -> Ordering + 'a {
+    let took = |index: usize| sums.get(index).map(|sum| sum.took);
+    move |a, b| took(b).cmp(&took(a))
+}
+
+/// The sums, in no order.
+pub(crate) fn sums_of<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
     let mut sums: Vec<PathSum<'a>> = Vec::new();
     for piece in path {
         let name = piece.span(timeline).map(|span| &*span.name);
@@ -125,57 +146,98 @@ pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a
             None => sums.push(PathSum { row: piece.row, name, took: piece.took(), pieces: 1 }),
         }
     }
-    let took = |index: usize| sums.get(index).map(|sum| sum.took);
-    let order = order(sums.len(), &|a, b| took(b).cmp(&took(a)));
-    order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
+    sums
 }
 
 /// Cuts the life of a row, which has that index, into pieces, from its start to its end. Each belongs
 /// to the span that began last of those that it lies in, as in an [`Account`](crate::Account).
 pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
-    let clip = |time: u64| time.clamp(row.start, row.end.max(row.start));
-    let begins = |span: usize| row.spans.get(span).map_or(u64::MAX, |span| clip(span.start));
-    let ends = |span: usize| row.spans.get(span).map_or(0, |span| clip(span.end));
+    let finish = row.end.max(row.start);
+    let clip = |time: u64| time.clamp(row.start, finish);
+    let times = |span: usize| {
+        row.spans.get(span).map_or((finish, 0), |span| (clip(span.start), clip(span.end)))
+    };
+    let coming = order(row.spans.len(), &|a, b| {
+        let (a, b) = (times(a), times(b));
+        (a.0, b.1).cmp(&(b.0, a.1))
+    });
 
-    let mut edges: Vec<u64> =
-        row.spans.iter().flat_map(|span| [clip(span.start), clip(span.end)]).collect();
-    edges.extend([row.start, clip(row.end)]);
-    edges.sort_unstable();
-    edges.dedup();
-    let coming = order(row.spans.len(), &|a, b| (begins(a), ends(b)).cmp(&(begins(b), ends(a))));
-    let mut coming = coming.into_iter().peekable();
-
-    let mut pieces: Vec<Stretch> = Vec::new();
-    let mut open: Vec<usize> = Vec::new();
-    for edge in edges.windows(2) {
-        let &[start, end] = edge else { continue };
-        while let Some(span) = coming.next_if(|&span| begins(span) <= start) {
-            open.push(span);
+    let mut pieces: Vec<Stretch> = Vec::with_capacity(row.spans.len() * 2 + 1);
+    let mut open: Vec<(usize, u64)> = Vec::new();
+    let mut now = row.start;
+    // After the last span comes the row's end.
+    for next in coming.into_iter().map(Some).chain([None]) {
+        let (begin, end) = next.map_or((finish, finish), times);
+        while now < begin {
+            // Those that have ended below the top are taken off when they get there.
+            while open.last().is_some_and(|(_, end)| *end <= now) {
+                open.pop();
+            }
+            let span = open.last().map(|(span, _)| *span);
+            let end = open.last().map_or(begin, |(_, end)| begin.min(*end));
+            match pieces.last_mut() {
+                Some(last) if last.span == span => last.end = end,
+                _ => pieces.push(Stretch { row: index, span, start: now, end }),
+            }
+            now = end;
         }
-        // Those that have ended below the top are taken off when they get there.
-        while open.last().is_some_and(|&span| ends(span) <= start) {
-            open.pop();
-        }
-        let span = open.last().copied();
-        match pieces.last_mut() {
-            Some(last) if last.span == span => last.end = end,
-            _ => pieces.push(Stretch { row: index, span, start, end }),
-        }
+        open.extend(next.map(|span| (span, end)));
     }
     pieces
 }
 
-/// The numbers below `len` in order; equals keep theirs. One sort for all lists: its code is large.
+/// The numbers below `len` in order; equals keep theirs. Most lists are in order already, or made of a few that
+/// are: so runs are merged.
 pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
-    let mut indices: Vec<usize> = (0..len).collect();
-    indices.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
-    indices
+    let mut order: Vec<usize> = (0..len).collect();
+    let mut ends: Vec<usize> = (1..len).filter(|&at| compare(at - 1, at).is_gt()).collect();
+    ends.push(len);
+    while ends.len() > 1 {
+        let mut merged = Vec::with_capacity(len);
+        let mut longer = Vec::with_capacity(ends.len() / 2 + 1);
+        for runs in ends.chunks(2) {
+            let (Some(&middle), Some(&end)) = (runs.first(), runs.last()) else { continue };
+            let mut left = order.get(merged.len()..middle).unwrap_or_default();
+            let mut right = order.get(middle..end).unwrap_or_default();
+            while let ([a, others @ ..], [b, rest @ ..]) = (left, right) {
+                if compare(*a, *b).is_gt() {
+                    merged.push(*b);
+                    right = rest;
+                } else {
+                    merged.push(*a);
+                    left = others;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+            longer.push(end);
+        }
+        (order, ends) = (merged, longer);
+    }
+    order
+}
+
+/// The first `limit` of those.
+pub(crate) fn first(
+    limit: usize,
+    len: usize,
+    compare: &dyn Fn(usize, usize) -> Ordering,
+) -> Vec<usize> {
+    let mut first: Vec<usize> = Vec::with_capacity(limit + 1);
+    for index in 0..len {
+        let before = first.iter().rposition(|&other| compare(other, index).is_le());
+        let place = before.map_or(0, |before| before + 1);
+        if place < limit {
+            first.insert(place, index);
+            first.truncate(limit);
+        }
+    }
+    first
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Account;
     use crate::format::sample;
     use proptest::prelude::*;
 
@@ -283,15 +345,50 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_a_row_are_what_its_account_says(timeline in sample::anything()) {
+        fn each_moment_is_that_of_the_span_that_began_last(timeline in sample::anything()) {
             for (index, row) in timeline.rows.iter().enumerate() {
-                let mut account = Account { own: vec![0; row.spans.len()], between: 0 };
-                for piece in cut(row, index) {
-                    *piece.span.map_or(&mut account.between, |span| &mut account.own[span]) +=
-                        piece.took();
+                let pieces = cut(row, index);
+                let finish = row.end.max(row.start);
+                prop_assert_eq!(pieces.first().map_or(finish, |piece| piece.start), row.start);
+                prop_assert_eq!(pieces.last().map_or(row.start, |piece| piece.end), finish);
+                let mut edges: Vec<u64> =
+                    row.spans.iter().flat_map(|span| [span.start, span.end]).collect();
+                edges.extend([row.start, finish]);
+                for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
+                    let covers = |span: &Span| span.start <= at && at < span.end;
+                    let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
+                    // Of those that began together, the shortest; of those, the last.
+                    let last = open.max_by_key(|(_, span)| {
+                        (span.start.max(row.start), u64::MAX - span.end.min(finish))
+                    });
+                    let piece = pieces.iter().find(|piece| piece.start <= at && at < piece.end);
+                    prop_assert_eq!(piece.unwrap().span, last.map(|(index, _)| index));
                 }
-                prop_assert_eq!(account, Account::of(row));
+                for pair in pieces.windows(2) {
+                    prop_assert_eq!(pair[0].end, pair[1].start);
+                    prop_assert_ne!(pair[0].span, pair[1].span);
+                }
             }
+        }
+
+        #[test]
+        fn order_is_that_of_a_stable_sort(
+            list in proptest::collection::vec(0u8..20, 0..80),
+            runs in proptest::collection::vec(0usize..80, 0..5),
+            limit in 1usize..12,
+        ) {
+            let mut list = list;
+            for end in runs {
+                // With some of it in order already.
+                let end = end.min(list.len());
+                list[end / 2..end].sort();
+            }
+            let mut expected: Vec<usize> = (0..list.len()).collect();
+            expected.sort_by_key(|&index| list[index]);
+            let compare = |a: usize, b: usize| list[a].cmp(&list[b]);
+            prop_assert_eq!(&order(list.len(), &compare), &expected);
+            expected.truncate(limit);
+            prop_assert_eq!(first(limit, list.len(), &compare), expected);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The time line as a table, picture or file.
 
+mod buffer;
 mod chrome;
 mod csv;
 mod folded;
@@ -13,6 +14,9 @@ mod table;
 mod text;
 
 use core::fmt;
+
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::Timeline;
 
@@ -79,15 +83,29 @@ impl Format {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }
 
+    /// A time line as a file of this format.
+    pub fn bytes(self, timeline: &Timeline) -> Vec<u8> {
+        match self {
+            Self::Table => table::text(timeline).into_bytes(),
+            Self::Lines => lines::text(timeline).into_bytes(),
+            _ => {
+                let mut text = String::new();
+                // A String takes whatever it is given.
+                let _ = self.write(&mut text, timeline);
+                text.into_bytes()
+            }
+        }
+    }
+
     /// Writes a time line down.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn write(self, out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
         match self {
-            Self::Table => table::write(out, timeline),
+            Self::Table => out.write_str(&table::text(timeline).into_string()),
             Self::Chrome => chrome::write(out, timeline),
-            Self::Lines => lines::write(out, timeline),
+            Self::Lines => out.write_str(&lines::text(timeline).into_string()),
             Self::Csv => csv::write(out, timeline),
             Self::Folded => folded::write(out, timeline),
             Self::Svg => svg::write(out, timeline),

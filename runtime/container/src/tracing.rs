@@ -138,16 +138,11 @@ impl Trace {
         self.complete();
         let timeline = self.timeline(&format!("dayfly {}", self.command), id);
         let Some(destination) = self.destination.borrow().clone() else { return Ok(()) };
-        let text = |format: Format| {
-            let mut text = String::new();
-            // A String takes whatever it is given.
-            let _ = format.write(&mut text, &timeline);
-            text
-        };
+        let text = |format: Format| format.bytes(&timeline);
         match destination {
             Destination::Stderr => {
                 let text = text(Format::Table);
-                sys::stdio::write_all(sys::stdio::stderr(), text.as_bytes())
+                sys::stdio::write_all(sys::stdio::stderr(), &text)
                     .context("write trace", "stderr")?;
             }
             Destination::File(pattern) => {
@@ -155,12 +150,12 @@ impl Trace {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
                 let file = openat(CWD, path.as_str(), flags, Mode::from_raw_mode(0o644))
                     .context("create trace", &path)?;
-                sys::stdio::write_all(file, text(Format::of_path(&path)).as_bytes())
+                sys::stdio::write_all(file, &text(Format::of_path(&path)))
                     .context("write trace", &path)?;
             }
             Destination::Spool(format) => {
                 let name = format!("{id}-{}{}", self.command, format.suffix());
-                spool::write(&name, text(format).as_bytes())?;
+                spool::write(&name, &text(format))?;
             }
         }
         Ok(())

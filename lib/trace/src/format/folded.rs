@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::text::Step;
+use super::text::step;
 use crate::critical::order;
 use crate::{Account, Timeline};
 
@@ -20,7 +20,7 @@ pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
         let base = format!("{};{}", frame(&timeline.command), frame(&row.name));
         for (span, &own) in row.spans.iter().zip(&account.own) {
             let kind = if span.wait.is_some() { "waiting" } else { span.phase.name() };
-            stacks.push((format!("{base};{kind};{}", frame(&format!("{}", Step(span)))), own));
+            stacks.push((format!("{base};{kind};{}", frame(&step(span))), own));
         }
         stacks.push((format!("{base};between"), account.between));
     }

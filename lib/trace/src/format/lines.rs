@@ -8,40 +8,70 @@ use alloc::vec::Vec;
 
 use serde::Deserialize;
 
-use super::text::Json;
+use super::buffer::Buffer;
 use crate::{Awaited, Row, Span, Timeline};
 
-/// Writes it.
-pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
-    let (command, id) = (Json(&timeline.command), Json(&timeline.id));
-    write!(out, "{{\"kind\":\"timeline\",\"command\":{command},\"id\":{id},\"notes\":[")?;
+/// All of it.
+pub fn text(timeline: &Timeline) -> Buffer {
+    let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+    let mut out = Buffer::with_room(1024 + spans * 200);
+    out.text("{\"kind\":\"timeline\",\"command\":");
+    out.json(&timeline.command);
+    out.text(",\"id\":");
+    out.json(&timeline.id);
+    out.text(",\"notes\":[");
     for (index, note) in timeline.notes.iter().enumerate() {
-        write!(out, "{}{}", if index > 0 { "," } else { "" }, Json(note))?;
+        out.text(if index > 0 { "," } else { "" });
+        out.json(note);
     }
-    out.write_str("]}\n")?;
+    out.text("]}\n");
     for row in &timeline.rows {
-        write!(out, "{{\"kind\":\"row\",\"name\":{},\"pid\":{},", Json(&row.name), row.pid)?;
+        out.text("{\"kind\":\"row\",\"name\":");
+        out.json(&row.name);
+        out.text(",\"pid\":");
+        out.signed(row.pid);
         if let Some(parent) = row.parent {
-            write!(out, "\"parent\":{parent},")?;
+            out.text(",\"parent\":");
+            out.number(parent as u64);
         }
-        let Row { start, end, lost, .. } = row;
-        writeln!(out, "\"start\":{start},\"end\":{end},\"lost\":{lost}}}")?;
+        lasted(&mut out, row.start, row.end);
+        out.text(",\"lost\":");
+        out.number(row.lost);
+        out.text("}\n");
     }
     for (index, row) in timeline.rows.iter().enumerate() {
         for span in &row.spans {
-            let Span { phase, start, end, errno, .. } = span;
-            let (name, object) = (Json(&span.name), Json(&span.object));
-            write!(out, "{{\"kind\":\"span\",\"row\":{index},\"phase\":\"{phase}\",")?;
-            write!(out, "\"name\":{name},\"object\":{object},\"start\":{start},\"end\":{end},")?;
+            out.text("{\"kind\":\"span\",\"row\":");
+            out.number(index as u64);
+            out.text(",\"phase\":\"");
+            out.text(span.phase.name());
+            out.text("\",\"name\":");
+            out.json(&span.name);
+            out.text(",\"object\":");
+            out.json(&span.object);
+            lasted(&mut out, span.start, span.end);
             match span.wait {
-                Some(Awaited::Row(other)) => write!(out, "\"wait\":{{\"row\":{other}}},")?,
-                Some(Awaited::Other) => out.write_str("\"wait\":\"other\",")?,
+                Some(Awaited::Row(other)) => {
+                    out.text(",\"wait\":{\"row\":");
+                    out.number(other as u64);
+                    out.text("}");
+                }
+                Some(Awaited::Other) => out.text(",\"wait\":\"other\""),
                 None => {}
             }
-            writeln!(out, "\"errno\":{errno}}}")?;
+            out.text(",\"errno\":");
+            out.number(span.errno.into());
+            out.text("}\n");
         }
     }
-    Ok(())
+    out
+}
+
+fn lasted(out: &mut Buffer, start: u64, end: u64) {
+    out.text(",\"start\":");
+    out.number(start);
+    out.text(",\"end\":");
+    out.number(end);
 }
 
 /// A line as it is read.
@@ -140,8 +170,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(timeline in sample::anything()) {
-            let mut text = String::new();
-            write(&mut text, &timeline).unwrap();
+            let text = text(&timeline).into_string();
             prop_assert_eq!(Timeline::from_lines(&text).unwrap(), timeline);
         }
 

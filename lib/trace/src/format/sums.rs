@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use crate::critical::order;
 use crate::{Account, Phase, Timeline};
 
 /// What a phase took in all rows together.
@@ -23,25 +22,30 @@ impl Timeline {
     /// own program did is no work of the runtime.
     pub fn phase_sums(&self) -> Vec<PhaseSum> {
         let accounts: Vec<Account> = self.rows.iter().map(Account::of).collect();
-        let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Program);
-        phases.filter_map(|phase| self.sum(phase, &accounts)).collect()
+        self.phase_sums_of(&accounts)
     }
 
-    fn sum(&self, phase: Phase, accounts: &[Account]) -> Option<PhaseSum> {
-        let works = self.rows.iter().zip(accounts).map(|(row, account)| account.work(row, phase));
-        let time = works.fold(0, u64::saturating_add);
-        let spans = self.rows.iter().flat_map(|row| &row.spans);
-        let spans = spans.filter(|span| span.phase == phase && span.wait.is_none());
-        let names: Vec<&str> = spans.map(|span| &*span.name).collect();
-        let order = order(names.len(), &|a, b| names.get(a).cmp(&names.get(b)));
-        let mut last = None;
-        let mut steps = 0;
-        for index in order {
-            let name = names.get(index);
-            steps += usize::from(name != last);
-            last = name;
+    /// The same from the accounts of all rows.
+    pub(crate) fn phase_sums_of(&self, accounts: &[Account]) -> Vec<PhaseSum> {
+        let mut sums = Phase::ALL.map(|phase| {
+            let names: Vec<&str> = Vec::new();
+            (PhaseSum { phase, time: 0, steps: 0, calls: 0 }, names)
+        });
+        for (row, account) in self.rows.iter().zip(accounts) {
+            for (span, own) in row.spans.iter().zip(&account.own) {
+                let is_work = span.wait.is_none() && span.phase != Phase::Program;
+                let found = sums.iter_mut().find(|(sum, _)| sum.phase == span.phase);
+                let Some((sum, names)) = found.filter(|_| is_work) else { continue };
+                sum.time = sum.time.saturating_add(*own);
+                sum.calls += 1;
+                // The last ones first: steps of one name follow each other.
+                if !names.iter().rev().any(|name| *name == span.name) {
+                    names.push(&span.name);
+                    sum.steps += 1;
+                }
+            }
         }
-        (steps > 0).then_some(PhaseSum { phase, time, steps, calls: names.len() })
+        sums.into_iter().map(|(sum, _)| sum).filter(|sum| sum.calls > 0).collect()
     }
 }
 

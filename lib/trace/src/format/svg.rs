@@ -16,7 +16,7 @@ use self::label::fit;
 use self::lane::{GAP, LEVEL, LINE, Lane, PATH, SMALL, within};
 use self::legend::legend;
 use self::scale::{LEFT, Px, Scale, Tick};
-use super::text::{Step, Time, awaited};
+use super::text::{Time, awaited, step};
 use crate::{Account, Handover, Phase, Row, Span, Timeline, critical_path};
 
 /// Of the picture, in pixels.
@@ -228,7 +228,7 @@ impl Picture<'_> {
             Some(whom) => format!("waiting for {whom}"),
             None => String::from(span.phase.name()),
         };
-        let mut tip = format!("{}\n{kind}, {}", Step(span), Time(span.took()));
+        let mut tip = format!("{}\n{kind}, {}", step(span), Time(span.took()));
         if own != span.took() {
             tip += &format!(" ({} of its own)", Time(own));
         }

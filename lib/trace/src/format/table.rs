@@ -1,15 +1,14 @@
 //! For people: each step, the phases, the rows, the slowest steps, the critical path.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::buffer::Buffer;
 use super::nest::{Place, places};
-use super::text::{Micros, Plain, Share, Step, awaited, origin};
-use crate::critical::order;
-use crate::{Account, Phase, Row, Span, Stretch, Timeline, critical_path, path_sums};
+use super::text::{Share, awaited, micros, origin, put_step};
+use crate::critical::{cuts, dearest, first, order, path, sums_of};
+use crate::{Account, Phase, Span, Stretch, Timeline};
 
 /// How many of the slowest steps are told.
 const SLOWEST: usize = 10;
@@ -17,32 +16,53 @@ const SLOWEST: usize = 10;
 /// How many steps a line of the critical path names.
 const NAMED: usize = 4;
 
-/// Writes it.
-pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
+/// How wide the columns of times and of phases are.
+const TIME: usize = 10;
+const PHASE: usize = 13;
+
+/// All of it.
+pub fn text(timeline: &Timeline) -> Buffer {
     let names = timeline.rows.iter().map(|row| row.name.chars().count());
-    let table = Table {
+    let width = names.max().unwrap_or(0).clamp(3, 16);
+    let cuts = cuts(timeline);
+    let pieces = timeline.rows.iter().zip(&cuts);
+    let accounts: Vec<Account> =
+        pieces.map(|(row, pieces)| Account::of_pieces(row, pieces)).collect();
+    let names: Vec<Buffer> = timeline.rows.iter().map(|row| column(&row.name, width)).collect();
+    let rows = timeline.rows.iter().zip(&accounts).zip(&names);
+    let told: Vec<Told<'_>> = rows
+        .flat_map(|((row, account), name)| {
+            let spans = row.spans.iter().zip(&account.own).zip(places(row));
+            spans.map(move |((span, &own), place)| Told { name, span, own, place })
+        })
+        .collect();
+    let mut table = Table {
+        out: Buffer::with_room(4096 + told.len() * 128),
         timeline,
-        accounts: timeline.rows.iter().map(Account::of).collect(),
         origin: origin(timeline),
-        width: names.max().unwrap_or(0).clamp(3, 16),
+        width,
     };
-    let took = timeline.end().saturating_sub(timeline.start());
-    write!(out, "{}", Plain(&timeline.command))?;
-    if !timeline.id.is_empty() {
-        write!(out, " {}", Plain(&timeline.id))?;
-    }
-    writeln!(out, ": {} µs", Micros(took))?;
-    table.steps(out)?;
-    table.phases(out)?;
-    table.rows(out)?;
-    table.slowest(out)?;
-    table.critical(out)?;
-    table.notes(out)
+    table.head();
+    table.steps(&told);
+    table.phases(&accounts);
+    table.rows(&accounts, &names);
+    table.slowest(&told);
+    table.critical(&cuts, &names);
+    table.notes();
+    table.out
+}
+
+/// A row's name in its column.
+fn column(name: &str, width: usize) -> Buffer {
+    let mut column = Buffer::with_room(32);
+    column.plain(name);
+    column.fill(0, width);
+    column
 }
 
 struct Table<'a> {
+    out: Buffer,
     timeline: &'a Timeline,
-    accounts: Vec<Account>,
     origin: u64,
     /// Of the column of row names.
     width: usize,
@@ -50,159 +70,203 @@ struct Table<'a> {
 
 /// A span with what the table says about it.
 struct Told<'a> {
-    row: &'a Row,
+    /// Its row's, as wide as the column.
+    name: &'a Buffer,
     span: &'a Span,
     own: u64,
     place: Place,
 }
 
-impl<'a> Table<'a> {
-    fn told(&self) -> Vec<Told<'a>> {
-        let mut all = Vec::new();
-        for (row, account) in self.timeline.rows.iter().zip(&self.accounts) {
-            let spans = row.spans.iter().zip(&account.own).zip(places(row));
-            all.extend(spans.map(|((span, &own), place)| Told { row, span, own, place }));
+impl Table<'_> {
+    fn head(&mut self) {
+        let timeline = self.timeline;
+        self.out.plain(&timeline.command);
+        if !timeline.id.is_empty() {
+            self.out.text(" ");
+            self.out.plain(&timeline.id);
         }
-        all
+        self.out.text(": ");
+        self.out.tenths(micros(timeline.end().saturating_sub(timeline.start())), 0);
+        self.out.text(" µs\n");
     }
 
-    fn at(&self, time: u64) -> Micros {
-        Micros(time.saturating_sub(self.origin))
+    /// A time that something took.
+    fn time(&mut self, nanoseconds: u64) {
+        self.out.tenths(micros(nanoseconds), TIME);
     }
 
-    fn steps(&self, out: &mut dyn Write) -> fmt::Result {
-        let width = self.width;
-        writeln!(
-            out,
-            "\n{:>10} {:>10}  {:width$}  {:<13}  STEP",
-            "AT µs", "TOOK µs", "ROW", "PHASE"
-        )?;
-        let all = self.told();
+    /// A moment.
+    fn at(&mut self, time: u64) {
+        self.time(time.saturating_sub(self.origin));
+    }
+
+    /// The columns of a step's row and phase.
+    fn whose(&mut self, told: &Told<'_>) {
+        self.out.text("  ");
+        self.out.append(told.name);
+        self.out.text("  ");
+        self.out.left(told.span.phase.name(), PHASE);
+        self.out.text("  ");
+    }
+
+    /// The line above, with a gap where the row's names stand.
+    fn title(&mut self, before: &str, after: &str) {
+        self.out.text(before);
+        self.out.left("ROW", self.width);
+        self.out.text(after);
+    }
+
+    fn steps(&mut self, all: &[Told<'_>]) {
+        self.title("\n     AT µs    TOOK µs  ", "  PHASE          STEP\n");
         let start = |index: usize| all.get(index).map(|told| told.span.start);
         for index in order(all.len(), &|a, b| start(a).cmp(&start(b))) {
-            let Some(Told { row, span, place, .. }) = all.get(index) else { continue };
-            let (at, took) = (self.at(span.start), Micros(span.took()));
-            write!(out, "{at:>10} {took:>10}  {:width$}  {:<13}  ", Name(&row.name), span.phase)?;
-            for _ in 0..place.depth.min(8) {
-                out.write_str("  ")?;
-            }
-            write!(out, "{}", Step(span))?;
-            if let Some(whom) = awaited(self.timeline, span) {
-                match whom {
-                    "other" => out.write_str("  (waits)")?,
-                    whom => write!(out, "  (waits for {})", Plain(whom))?,
+            let Some(told) = all.get(index) else { continue };
+            self.at(told.span.start);
+            self.out.text(" ");
+            self.time(told.span.took());
+            self.whose(told);
+            self.out.fill(self.out.len(), told.place.depth.min(8) * 2);
+            put_step(&mut self.out, told.span);
+            match awaited(self.timeline, told.span) {
+                Some("other") => self.out.text("  (waits)"),
+                Some(whom) => {
+                    self.out.text("  (waits for ");
+                    self.out.plain(whom);
+                    self.out.text(")");
                 }
+                None => {}
             }
-            out.write_str("\n")?;
+            self.out.text("\n");
         }
-        Ok(())
     }
 
-    fn phases(&self, out: &mut dyn Write) -> fmt::Result {
-        let sums = self.timeline.phase_sums();
+    fn phases(&mut self, accounts: &[Account]) {
+        let sums = self.timeline.phase_sums_of(accounts);
         let total = sums.iter().fold(0u64, |total, sum| total.saturating_add(sum.time));
-        writeln!(
-            out,
-            "\n{:<13} {:>10} {:>7} {:>6} {:>6}",
-            "PHASE", "WORK µs", "SHARE", "STEPS", "CALLS"
-        )?;
+        self.out.text("\nPHASE            WORK µs   SHARE  STEPS  CALLS\n");
+        let [mut all_steps, mut all_calls] = [0, 0];
         for sum in &sums {
-            let (time, share) = (Micros(sum.time), Share(sum.time, total));
-            let (steps, calls) = (sum.steps, sum.calls);
-            writeln!(out, "{:<13} {time:>10} {share:>6}% {steps:>6} {calls:>6}", sum.phase)?;
+            self.sum(sum.phase.name(), (sum.time, total), [sum.steps, sum.calls]);
+            all_steps += sum.steps;
+            all_calls += sum.calls;
         }
-        let steps: usize = sums.iter().map(|sum| sum.steps).sum();
-        let calls: usize = sums.iter().map(|sum| sum.calls).sum();
-        let (time, share) = (Micros(total), Share(total, total));
-        writeln!(out, "{:<13} {time:>10} {share:>6}% {steps:>6} {calls:>6}", "total")
+        self.sum("total", (total, total), [all_steps, all_calls]);
     }
 
-    fn rows(&self, out: &mut dyn Write) -> fmt::Result {
-        let width = self.width;
-        writeln!(
-            out,
-            "\n{:width$} {:>8} {:>10} {:>10} {:>10} {:>10}",
-            "ROW", "PID", "WORK µs", "WAITED", "BETWEEN", "WALL"
-        )?;
-        for (row, account) in self.timeline.rows.iter().zip(&self.accounts) {
+    fn sum(&mut self, name: &str, (time, total): (u64, u64), counts: [usize; 2]) {
+        self.out.left(name, PHASE);
+        self.out.text(" ");
+        self.time(time);
+        self.out.text(" ");
+        self.share(time, total);
+        for count in counts {
+            self.out.text(" ");
+            self.out.right(count as u64, 6);
+        }
+        self.out.text("\n");
+    }
+
+    fn share(&mut self, part: u64, whole: u64) {
+        self.out.tenths(Share(part, whole).tenths(), 6);
+        self.out.text("%");
+    }
+
+    fn rows(&mut self, accounts: &[Account], names: &[Buffer]) {
+        self.title("\n", "      PID    WORK µs     WAITED    BETWEEN       WALL\n");
+        for ((row, account), name) in self.timeline.rows.iter().zip(accounts).zip(names) {
+            self.out.append(name);
+            // No process has a negative number, but a file may say so.
+            let _ = match u64::try_from(row.pid) {
+                Ok(pid) => {
+                    self.out.text(" ");
+                    self.out.right(pid, 8);
+                    Ok(())
+                }
+                Err(_) => write!(self.out, " {:>8}", row.pid),
+            };
             let waited = account.waited(row);
             let work = row.took().saturating_sub(waited).saturating_sub(account.between);
-            let [work, waited, between, wall] =
-                [work, waited, account.between, row.took()].map(Micros);
-            let (name, pid) = (Name(&row.name), row.pid);
-            writeln!(
-                out,
-                "{name:width$} {pid:>8} {work:>10} {waited:>10} {between:>10} {wall:>10}"
-            )?;
+            for time in [work, waited, account.between, row.took()] {
+                self.out.text(" ");
+                self.time(time);
+            }
+            self.out.text("\n");
         }
-        Ok(())
     }
 
-    fn slowest(&self, out: &mut dyn Write) -> fmt::Result {
-        let mut all = self.told();
-        all.retain(|told| {
-            told.span.wait.is_none() && told.span.phase != Phase::Program && told.own > 0
-        });
-        let own = |index: usize| all.get(index).map(|told| told.own);
-        let width = self.width;
-        writeln!(out, "\n{:>10}  {:width$}  {:<13}  SLOWEST STEPS", "SELF µs", "ROW", "PHASE")?;
-        for index in order(all.len(), &|a, b| own(b).cmp(&own(a))).into_iter().take(SLOWEST) {
-            let Some(Told { row, span, own, .. }) = all.get(index) else { continue };
-            let (own, name) = (Micros(*own), Name(&row.name));
-            writeln!(out, "{own:>10}  {name:width$}  {:<13}  {}", span.phase, Step(span))?;
+    fn slowest(&mut self, all: &[Told<'_>]) {
+        self.title("\n   SELF µs  ", "  PHASE          SLOWEST STEPS\n");
+        // What is no work of the runtime comes last, and is left out.
+        let own = |index: usize| {
+            let works = |span: &Span| span.wait.is_none() && span.phase != Phase::Program;
+            all.get(index).filter(|told| works(told.span)).map_or(0, |told| told.own)
+        };
+        for index in first(SLOWEST, all.len(), &|a, b| own(b).cmp(&own(a))) {
+            let Some(told) = all.get(index).filter(|_| own(index) > 0) else { continue };
+            self.time(told.own);
+            self.whose(told);
+            put_step(&mut self.out, told.span);
+            self.out.text("\n");
         }
-        Ok(())
     }
 
     /// A line for each time that the path goes through a row.
-    fn critical(&self, out: &mut dyn Write) -> fmt::Result {
-        let path = critical_path(self.timeline);
+    fn critical(&mut self, cuts: &[Vec<Stretch>], names: &[Buffer]) {
+        let path = path(self.timeline, cuts);
         let took = |pieces: &[Stretch]| pieces.iter().map(Stretch::took).sum::<u64>();
-        let (width, total) = (self.width, took(&path));
-        writeln!(
-            out,
-            "\n{:>10} {:>10} {:>7}  {:width$}  CRITICAL PATH",
-            "AT µs", "TOOK µs", "SHARE", "ROW"
-        )?;
+        let total = took(&path);
+        self.title("\n     AT µs    TOOK µs   SHARE  ", "  CRITICAL PATH\n");
         for visit in path.chunk_by(|a, b| a.row == b.row) {
-            let Some(first) = visit.first() else { continue };
-            let name = self.timeline.rows.get(first.row).map_or("", |row| &row.name);
-            let (at, share) = (self.at(first.start), Share(took(visit), total));
-            let took = Micros(took(visit));
-            write!(out, "{at:>10} {took:>10} {share:>6}%  {:width$}  ", Name(name))?;
-            let sums = path_sums(self.timeline, visit);
-            for (index, sum) in sums.iter().take(NAMED).enumerate() {
-                let comma = if index > 0 { ", " } else { "" };
-                let name = Plain(sum.name.unwrap_or("between steps"));
-                write!(out, "{comma}{name} {}", Micros(sum.took))?;
+            let (Some(piece), took) = (visit.first(), took(visit)) else { continue };
+            self.at(piece.start);
+            self.out.text(" ");
+            self.time(took);
+            self.out.text(" ");
+            self.share(took, total);
+            self.out.text("  ");
+            if let Some(name) = names.get(piece.row) {
+                self.out.append(name);
             }
-            match sums.len().saturating_sub(NAMED) {
-                0 => out.write_str("\n")?,
-                more => writeln!(out, ", {more} more")?,
+            self.out.text("  ");
+            let sums = sums_of(self.timeline, visit);
+            let named = first(NAMED, sums.len(), &dearest(&sums));
+            for (place, sum) in named.into_iter().filter_map(|at| sums.get(at)).enumerate() {
+                self.out.text(if place > 0 { ", " } else { "" });
+                self.out.plain(sum.name.unwrap_or("between steps"));
+                self.out.text(" ");
+                self.out.tenths(micros(sum.took), 0);
             }
+            let more = sums.len().saturating_sub(NAMED);
+            if more > 0 {
+                self.out.text(", ");
+                self.out.number(more as u64);
+                self.out.text(" more");
+            }
+            self.out.text("\n");
         }
-        Ok(())
     }
 
-    fn notes(&self, out: &mut dyn Write) -> fmt::Result {
-        let lost = self.timeline.rows.iter().filter(|row| row.lost > 0);
-        let lost = lost.map(|row| format!("{}: {} steps found no room", row.name, row.lost));
-        for (index, note) in lost.chain(self.timeline.notes.iter().cloned()).enumerate() {
-            let gap = if index == 0 { "\n" } else { "" };
-            writeln!(out, "{gap}note: {}", Plain(&note))?;
+    fn notes(&mut self) {
+        let start = self.out.len();
+        let timeline = self.timeline;
+        for row in timeline.rows.iter().filter(|row| row.lost > 0) {
+            self.note(start, &row.name);
+            self.out.text(": ");
+            self.out.number(row.lost);
+            self.out.text(" steps found no room\n");
         }
-        Ok(())
+        for note in &timeline.notes {
+            self.note(start, note);
+            self.out.text("\n");
+        }
     }
-}
 
-/// A row's name in its column.
-struct Name<'a>(&'a str);
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut name = String::new();
-        write!(name, "{}", Plain(self.0))?;
-        f.pad(&name)
+    /// Begins a note, the first of which stands apart from what ends at `start`.
+    fn note(&mut self, start: usize, text: &str) {
+        let gap = if self.out.len() == start { "\n" } else { "" };
+        self.out.text(gap);
+        self.out.text("note: ");
+        self.out.plain(text);
     }
 }
 
@@ -212,9 +276,7 @@ mod tests {
     use crate::format::sample;
 
     fn table(timeline: &Timeline) -> String {
-        let mut text = String::new();
-        write(&mut text, timeline).unwrap();
-        text
+        text(timeline).into_string()
     }
 
     #[test]

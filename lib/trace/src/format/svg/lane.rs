@@ -1,6 +1,5 @@
 //! A row of the picture: where its boxes are, and what is written in and below them.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,7 +7,7 @@ use super::label::{LABEL, Labels, fit, width};
 use super::scale::{Px, Scale};
 use crate::critical::order;
 use crate::format::nest::places;
-use crate::format::text::Step;
+use crate::format::text::step;
 use crate::{Row, Span};
 
 /// How high a box is, with the gap below it.
@@ -74,7 +73,7 @@ impl<'a> Lane<'a> {
             {
                 continue;
             }
-            let whole = fit(&format!("{}", Step(span)), LABEL, if failed { 4000 } else { 1500 });
+            let whole = fit(&step(span), LABEL, if failed { 4000 } else { 1500 });
             let name = fit(&span.name, LABEL, 1500);
             for text in [whole, name].into_iter().flatten() {
                 if self.labels.place(index, leader, text) {
@@ -120,7 +119,7 @@ pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
     let (from, to) = scale.room(span.start, span.end);
     let room = (to.0 - from.0).saturating_sub(80);
     let start = Px(from.0 + 40);
-    let whole = format!("{}", Step(span));
+    let whole = step(span);
     if width(&whole, SMALL) <= room {
         return Some((start, whole));
     }
