@@ -268,7 +268,7 @@ fn engines_profile(bed: &Bed) {
     let filter = profile::seccomp(dayfly_tests::bundle::CAPABILITIES);
     let script = "echo alive; mkdir /tmp/d && ls /tmp; unshare -m true; mount -t tmpfs none /mnt; busybox swapoff /x; (sleep 0.01 & wait); date >/dev/null";
     let outcome = bed.bundle().set("/linux/seccomp", filter).sh(script).make().run().ok();
-    assert_eq!(outcome.stdout, "alive\nd\n");
+    assert_eq!(outcome.stdout, "alive\nd\n", "{outcome}");
     assert_eq!(
         outcome.stderr.to_lowercase().matches("operation not permitted").count()
             + outcome.stderr.matches("permission denied").count(),

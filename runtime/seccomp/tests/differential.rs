@@ -203,6 +203,29 @@ fn is_known_alike(name: &str) -> bool {
     })
 }
 
+/// What libseccomp knows by a name, profiles that were written for it name so on every architecture.
+#[test]
+fn names_are_libseccomps() {
+    let mut unlike = Vec::new();
+    for (arch, theirs) in ARCHS {
+        for number in all_numbers() {
+            let call = ScmpSyscall::from_raw_syscall(number as i32);
+            let Ok(name) = call.get_name_by_arch(theirs) else { continue };
+            // Its pseudo numbers have names as well.
+            if (number as i32) < 0
+                || ScmpSyscall::from_name_by_arch(&name, theirs).ok() != Some(call)
+            {
+                continue;
+            }
+            let ours = dayfly_seccomp::number(&name, arch);
+            if ours != Some(number) {
+                unlike.push(format!("{name} on {}: {number}, ours {ours:?}", arch.name()));
+            }
+        }
+    }
+    assert!(unlike.is_empty(), "{unlike:#?}");
+}
+
 /// The numbers that are compared: all that any architecture has, and those around the edges.
 fn all_numbers() -> impl Iterator<Item = u32> {
     let edges = [0x3fff_ffff, 0x7fff_ffff, 0x8000_0000, 0xc000_0000, u32::MAX - 1, u32::MAX];
