@@ -166,6 +166,9 @@ fn report_is_kept(bed: &Bed) {
         assert!(html.contains(command) && markdown.contains(command), "{command}");
         assert!(section["record"]["kernel"].is_string(), "{section}");
     }
+    // Published beside measured, and the experiment's own: every start as a dot, and how they are distributed.
+    let dots = read("spaced-2.svg");
+    assert!(dots.contains("Each start") && dots.contains("distribution"), "{dots}");
     assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
     assert!(markdown.contains("259 ms") && markdown.contains("Not measured yet"), "{markdown}");
 
@@ -207,6 +210,9 @@ fn report_goes_on(bed: &Bed) {
     let [first, second] = ["run-without-seccomp: done before", "spaced: done in "];
     assert!(outcome.stderr.contains(first) && outcome.stderr.contains(second), "{outcome}");
     let entries = fs::read_dir(bed.dir.join("report/parts")).expect("parts").flatten();
-    let names: BTreeSet<_> = entries.map(|entry| entry.file_name()).collect();
-    assert_eq!(names, ["run-without-seccomp.json", "spaced.json"].map(Into::into).into());
+    let names: BTreeSet<_> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let parts = ["run-without-seccomp", "spaced"];
+    let expected = parts.iter().flat_map(|part| [format!("{part}.json"), format!("{part}.svg")]);
+    assert_eq!(names, expected.collect());
 }

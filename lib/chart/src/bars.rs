@@ -1,12 +1,14 @@
 //! Groups of bars.
 
-use plotters::chart::{ChartBuilder, SeriesLabelPosition};
+use crate::legend::{self, Entry, Sign, wrapped};
+use plotters::chart::ChartBuilder;
+use plotters::coord::Shift;
 use plotters::prelude::{
-    Color, IntoDrawingArea, IntoFont, Rectangle, SVGBackend, Text, TextStyle, WHITE,
+    Color, DrawingArea, DrawingBackend, IntoFont, Rectangle, Text, TextStyle, WHITE,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::{COLOURS, Error, LIGHT, SIZE, failed, legend_box, number};
+use crate::{COLOURS, Error, LIGHT, below_each_other, failed, number};
 
 /// A picture of bars: a group for each label, in it a bar of each series.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,8 @@ pub struct Bars {
     pub labels: Vec<String>,
     /// The name of each series, and its value in each group, if it has one there.
     pub series: Vec<(String, Vec<Option<f64>>)>,
+    /// Whether the bars of a group stand on each other instead of beside.
+    pub stacked: bool,
 }
 
 impl Bars {
@@ -27,59 +31,87 @@ impl Bars {
     /// # Errors
     /// Those of the drawing library.
     pub fn svg(&self) -> Result<String, Error> {
-        let values = self.series.iter().flat_map(|(_, values)| values.iter().flatten());
-        let highest = values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+        below_each_other(std::slice::from_ref(self), |bars, area| bars.draw(area))
+    }
+
+    /// The height of the picture's values: of the highest bar, or pile.
+    fn highest(&self) -> f64 {
+        let values = |group: usize| {
+            let of_group = self.series.iter().map(move |(_, values)| values.get(group));
+            of_group.filter_map(|value| *value?).filter(|value| value.is_finite())
+        };
+        let height = |group| match self.stacked {
+            true => values(group).sum(),
+            false => values(group).fold(0.0, f64::max),
+        };
+        (0..self.labels.len()).map(height).fold(0.0, f64::max)
+    }
+
+    pub(crate) fn draw<D: DrawingBackend>(
+        &self,
+        area: &DrawingArea<D, Shift>,
+    ) -> Result<(), Error> {
         let groups = self.labels.len().max(1) as f64;
-        let mut text = String::new();
-        {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            area.fill(&WHITE).map_err(failed)?;
-            let mut chart = ChartBuilder::on(&area)
-                .caption(&self.title, ("sans-serif", 20))
-                .margin(12)
-                .x_label_area_size(32)
-                .y_label_area_size(72)
-                .build_cartesian_2d(0.0..groups, 0.0..(highest * 1.15).max(1e-9))
-                .map_err(failed)?;
-            chart
-                .configure_mesh()
-                .disable_x_mesh()
-                .x_labels(0)
-                .y_desc(&self.y)
-                .bold_line_style(LIGHT)
-                .light_line_style(WHITE)
-                .y_label_formatter(&number)
-                .draw()
-                .map_err(failed)?;
-            let wide = 0.8 / self.series.len().max(1) as f64;
-            let above = centred(VPos::Bottom, 11);
-            for (at, ((name, values), colour)) in
-                self.series.iter().zip(COLOURS.iter().cycle().copied()).enumerate()
-            {
-                let left = |group: usize| group as f64 + 0.1 + wide * at as f64;
-                let shown = values.iter().enumerate().filter_map(|(group, value)| {
-                    Some((left(group), value.filter(|value| value.is_finite())?))
-                });
-                let bar = |(x, value)| {
-                    Rectangle::new([(x, 0.0), (x + wide * 0.94, value)], colour.filled())
+        let colours = || COLOURS.iter().cycle().copied();
+        let entries: Vec<Entry> = self
+            .series
+            .iter()
+            .zip(colours())
+            .map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box })
+            .collect();
+        let area = legend::beside(area, &entries)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(64)
+            .y_label_area_size(72)
+            .build_cartesian_2d(0.0..groups, 0.0..(self.highest() * 1.15).max(1e-9))
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(0)
+            .y_desc(&self.y)
+            .bold_line_style(LIGHT)
+            .light_line_style(WHITE)
+            .y_label_formatter(&number)
+            .draw()
+            .map_err(failed)?;
+        let beside = if self.stacked { 1 } else { self.series.len().max(1) };
+        let wide = 0.8 / beside as f64;
+        let mut floors = vec![0.0; self.labels.len()];
+        for (at, ((_, values), colour)) in self.series.iter().zip(colours()).enumerate() {
+            for (group, value) in values.iter().enumerate() {
+                let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+                let place = if self.stacked { 0 } else { at };
+                let left = group as f64 + 0.1 + wide * place as f64;
+                let floor = match floors.get_mut(group) {
+                    Some(floor) if self.stacked => {
+                        *floor += value;
+                        *floor - value
+                    }
+                    _ => 0.0,
                 };
-                chart.draw_series(shown.clone().map(bar)).map_err(failed)?.label(name).legend(
-                    move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()),
-                );
-                let figure = |(x, value): (f64, f64)| {
-                    Text::new(number(&value), (x + wide * 0.47, value), above.clone())
-                };
-                chart.draw_series(shown.map(figure)).map_err(failed)?;
+                let corners = [(left, floor), (left + wide * 0.94, floor + value)];
+                chart.draw_series([Rectangle::new(corners, colour.filled())]).map_err(failed)?;
+                if !self.stacked {
+                    let above = centred(VPos::Bottom, 11);
+                    let figure = Text::new(number(&value), (left + wide * 0.47, value), above);
+                    chart.draw_series([figure]).map_err(failed)?;
+                }
             }
-            for (group, label) in self.labels.iter().enumerate() {
-                let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
-                let below = centred(VPos::Top, 13);
-                area.draw(&Text::new(label.as_str(), (x, y + 8), below)).map_err(failed)?;
-            }
-            legend_box(&mut chart, SeriesLabelPosition::UpperRight)?;
-            area.present().map_err(failed)?;
         }
-        Ok(text)
+        let letters = (chart.plotting_area().dim_in_pixel().0 as f64 / groups / 5.8) as usize;
+        for (group, label) in self.labels.iter().enumerate() {
+            let (x, mut y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
+            for line in wrapped(label, letters) {
+                let below = centred(VPos::Top, 11);
+                y += 8;
+                area.draw(&Text::new(line, (x, y), below)).map_err(failed)?;
+                y += 8;
+            }
+        }
+        Ok(())
     }
 }
 

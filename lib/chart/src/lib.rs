@@ -1,13 +1,15 @@
 //! Pictures of curves and of groups of bars, as SVG that stands alone: no script, no font, nothing loaded.
 
 mod bars;
+mod legend;
 
 pub use bars::Bars;
 
 use std::fmt;
 use std::ops::Range;
 
-use plotters::chart::{ChartBuilder, ChartContext, SeriesLabelPosition};
+use legend::{Entry, Sign};
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::{
@@ -31,6 +33,9 @@ const COLOURS: [RGBColor; 7] = [
 
 /// Of what is there for the eye alone.
 const LIGHT: RGBColor = RGBColor(225, 225, 225);
+
+/// Of moments.
+const MARK: RGBColor = RGBColor(120, 120, 120);
 
 /// How values lie on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +89,17 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Moments on the horizontal axis, and what happened then.
     pub marks: Vec<(f64, String)>,
+    /// Whether points are joined to a curve.
+    pub joined: bool,
+}
+
+/// One of both kinds of pictures.
+#[derive(Debug, Clone)]
+pub enum Picture {
+    /// Curves.
+    Chart(Chart),
+    /// Groups of bars.
+    Bars(Bars),
 }
 
 /// The picture could not be drawn: what the drawing library says.
@@ -103,36 +119,37 @@ impl std::error::Error for Error {}
 /// # Errors
 /// Those of the drawing library.
 pub fn svg(charts: &[Chart]) -> Result<String, Error> {
+    below_each_other(charts, |chart, area| chart.draw(area))
+}
+
+/// Draws pictures of both kinds below each other; returns the SVG.
+///
+/// # Errors
+/// Those of the drawing library.
+pub fn draw(pictures: &[Picture]) -> Result<String, Error> {
+    below_each_other(pictures, |picture, area| match picture {
+        Picture::Chart(chart) => chart.draw(area),
+        Picture::Bars(bars) => bars.draw(area),
+    })
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn below_each_other<T>(
+    pictures: &[T],
+    draw: impl Fn(&T, &Area<'_>) -> Result<(), Error>,
+) -> Result<String, Error> {
     let mut text = String::new();
     {
-        let height = SIZE.1 * u32::try_from(charts.len().max(1)).unwrap_or(1);
+        let height = SIZE.1 * u32::try_from(pictures.len().max(1)).unwrap_or(1);
         let area = SVGBackend::with_string(&mut text, (SIZE.0, height)).into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
-        for (chart, area) in charts.iter().zip(area.split_evenly((charts.len().max(1), 1))) {
-            chart.draw(&area)?;
+        for (picture, area) in pictures.iter().zip(area.split_evenly((pictures.len().max(1), 1))) {
+            draw(picture, &area)?;
         }
         area.present().map_err(failed)?;
     }
     Ok(text)
-}
-
-/// The names of the series, in a box.
-fn legend_box<'a, D, X, Y>(
-    context: &mut ChartContext<'a, D, Cartesian2d<X, Y>>,
-    place: SeriesLabelPosition,
-) -> Result<(), Error>
-where
-    D: DrawingBackend + 'a,
-    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-{
-    context
-        .configure_series_labels()
-        .position(place)
-        .background_style(WHITE.mix(0.8))
-        .border_style(LIGHT)
-        .draw()
-        .map_err(failed)
 }
 
 fn failed(error: impl fmt::Display) -> Error {
@@ -181,7 +198,18 @@ impl Chart {
         X::CoordDescType: ValueFormatter<f64>,
         Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
     {
-        let mut context = ChartBuilder::on(area)
+        let entries = series.iter().filter(|of| !of.points.is_empty());
+        let mut entries: Vec<Entry> = entries
+            .zip(COLOURS.iter().cycle().copied())
+            .map(|(of, colour)| Entry { name: &of.name, colour, sign: Sign::Line })
+            .collect();
+        entries.extend(self.marks.iter().map(|(_, name)| Entry {
+            name,
+            colour: MARK,
+            sign: Sign::Upright,
+        }));
+        let area = legend::beside(area, &entries)?;
+        let mut context = ChartBuilder::on(&area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(44)
@@ -199,21 +227,19 @@ impl Chart {
             .draw()
             .map_err(failed)?;
         self.mark(&mut context)?;
-        for (of, colour) in series.iter().zip(COLOURS.iter().cycle().copied()) {
-            context
-                .draw_series(LineSeries::new(of.points.iter().copied(), colour.stroke_width(2)))
-                .map_err(failed)?
-                .label(&of.name)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
-                });
+        let shown = series.iter().filter(|of| !of.points.is_empty());
+        for (of, colour) in shown.zip(COLOURS.iter().cycle().copied()) {
+            if self.joined {
+                let line = LineSeries::new(of.points.iter().copied(), colour.stroke_width(2));
+                context.draw_series(line).map_err(failed)?;
+            }
             let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
             context.draw_series(dots).map_err(failed)?;
         }
-        legend_box(&mut context, SeriesLabelPosition::UpperLeft)
+        Ok(())
     }
 
-    /// Draws an upright line at each mark, with its text in the legend.
+    /// Draws an upright line at each mark.
     fn mark<D, X, Y>(
         &self,
         context: &mut ChartContext<'_, D, Cartesian2d<X, Y>>,
@@ -223,15 +249,10 @@ impl Chart {
         X: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
-        let colour = RGBColor(120, 120, 120);
         let Range { start, end } = context.y_range();
-        for (at, text) in &self.marks {
-            let line = PathElement::new([(*at, start), (*at, end)], colour.stroke_width(2));
-            context
-                .draw_series([line])
-                .map_err(failed)?
-                .label(text)
-                .legend(move |(x, y)| PathElement::new([(x + 9, y - 6), (x + 9, y + 6)], colour));
+        for (at, _) in &self.marks {
+            let line = PathElement::new([(*at, start), (*at, end)], MARK.stroke_width(2));
+            context.draw_series([line]).map_err(failed)?;
         }
         Ok(())
     }
@@ -273,7 +294,8 @@ mod tests {
 
     fn chart(x: Axis, y: Axis, points: &[(f64, f64)]) -> Chart {
         let series = vec![Series { name: "fd <mode>".to_owned(), points: points.to_vec() }];
-        Chart { title: "Layers & mounts".to_owned(), x, y, series, marks: Vec::new() }
+        let title = "Layers & mounts".to_owned();
+        Chart { title, x, y, series, marks: Vec::new(), joined: true }
     }
 
     #[test]
@@ -319,10 +341,38 @@ mod tests {
                 ("one".to_owned(), vec![Some(1.0), Some(3.0)]),
                 ("two".to_owned(), vec![None, Some(4.0)]),
             ],
+            ..Bars::default()
         };
         let text = bars.svg().expect("drawn");
         assert!(text.contains("free") && text.contains("held") && text.contains("a &lt;b&gt;"));
         assert!(Bars::default().svg().is_ok());
+        // A bar of both in each group: one on the other, and as high as both.
+        let stacked = Bars { stacked: true, ..bars };
+        let both = draw(&[
+            Picture::Bars(stacked),
+            Picture::Chart(chart(Axis::linear("x"), Axis::linear("y"), &[(1.0, 2.0)])),
+        ]);
+        let text = both.expect("drawn");
+        assert!(text.contains("held") && text.contains("Layers &amp; mounts"));
+    }
+
+    #[test]
+    fn dots_are_not_joined() {
+        let mut chart = chart(Axis::linear("s"), Axis::linear("ms"), &[(0.0, 1.0), (9.0, 2.0)]);
+        let lines = |chart: &Chart| {
+            let text = svg(std::slice::from_ref(chart)).expect("drawn");
+            text.matches("stroke=\"#0072B2\"").count()
+        };
+        let joined = lines(&chart);
+        chart.joined = false;
+        assert!(lines(&chart) < joined, "{joined}");
+    }
+
+    #[test]
+    fn series_without_points_are_not_named() {
+        let mut chart = chart(Axis::linear("s"), Axis::linear("ms"), &[(0.0, 1.0)]);
+        chart.series.push(Series { name: "nobody".to_owned(), points: Vec::new() });
+        assert!(!svg(&[chart]).expect("drawn").contains("nobody"));
     }
 
     #[test]

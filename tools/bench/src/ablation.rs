@@ -10,6 +10,7 @@ use crate::results;
 use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use chart::Picture;
 use plan::FastPaths;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
@@ -81,6 +82,7 @@ pub fn experiment(
         text: text(&rows),
         json: vec![("rows", results::value(&rows)?)],
         csv: results::csv(&series),
+        pictures: vec![picture(&rows)],
         ..Outcome::default()
     })
 }
@@ -99,6 +101,15 @@ fn row(series: &[Series], of: &Series) -> Option<Row> {
         worth_us: base.and_then(|base| bootstrap::difference(&times, base, Pairing::Paired)),
         ratio: base.and_then(|base| bootstrap::ratio(&times, base, Pairing::Paired)),
     })
+}
+
+/// How much longer a start takes without each fast path, a bar each.
+fn picture(rows: &[Row]) -> Picture {
+    let worth = |row: &Row| {
+        let percent = (row.ratio?.value - 1.0) * 100.0;
+        Some((row.without.clone(), results::title(&row.step, row.pause_ms), percent))
+    };
+    results::bars("What it takes to do without", "% more", rows.iter().filter_map(worth))
 }
 
 fn text(rows: &[Row]) -> String {

@@ -13,6 +13,7 @@ use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use crate::view::View;
 use crate::{Error, burst};
+use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::csv::quoted;
@@ -99,8 +100,18 @@ pub fn experiment(
         text: text(&rows, first, options),
         json: vec![("count", json!(options.count)), ("rows", results::value(&rows)?)],
         csv: csv(&rows),
+        pictures: vec![picture(&rows, options.count)],
         ..Outcome::default()
     })
+}
+
+/// Bars of the time that all starts take.
+fn picture(rows: &[Row], count: usize) -> Picture {
+    let medians = rows.iter().map(|row| {
+        let how = format!("{} at a time", row.width);
+        (how, row.runtime.clone(), median(&mut row.start_s.clone()))
+    });
+    results::bars(&format!("The starts of {count} containers"), "s, median", medians)
 }
 
 fn figures(rounds: &[Round], figure: fn(&Round) -> f64) -> Vec<f64> {

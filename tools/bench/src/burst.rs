@@ -7,6 +7,7 @@ use crate::probe::{Health, Probe};
 use crate::results::{self, judged};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use chart::{Axis, Picture};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::csv::quoted;
@@ -95,6 +96,7 @@ pub fn experiment(
         text: text(&rows, &idle, options.count),
         json: vec![("idle", results::value(&idle)?), ("rows", results::value(&rows)?)],
         csv: csv(&rows),
+        pictures: pictures(&rows),
         ..Outcome::default()
     })
 }
@@ -161,6 +163,33 @@ fn compare(rows: &mut [Row]) {
     for row in rest {
         row.ratio = bootstrap::ratio(&first.load.rates, &row.load.rates, Pairing::Paired);
     }
+}
+
+/// Over the starts in flight: how long one takes, how many fail, how many there are in a second, and how the host feels.
+fn pictures(rows: &[Row]) -> Vec<Picture> {
+    let curves = |title: &str, unit: Axis, figure: &dyn Fn(&Load) -> Option<f64>| {
+        let rows = rows.iter().map(|row| (row.runtime.clone(), row.width, figure(&row.load)));
+        results::over_width(title, unit, rows)
+    };
+    let ms = |us: Option<f64>| us.map(|us| us / 1e3);
+    let share = |load: &Load| {
+        let all = load.failed + load.latencies_us.len();
+        (all > 0).then(|| load.failed as f64 / all as f64 * 100.0)
+    };
+    let middle = |samples: &[f64]| Summary::of(samples).map(|all| all.median);
+    vec![
+        curves("A container, median", Axis::logarithmic("ms"), &|load| {
+            ms(middle(&load.latencies_us))
+        }),
+        curves("A container, p99", Axis::logarithmic("ms"), &|load| {
+            ms(results::p99(&load.latencies_us))
+        }),
+        curves("Containers that fail", Axis::linear("%"), &share),
+        curves("Containers a second", Axis::linear("/s"), &|load| middle(&load.rates)),
+        curves("A health check meanwhile, p99", Axis::logarithmic("ms"), &|load| {
+            ms(results::p99(&load.health.spawn_us))
+        }),
+    ]
 }
 
 fn text(rows: &[Row], idle: &Health, count: usize) -> String {

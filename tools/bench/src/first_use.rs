@@ -183,6 +183,7 @@ pub fn experiment(
             ("kept", results::value(&kept)?),
         ],
         csv: results::csv(&series),
+        pictures: results::pictures(&rows),
         ..Outcome::default()
     })
 }

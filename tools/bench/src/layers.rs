@@ -18,7 +18,6 @@ use report::progress::Progress;
 use serde::Serialize;
 use stack::Stack;
 use std::fmt::Write;
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -81,10 +80,6 @@ pub fn experiment(
     if racers.iter().all(|(_, racer)| racer.failure.is_some()) {
         first.failure = racers.first().and_then(|(_, racer)| racer.failure.clone());
     }
-    if let Some(file) = &options.svg {
-        let text = picture::draw(&rows).map_err(|error| Error::Unfit(error.to_string()))?;
-        fs::write(file, text).map_err(Error::at("write", file))?;
-    }
     Ok(Outcome {
         text: text(&rows, &idle, &counted, &racers, options.count),
         json: vec![
@@ -93,6 +88,7 @@ pub fn experiment(
             ("rows", results::value(&rows)?),
         ],
         csv: csv(&rows),
+        pictures: picture::draw(&rows),
         ..Outcome::default()
     })
 }

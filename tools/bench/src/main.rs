@@ -8,7 +8,7 @@ use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, first_use, layers, leftover, memory, mounts, rootfs,
-    runtime, session, spaced, start, tiers, trace,
+    runtime, session, spaced, staircase, start, tiers, trace,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -61,6 +61,12 @@ fn execute(command: Command) -> Result<(), Error> {
             let options = options.settled();
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 first_use::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Staircase(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                staircase::experiment(&options, stand, entrants)
             })
         }
         Command::Memory(options) => {

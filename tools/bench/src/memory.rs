@@ -13,6 +13,7 @@ use crate::stand::{Entrant, Stand};
 use crate::view::View;
 use crate::weight::Way;
 use crate::{Error, burst};
+use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, FEWEST_ROUNDS, Pairing};
 use report::csv::quoted;
@@ -87,8 +88,18 @@ pub fn experiment(
             ("rows", results::value(&rows)?),
         ],
         csv: csv(&rows),
+        pictures: vec![picture(&rows)],
         ..Outcome::default()
     })
+}
+
+/// Bars of all figures that are sizes.
+fn picture(rows: &[Row]) -> Picture {
+    let sizes = rows.iter().filter(|row| row.unit == "KiB");
+    let medians = sizes.filter_map(|row| {
+        Some((row.figure.clone(), row.runtime.clone(), Summary::of(&row.rounds)?.median))
+    });
+    results::bars("Memory", "KiB, median", medians)
 }
 
 /// The peak of each command of an operation.

@@ -52,6 +52,7 @@ pub fn experiment(
         text: text.join("\n"),
         json: vec![("rows", results::value(&rows)?)],
         csv: results::csv(&series),
+        pictures: results::pictures(&rows),
         ..Outcome::default()
     })
 }

@@ -12,7 +12,7 @@ mod figures;
 mod report;
 mod trace;
 
-pub use figures::{Bulk, Figure, FirstUse, Memory, Written};
+pub use figures::{Bulk, Figure, FirstUse, Memory, Staircase, Written};
 pub use report::Report;
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
@@ -48,6 +48,11 @@ pub enum Command {
     /// keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its own mount namespace; crun
     /// below its --root, which is the experiment's anyway; runc compiles each time. The report says who kept one.
     FirstUse(FirstUse),
+    /// Time the same container without seccomp, network namespace, message queues, IPC namespace
+    ///
+    /// What each of these costs a start, by each runtime: in every round it runs the container as it is, then without
+    /// each of them, then without them all.
+    Staircase(Staircase),
     /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays
     ///
     /// limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. Needs a
@@ -120,6 +125,9 @@ pub struct Common {
     /// Write every sample as a line of CSV, - is standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write a picture of the results
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Write what would be printed to FILE
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -243,9 +251,6 @@ pub struct Layers {
     /// Do without user namespaces: no layer has to be mapped then
     #[arg(long)]
     pub host_ids: bool,
-    /// Write a picture of the curves
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
 }
 
 /// A way to assemble a root filesystem from layers.

@@ -8,6 +8,7 @@ use crate::results;
 use crate::runtime::Runtime;
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, view};
+use chart::Picture;
 use report::interrupt;
 use serde_json::Value;
 use std::fs;
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub json: Vec<(&'static str, Value)>,
     /// Its samples.
     pub csv: String,
+    /// What is to be seen of it.
+    pub pictures: Vec<Picture>,
     /// What is written in place of tables, if the user has asked for another thing.
     pub document: Option<String>,
 }
@@ -121,6 +124,11 @@ fn write(
     let to_stdout = Path::new("-");
     if let Some(file) = options.csv.as_deref().filter(|&file| file != to_stdout) {
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
+    }
+    if let Some(file) = options.svg.as_deref().filter(|_| failures.len() < entrants.len()) {
+        let text =
+            chart::draw(&outcome.pictures).map_err(|error| Error::Unfit(error.to_string()))?;
+        fs::write(file, text).map_err(Error::at("write", file))?;
     }
     let text = if options.json {
         results::json(record, &failures, outcome.json)

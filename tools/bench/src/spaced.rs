@@ -86,11 +86,16 @@ pub fn experiment(
     rows.retain(|row| {
         entrants.iter().any(|entrant| entrant.name == row.runtime && entrant.failure.is_none())
     });
+    let latencies = || rows.iter().map(|row| (row.runtime.as_str(), row.latencies_us.as_slice()));
     let first = racers.first().map_or("", |racer| &racer.name);
     Ok(Outcome {
         text: text(&rows, first, options),
         json: vec![("rows", results::value(&rows)?)],
         csv: csv(&rows),
+        pictures: vec![
+            results::dots("Each start, from when it is due until it runs", latencies()),
+            results::distribution("from when it is due until it runs", latencies()),
+        ],
         ..Outcome::default()
     })
 }

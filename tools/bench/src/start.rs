@@ -57,6 +57,7 @@ pub fn experiment(
         text: text.join("\n"),
         json: vec![("rows", results::value(&rows)?), ("weights", results::value(&weights)?)],
         csv: results::csv(&series),
+        pictures: results::pictures(&rows),
         ..Outcome::default()
     })
 }

@@ -134,6 +134,7 @@ pub fn experiment(
         text: text.join("\n"),
         json: vec![("rows", results::value(&rows)?), ("tenants", results::value(&tenants)?)],
         csv: results::csv(&series),
+        pictures: results::pictures(&rows),
         ..Outcome::default()
     })
 }

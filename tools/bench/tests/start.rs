@@ -92,6 +92,7 @@ fn nothing_stays_after_an_interrupt() {
         ["start", "--rounds=100000", "--pause=0", "--operation=exec"].as_slice(),
         &["first-use", "--rounds=100000", "--pause=0"],
         &["memory", "--rounds=100000", "--figure=idle"],
+        &["staircase", "--rounds=100000", "--pause=0"],
         &["bulk", "--rounds=100000", "--count=30", "--width=4"],
     ] {
         interrupt(&dayfly, experiment);

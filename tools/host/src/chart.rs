@@ -29,11 +29,18 @@ pub fn command(options: &Options) -> Result<(), Error> {
         ChartKind::Lines => {
             let (x, series) = columns(&csv)?;
             let marks = options.marks.iter().map(|text| mark(text)).collect::<Result<_, _>>()?;
-            chart::svg(&[Chart { title, x: Axis::linear(x), y: Axis::linear(y), series, marks }])
+            chart::svg(&[Chart {
+                title,
+                x: Axis::linear(x),
+                y: Axis::linear(y),
+                series,
+                marks,
+                joined: true,
+            }])
         }
         ChartKind::Bars => {
             let (labels, series) = groups(&csv)?;
-            Bars { title, y, labels, series }.svg()
+            Bars { title, y, labels, series, stacked: false }.svg()
         }
     };
     say!("{}", picture.map_err(|error| Error::refused(error.to_string()))?);

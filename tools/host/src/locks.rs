@@ -188,32 +188,33 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
     text
 }
 
-/// The decisive curves: of mounts where they were measured.
+/// The curves: a picture of each work.
 fn picture(curves: &[Curve]) -> Result<String, Error> {
-    let work = match curves.iter().any(|curve| curve.work == "mounts") {
-        true => "mounts",
-        false => "lock",
-    };
-    let series: Vec<Series> = curves
-        .iter()
-        .filter(|curve| curve.work == work)
-        .map(|curve| Series {
-            name: format!("{} ({})", curve.placement, curve.cpus),
-            points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
+    let of_work = |work: &str, title: &str| {
+        let of_work = curves.iter().filter(|curve| curve.work == work);
+        let series: Vec<Series> = of_work
+            .map(|curve| Series {
+                name: format!("{} ({})", curve.placement, curve.cpus),
+                points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
+            })
+            .collect();
+        (!series.is_empty()).then(|| Chart {
+            title: title.to_owned(),
+            x: Axis::logarithmic("threads"),
+            y: Axis::linear("µs a turn, median"),
+            series,
+            marks: Vec::new(),
+            joined: true,
         })
-        .collect();
-    let title = match work {
-        "mounts" => "How long a mount and its unmount take",
-        _ => "How long a turn at one lock takes",
     };
-    let chart = Chart {
-        title: title.to_owned(),
-        x: Axis::logarithmic("threads"),
-        y: Axis::linear("µs a turn, median"),
-        series,
-        marks: Vec::new(),
-    };
-    chart::svg(&[chart]).map_err(|error| Error::refused(error.to_string()))
+    let charts: Vec<Chart> = [
+        of_work("lock", "How long a turn at one lock takes"),
+        of_work("mounts", "How long a mount and its unmount take"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    chart::svg(&charts).map_err(|error| Error::refused(error.to_string()))
 }
 
 #[cfg(test)]
@@ -234,6 +235,9 @@ mod tests {
         let curve = curve(Work::Lock, &placement, Duration::from_millis(10)).unwrap();
         assert_eq!(curve.points.len(), 1);
         assert!(curve.points[0].turn_us > 0.0);
-        assert!(picture(&[curve]).unwrap().contains("</svg>"));
+        assert!(picture(std::slice::from_ref(&curve)).unwrap().contains("</svg>"));
+        let mounts = Curve { work: "mounts", ..curve.clone() };
+        let both = picture(&[curve, mounts]).unwrap();
+        assert!(both.contains("a turn at one lock") && both.contains("a mount and its unmount"));
     }
 }

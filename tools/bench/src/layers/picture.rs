@@ -2,12 +2,12 @@
 
 use super::Row;
 use super::figures::distinct;
-use chart::{Axis, Chart, Series};
+use chart::{Axis, Chart, Picture, Series};
 use report::statistics::Summary;
 
 /// For each width a chart of the latencies and one of the probe.
-pub(super) fn draw(rows: &[Row]) -> Result<String, chart::Error> {
-    let charts: Vec<Chart> = distinct(rows, |row| row.width)
+pub(super) fn draw(rows: &[Row]) -> Vec<Picture> {
+    distinct(rows, |row| row.width)
         .into_iter()
         .flat_map(|width| {
             let latency = |row: &Row| median(&row.load.latencies_us);
@@ -17,8 +17,8 @@ pub(super) fn draw(rows: &[Row]) -> Result<String, chart::Error> {
                 curves(rows, width, "the host meanwhile", "ms to read mountinfo, p99", probe),
             ]
         })
-        .collect();
-    chart::svg(&charts)
+        .map(Picture::Chart)
+        .collect()
 }
 
 fn median(times: &[f64]) -> Option<f64> {
@@ -43,5 +43,6 @@ fn curves(
         y: Axis::logarithmic(unit),
         series: series.collect(),
         marks: Vec::new(),
+        joined: true,
     }
 }

@@ -1,4 +1,4 @@
-//! Those of `first-use`, `memory` and `bulk`.
+//! Those of `first-use`, `staircase`, `memory` and `bulk`.
 
 use super::{Common, Timing, some};
 use crate::race::Operation;
@@ -32,6 +32,21 @@ impl Written {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct FirstUse {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// `staircase`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+pub struct Staircase {
     /// What all experiments take.
     #[command(flatten)]
     pub common: Common,
@@ -130,4 +145,4 @@ macro_rules! settled {
         }
     )* };
 }
-settled!(FirstUse, Memory, Bulk);
+settled!(FirstUse, Memory, Bulk, Staircase);

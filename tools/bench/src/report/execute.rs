@@ -89,10 +89,11 @@ fn is_bench(command: &[String]) -> bool {
 /// Who executes a command: this program its own experiments, dayfly the others.
 fn program(command: &[String]) -> Result<PathBuf, Error> {
     if is_bench(command) {
-        return std::env::current_exe().map_err(Error::at("find", Path::new("this program")));
+        // Even when another one has been put in its place meanwhile.
+        return Ok(PathBuf::from("/proc/self/exe"));
     }
-    runtime::own()
-        .ok_or_else(|| Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned()))
+    let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
+    runtime::own().ok_or_else(missing)
 }
 
 /// Waits for the end of the experiment, tells how far it is, and hands a signal on to it.

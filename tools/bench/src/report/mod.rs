@@ -65,7 +65,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
     let wakes = interrupt::wakes()?;
     for (at, (_, part)) in parts.iter().enumerate() {
         let Way::Command(command) = &part.way else { continue };
-        let words = command.words(part.name, effort, options);
+        let words = command.words(part.name, effort, options, &host);
         let old = Kept::read(directory, part.name);
         if !options.again && old.is_some_and(|old| old.is_done(&words)) {
             eprintln!("[{}/{count}] {}: done before", at + 1, part.name);

@@ -4,7 +4,7 @@ mod html;
 mod markdown;
 
 use super::kept::{self, Kept, replace};
-use super::paper::{Paper, Part, Published, Way};
+use super::paper::{Line, Paper, Part, Published, Way};
 use super::picture;
 use super::take::Cell;
 use crate::Error;
@@ -40,6 +40,9 @@ pub(super) struct Section {
     pub drawn: Vec<String>,
 }
 
+/// How many figures stand beside each other.
+const BESIDE: usize = 5;
+
 /// How far a part is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -57,7 +60,7 @@ pub(super) enum State {
 /// A figure.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
-    pub what: &'static str,
+    pub what: String,
     pub unit: &'static str,
     /// As it was published, and of what.
     pub published: &'static [Published],
@@ -107,12 +110,7 @@ impl Section {
         let lines: Vec<Row> = part
             .lines
             .iter()
-            .map(|line| Row {
-                what: line.what,
-                unit: line.unit,
-                published: line.published,
-                measured: line.cells(&kept.result),
-            })
+            .flat_map(|line| Row::of(line, line.cells(&kept.result)))
             // With less effort not all of them are measured.
             .filter(|row| !is_done || !row.published.is_empty() || !row.measured.is_empty())
             .collect();
@@ -178,6 +176,21 @@ impl Section {
 }
 
 impl Row {
+    /// A line, or where more were measured than there is place for beside each other, one for each.
+    fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
+        let row =
+            |what: String, published, measured| Self { what, unit: line.unit, published, measured };
+        if measured.len() <= BESIDE {
+            return vec![row(line.what.to_owned(), line.published, measured)];
+        }
+        let each = measured.into_iter().enumerate().map(|(at, cell)| {
+            let what = format!("{}, {}", line.what, cell.name);
+            let published = if at == 0 { line.published } else { &[] };
+            row(what, published, vec![Cell { name: "here".to_owned(), ..cell }])
+        });
+        each.collect()
+    }
+
     /// What stands in a column.
     pub(super) fn cell(&self, column: &str) -> String {
         let cells: Vec<String> =

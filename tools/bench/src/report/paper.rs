@@ -69,6 +69,8 @@ pub struct Command {
 pub enum Runtimes {
     /// All that there are.
     All,
+    /// All, and the experiment must be told: by itself it takes dayfly alone.
+    Named,
     /// dayfly.
     Own,
     /// No runtime: it is about the host.
@@ -145,7 +147,13 @@ impl Command {
 
     /// What is executed, after `dayfly`.
     #[must_use]
-    pub fn words(&self, name: &str, effort: Effort, options: &Report) -> Vec<String> {
+    pub fn words(
+        &self,
+        name: &str,
+        effort: Effort,
+        options: &Report,
+        host: &Circumstances,
+    ) -> Vec<String> {
         let more = if effort == Effort::Quick { self.quick } else { self.full };
         let mut words: Vec<String> =
             self.line.iter().chain(more).map(|&word| word.to_owned()).collect();
@@ -158,13 +166,16 @@ impl Command {
         if options.no_device_rules && is_bench {
             words.push("--no-device-rules".to_owned());
         }
-        let taking_part = match self.runtimes {
-            Runtimes::All => options.runtimes.len(),
-            Runtimes::Own => 1,
-            Runtimes::None => 0,
+        let found = host.runtimes.iter().map(|runtime| runtime.name.clone());
+        let taking_part: Vec<String> = match self.runtimes {
+            Runtimes::Named if options.runtimes.is_empty() => found.collect(),
+            Runtimes::All | Runtimes::Named => options.runtimes.clone(),
+            Runtimes::Own => options.runtimes.iter().take(1).cloned().collect(),
+            Runtimes::None => Vec::new(),
         };
-        let named = options.runtimes.iter().take(taking_part);
-        words.extend(named.flat_map(|runtime| ["--runtime".to_owned(), runtime.clone()]));
+        for runtime in taking_part {
+            words.extend(["--runtime".to_owned(), runtime]);
+        }
         if let Some(rounds) = options.rounds.filter(|_| is_bench) {
             set_rounds(&mut words, rounds);
         }

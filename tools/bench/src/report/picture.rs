@@ -28,8 +28,9 @@ pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error>
     let bars = Bars {
         title: format!("{part}: published, and here"),
         y: unit.to_owned(),
-        labels: shown.iter().map(|row| row.what.to_owned()).collect(),
+        labels: shown.iter().map(|row| row.what.clone()).collect(),
         series,
+        stacked: false,
     };
     bars.svg().map(Some).map_err(|error| Error::Unfit(error.to_string()))
 }

@@ -6,6 +6,7 @@ use super::paper::{Command, Effort, Part, Way};
 use super::{PAPERS, chosen, list};
 use crate::circumstances::Circumstances;
 use crate::options::{Command as Commands, Options, Report};
+use crate::stand::Entrant;
 use clap::Parser;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ fn every_experiment_takes_its_words() {
         let options = report(words);
         for (part, command) in commands() {
             for effort in [Effort::Quick, Effort::Full] {
-                let words = command.words(part.name, effort, &options);
+                let words = command.words(part.name, effort, &options, &host());
                 if words[0] != "bench" {
                     continue;
                 }
@@ -86,13 +87,41 @@ fn rounds_can_be_set() {
     let options = report(&["--rounds", "3", "--view", "v1"]);
     let words = |name: &str| {
         let (part, command) = commands().find(|(part, _)| part.name == name).expect("part");
-        command.words(part.name, Effort::Quick, &options).join(" ")
+        command.words(part.name, Effort::Quick, &options, &host()).join(" ")
     };
     assert!(words("spaced").contains("--count 3 --view v1"), "{}", words("spaced"));
     assert!(words("categories").contains("-n 3"));
     // Of an experiment that has both, the rounds count.
     assert!(words("burst").contains("--count 24 --rounds 3"), "{}", words("burst"));
     assert_eq!(words("moves"), "host check");
+}
+
+#[test]
+fn peers_are_named_to_those_who_must_be_told() {
+    let mut host = host();
+    for name in ["dayfly", "runc"] {
+        host.runtimes.push(Entrant::named(name).runtime);
+    }
+    let words = |part: &str, options: &Report| {
+        let (part, command) = commands().find(|(it, _)| it.name == part).expect("part");
+        command.words(part.name, Effort::Quick, options, &host).join(" ")
+    };
+    let none = report(&[]);
+    assert!(words("categories", &none).contains("--runtime dayfly --runtime runc"));
+    assert!(!words("spaced", &none).contains("--runtime"));
+    let two = report(&["--runtime", "/a", "--runtime", "/b"]);
+    assert!(words("categories", &two).contains("--runtime /a --runtime /b"));
+    assert!(words("ablation", &two).contains("--runtime /a --svg"), "{}", words("ablation", &two));
+}
+
+#[test]
+fn many_names_stand_below_each_other() {
+    let row = |name: &str| json!({ "without": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
+    let rows: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(row).to_vec();
+    let kept = Kept { result: json!({ "rows": rows }), ..done() };
+    let [_, markdown, _] = page(vec![section("ablation", Some(kept))]);
+    assert!(markdown.contains("| | published | here | |"), "{markdown}");
+    assert!(markdown.contains(", f |  | 1.50 [1.25 1.75] | × |"), "{markdown}");
 }
 
 #[test]

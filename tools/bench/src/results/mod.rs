@@ -2,12 +2,15 @@
 
 mod compare;
 mod csv;
+mod picture;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use compare::{Row, compare};
 pub use csv::csv;
+pub use picture::pictures;
+pub(crate) use picture::{bars, distribution, dots, over_width, p99};
 pub(crate) use table::{judged, title};
 pub use table::{resources, times, verdicts, weights};
 

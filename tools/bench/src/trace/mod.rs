@@ -27,6 +27,7 @@ use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
 use calibrate::Cost;
+use chart::Picture;
 use figures::Figures;
 use outside::Observed;
 use report::csv::quoted;
@@ -110,8 +111,27 @@ pub fn experiment(
         text,
         json: vec![("commands", results::value(&all)?), ("calibration", results::value(&cost)?)],
         csv: csv(&all),
+        pictures: pictures(&all),
         document,
     })
+}
+
+/// The categories of each runtime and command: their times, and their shares of the runtime's work.
+fn pictures(all: &[Figures]) -> Vec<Picture> {
+    let name = |figures: &Figures| format!("{}, {}", figures.runtime, figures.command);
+    let parts = all.iter().flat_map(|figures| {
+        let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
+        parts.map(move |part| (name(figures), part))
+    });
+    let times =
+        parts.clone().map(|(name, part)| (part.name.clone(), name, part.time_us.mean / 1e3));
+    let shares =
+        parts.filter_map(|(name, part)| Some((name, part.name.clone(), part.share? * 100.0)));
+    let mut shares = results::bars("Shares of the runtime's work", "%", shares);
+    if let Picture::Bars(bars) = &mut shares {
+        bars.stacked = true;
+    }
+    vec![results::bars("Time by category", "ms, mean", times), shares]
 }
 
 /// The figures of every command of an operation, runtime by runtime.

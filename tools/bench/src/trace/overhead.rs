@@ -8,6 +8,7 @@ use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::spaced;
 use crate::stand::{Entrant, Stand};
+use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::csv::quoted;
@@ -82,6 +83,7 @@ pub fn experiment(
         text: text(&rows),
         json: vec![("rows", results::value(&rows)?)],
         csv: csv(&rows),
+        pictures: vec![picture(&rows)],
         ..Outcome::default()
     })
 }
@@ -119,6 +121,15 @@ fn compared(measure: &'static str, pause: Duration, times: Vec<(String, Vec<f64>
         })
     };
     times.into_iter().filter_map(row).collect()
+}
+
+/// Bars of the medians.
+fn picture(rows: &[Row]) -> Picture {
+    let medians = rows.iter().map(|row| {
+        let title = results::title(row.measure, row.pause_ms);
+        (title, row.trace.clone(), row.wall_us.median / 1e3)
+    });
+    results::bars("A start, traced and not", "ms, median", medians)
 }
 
 fn text(rows: &[Row]) -> String {

@@ -99,7 +99,7 @@ fn table(text: &mut String, section: &Section) {
     }
     text.push_str("<th></th></tr>\n");
     for row in &section.lines {
-        let (what, published) = (escaped(row.what), escaped(&row.published()));
+        let (what, published) = (escaped(&row.what), escaped(&row.published()));
         let _ = write!(text, "<tr><td>{what}</td><td>{published}</td>");
         for column in &columns {
             let _ = write!(text, "<td class=\"n\">{}</td>", escaped(&row.cell(column)));

@@ -66,7 +66,7 @@ fn table(text: &mut String, section: &Section) {
     text.push_str(&"--:|".repeat(columns.len()));
     text.push_str("---|\n");
     for row in &section.lines {
-        let _ = write!(text, "| {} | {} |", cell(row.what), cell(&row.published()));
+        let _ = write!(text, "| {} | {} |", cell(&row.what), cell(&row.published()));
         for column in &columns {
             let _ = write!(text, " {} |", cell(&row.cell(column)));
         }

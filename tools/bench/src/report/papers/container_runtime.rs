@@ -29,7 +29,7 @@ const SPACED: Part = Part {
         limits: &[],
         seconds: [30, 110],
         runtimes: Runtimes::All,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         ms(
@@ -47,11 +47,10 @@ const SPACED: Part = Part {
         ),
         ms(
             "standard deviation",
-            &[Published::number(
-                "19.6 ms, then 7 ms",
-                19.6,
-                "runc as it was, then with three changes",
-            )],
+            &[
+                Published::number("19.6 ms", 19.6, RUNC),
+                Published::number("7 ms", 7.0, "runc with three changes"),
+            ],
             latency(Figure::Deviation("latencies_us")),
         ),
         ms("p99", &[], latency(Figure::P99("latencies_us"))),
@@ -81,8 +80,8 @@ const CATEGORIES: Part = Part {
         full: &["-n", "100"],
         limits: &[],
         seconds: [30, 120],
-        runtimes: Runtimes::All,
-        draws: false,
+        runtimes: Runtimes::Named,
+        draws: true,
     }),
     lines: &[
         category("Security", &[Published::number("42 ms, 975 calls", 42.0, RUNC)], "security"),
@@ -117,7 +116,7 @@ const SHUTDOWN: Part = Part {
         limits: &[],
         seconds: [40, 150],
         runtimes: Runtimes::All,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         step("create", &[("step", "create")]),
@@ -162,7 +161,7 @@ const OVERHEAD: Part = Part {
         limits: &[],
         seconds: [15, 60],
         runtimes: Runtimes::Own,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         ratio("until its program runs", &[("measure", "until its program runs")]),
@@ -183,10 +182,10 @@ const LEVERS: Part = Part {
         limits: &[],
         seconds: [35, 170],
         runtimes: Runtimes::Own,
-        draws: false,
+        draws: true,
     }),
     lines: &[Line {
-        what: "times the start with everything",
+        what: "without it, times the start with everything",
         published: &[Published::number("1.25: 20 % less", 1.25, "runc with three changes")],
         take: Take {
             rows: "/rows",
@@ -212,7 +211,7 @@ const POOLS: Part = Part {
         limits: &[],
         seconds: [20, 70],
         runtimes: Runtimes::Own,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         step("run", &[("step", "run")]),

@@ -25,7 +25,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
                 limits: &["--limits"],
                 seconds: [60, 300],
                 runtimes: Runtimes::All,
-                draws: false,
+                draws: true,
             }),
             lines: &[
                 Line {

@@ -92,7 +92,7 @@ const BURST: Part = Part {
         limits: &[],
         seconds: [60, 480],
         runtimes: Runtimes::All,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         ms("one at a time", &[], Take::ms(&[("width", "1")], Figure::Median("latencies_us"))),
@@ -140,7 +140,7 @@ const TABLE: Part = Part {
         limits: &[],
         seconds: [30, 100],
         runtimes: Runtimes::All,
-        draws: false,
+        draws: true,
     }),
     lines: &[
         ms(

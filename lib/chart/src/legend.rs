@@ -1,0 +1,103 @@
+//! The legend: names beside the picture, where they cover nothing.
+
+use crate::{Error, failed};
+use plotters::coord::Shift;
+use plotters::prelude::{
+    Color, DrawingArea, DrawingBackend, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Letters of a line.
+const LETTERS: usize = 32;
+/// The height of a line, in pixels.
+const LINE: i32 = 17;
+
+/// A name, and what stands for it in the picture.
+pub(crate) struct Entry<'a> {
+    pub name: &'a str,
+    pub colour: RGBColor,
+    pub sign: Sign,
+}
+
+/// What stands for a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sign {
+    Line,
+    Box,
+    /// A moment.
+    Upright,
+}
+
+/// The area without its right edge, on which the names are written.
+pub(crate) fn beside<D: DrawingBackend>(
+    area: &DrawingArea<D, Shift>,
+    entries: &[Entry],
+) -> Result<DrawingArea<D, Shift>, Error> {
+    let lines = entries.iter().flat_map(|entry| wrapped(entry.name, LETTERS));
+    let Some(longest) = lines.map(|line| line.chars().count()).max() else {
+        return Ok(area.clone());
+    };
+    let wide = i32::try_from(longest).unwrap_or(i32::MAX).saturating_mul(7).saturating_add(48);
+    let (width, _) = area.dim_in_pixel();
+    let width = i32::try_from(width).unwrap_or(i32::MAX);
+    let (picture, legend) = area.split_horizontally(width.saturating_sub(wide).max(width / 2));
+    let style =
+        TextStyle::from(("sans-serif", 12).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut y = 44;
+    for entry in entries {
+        let colour = entry.colour;
+        match entry.sign {
+            Sign::Box => legend.draw(&Rectangle::new([(4, y - 5), (16, y + 5)], colour.filled())),
+            Sign::Line => legend.draw(&PathElement::new([(2, y), (18, y)], colour.stroke_width(3))),
+            Sign::Upright => {
+                legend.draw(&PathElement::new([(10, y - 6), (10, y + 6)], colour.stroke_width(2)))
+            }
+        }
+        .map_err(failed)?;
+        for line in wrapped(entry.name, LETTERS) {
+            legend.draw(&Text::new(line, (24, y), style.clone())).map_err(failed)?;
+            y += LINE;
+        }
+    }
+    Ok(picture)
+}
+
+/// A text in lines of so many letters, broken after blanks and hyphens, and in a word only where it is longer.
+pub(crate) fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let letters = letters.max(4);
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive([' ', '-', '+']) {
+        let mut word = word.to_owned();
+        while let Some(line) = lines.last_mut() {
+            let used = line.chars().count();
+            if used + word.trim_end().chars().count() <= letters {
+                line.push_str(&word);
+                break;
+            }
+            if used == 0 {
+                let rest = word.chars().skip(letters).collect();
+                line.extend(word.chars().take(letters));
+                word = rest;
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+        .into_iter()
+        .map(|line| line.trim_end().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_are_no_longer_than_they_may() {
+        assert_eq!(wrapped("template-namespace", 10), ["template-", "namespace"]);
+        assert_eq!(wrapped("one at a time", 8), ["one at a", "time"]);
+        assert_eq!(wrapped("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrapped("", 10), Vec::<String>::new());
+    }
+}

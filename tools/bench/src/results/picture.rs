@@ -1,0 +1,164 @@
+//! Pictures of results.
+
+use super::{Row, title};
+use chart::{Axis, Bars, Chart, Picture, Series};
+use report::statistics::quantile;
+
+/// Classes of a distribution in a tenfold of time.
+const CLASSES: f64 = 12.0;
+
+/// Bars of the medians, a group a step, and how the times of the first step are distributed.
+#[must_use]
+pub fn pictures(rows: &[Row]) -> Vec<Picture> {
+    let medians = rows
+        .iter()
+        .map(|row| (title(&row.step, row.pause_ms), row.runtime.clone(), row.wall_us.median / 1e3));
+    let mut pictures = vec![bars("Median times", "ms", medians)];
+    if let Some(first) = rows.first() {
+        let same = |row: &&Row| (&row.step, row.pause_ms) == (&first.step, first.pause_ms);
+        let rounds = rows.iter().filter(same);
+        let of = rounds.map(|row| (row.runtime.as_str(), row.rounds_us.as_slice()));
+        pictures.push(distribution(&title(&first.step, first.pause_ms), of));
+    }
+    pictures
+}
+
+/// Bars of figures, each with its group and its name.
+pub(crate) fn bars(
+    title: &str,
+    unit: &str,
+    figures: impl Iterator<Item = (String, String, f64)>,
+) -> Picture {
+    let mut bars = Bars { title: title.to_owned(), y: unit.to_owned(), ..Bars::default() };
+    for (label, name, value) in figures {
+        let group = bars.labels.iter().position(|other| *other == label).unwrap_or_else(|| {
+            bars.labels.push(label);
+            bars.labels.len() - 1
+        });
+        let series = bars.series.iter().position(|(other, _)| *other == name);
+        let series = series.unwrap_or_else(|| {
+            bars.series.push((name, Vec::new()));
+            bars.series.len() - 1
+        });
+        let values = &mut bars.series[series].1;
+        values.resize(values.len().max(group + 1), None);
+        values[group] = Some(value);
+    }
+    Picture::Bars(bars)
+}
+
+/// How times in microseconds are distributed: how many of a hundred are in each class, on a scale of milliseconds.
+pub(crate) fn distribution<'a>(
+    title: &str,
+    samples: impl Iterator<Item = (&'a str, &'a [f64])>,
+) -> Picture {
+    let series =
+        samples.map(|(name, samples)| Series { name: name.to_owned(), points: outline(samples) });
+    Picture::Chart(Chart {
+        title: format!("{title}: distribution"),
+        x: Axis::logarithmic("ms"),
+        y: Axis::linear("% of all"),
+        series: series.collect(),
+        marks: Vec::new(),
+        joined: true,
+    })
+}
+
+/// The outline of a histogram.
+fn outline(samples: &[f64]) -> Vec<(f64, f64)> {
+    let class = |us: f64| ((us / 1e3).log10() * CLASSES).floor();
+    let mut classes: Vec<f64> =
+        samples.iter().filter(|us| **us > 0.0).map(|&us| class(us)).collect();
+    classes.sort_by(f64::total_cmp);
+    let (Some(&first), Some(&last)) = (classes.first(), classes.last()) else { return Vec::new() };
+    let edge = |class: f64| 10_f64.powf(class / CLASSES);
+    let mut points = vec![(edge(first), 0.0)];
+    let mut at = first;
+    while at <= last {
+        let here = classes.iter().filter(|class| **class == at).count();
+        let share = here as f64 / classes.len() as f64 * 100.0;
+        points.extend([(edge(at), share), (edge(at + 1.0), share)]);
+        at += 1.0;
+    }
+    points.push((edge(at), 0.0));
+    points
+}
+
+/// Every time by its number, as dots.
+pub(crate) fn dots<'a>(
+    title: &str,
+    samples: impl Iterator<Item = (&'a str, &'a [f64])>,
+) -> Picture {
+    let points = |samples: &[f64]| {
+        samples.iter().enumerate().map(|(at, us)| (at as f64 + 1.0, us / 1e3)).collect()
+    };
+    let series =
+        samples.map(|(name, samples)| Series { name: name.to_owned(), points: points(samples) });
+    Picture::Chart(Chart {
+        title: title.to_owned(),
+        x: Axis::linear("start"),
+        y: Axis::logarithmic("ms"),
+        series: series.collect(),
+        marks: Vec::new(),
+        joined: false,
+    })
+}
+
+/// Curves over starts in flight: the rows' name, how many are in flight, and their figure.
+pub(crate) fn over_width(
+    title: &str,
+    unit: Axis,
+    rows: impl Iterator<Item = (String, usize, Option<f64>)>,
+) -> Picture {
+    let mut series: Vec<Series> = Vec::new();
+    for (name, width, value) in rows {
+        let point = value.map(|value| (width as f64, value));
+        match series.iter_mut().find(|of| of.name == name) {
+            Some(of) => of.points.extend(point),
+            None => series.push(Series { name, points: point.into_iter().collect() }),
+        }
+    }
+    Picture::Chart(Chart {
+        title: title.to_owned(),
+        x: Axis::logarithmic("in flight"),
+        y: unit,
+        series,
+        marks: Vec::new(),
+        joined: true,
+    })
+}
+
+/// The value below which 99 of 100 are.
+pub(crate) fn p99(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Some(quantile(&sorted, 0.99)).filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outline_has_all_samples_in_it() {
+        let points = outline(&[1000.0, 1000.0, 1000.0, 10_000.0]);
+        let highest = points.iter().map(|point| point.1).fold(0.0, f64::max);
+        assert_eq!(highest, 75.0);
+        assert!((points[0].0 - 1.0).abs() < 1e-9 && points[0].1 == 0.0);
+        let sum: f64 = points.chunks(2).map(|_| 0.0).sum::<f64>()
+            + points[1..points.len() - 1].iter().step_by(2).map(|point| point.1).sum::<f64>();
+        assert!((sum - 100.0).abs() < 1e-9, "{points:?}");
+        assert_eq!(outline(&[]), []);
+    }
+
+    #[test]
+    fn bars_are_grouped() {
+        let figures = [("run", "a", 1.0), ("run", "b", 2.0), ("exec", "b", 3.0)];
+        let figures =
+            figures.map(|(label, name, value)| (label.to_owned(), name.to_owned(), value));
+        let Picture::Bars(bars) = bars("t", "ms", figures.into_iter()) else { panic!("no bars") };
+        assert_eq!(bars.labels, ["run", "exec"]);
+        assert_eq!(bars.series[0], ("a".to_owned(), vec![Some(1.0)]));
+        assert_eq!(bars.series[1], ("b".to_owned(), vec![Some(2.0), Some(3.0)]));
+    }
+}

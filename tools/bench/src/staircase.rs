@@ -1,0 +1,228 @@
+//! `staircase`: what the parts of a container cost its start: the same container without each of them.
+//!
+//! Giuseppe Scrivano went down these stairs with crun from 2017 on, step by step: seccomp, the network
+//! namespace, the message queues, the IPC namespace.
+
+use crate::container::Container;
+use crate::options::Staircase;
+use crate::process::Sample;
+use crate::race::{Rounds, Series, in_turns};
+use crate::results::{self, compare, title};
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use crate::{Error, accounting};
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::interrupt;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write;
+use std::thread::sleep;
+
+/// The container as it is.
+const WHOLE: &str = "run";
+
+/// A container without a part of it.
+struct Step {
+    name: &'static str,
+    leave_out: fn(&mut Value),
+}
+
+const STEPS: [Step; 6] = [
+    Step { name: WHOLE, leave_out: |_| {} },
+    Step { name: "run without seccomp", leave_out: seccomp },
+    Step { name: "run without a network namespace", leave_out: network },
+    Step { name: "run without mqueue", leave_out: mqueue },
+    Step { name: "run without an IPC namespace", leave_out: ipc },
+    Step {
+        name: "run without all of these",
+        leave_out: |config| [seccomp, network, ipc].into_iter().for_each(|one| one(config)),
+    },
+];
+
+fn seccomp(config: &mut Value) {
+    if let Some(linux) = config["linux"].as_object_mut() {
+        linux.remove("seccomp");
+    }
+}
+
+fn network(config: &mut Value) {
+    without_namespace(config, "network");
+}
+
+fn mqueue(config: &mut Value) {
+    if let Some(mounts) = config["mounts"].as_array_mut() {
+        mounts.retain(|mount| mount["type"] != "mqueue");
+    }
+}
+
+/// The host's message queues are not the container's, so that these go with it.
+fn ipc(config: &mut Value) {
+    mqueue(config);
+    without_namespace(config, "ipc");
+}
+
+fn without_namespace(config: &mut Value, kind: &str) {
+    if let Some(namespaces) = config["linux"]["namespaces"].as_array_mut() {
+        namespaces.retain(|namespace| namespace["type"] != kind);
+    }
+}
+
+/// What a part of the container costs one runtime.
+#[derive(Debug, Serialize)]
+struct Cost {
+    runtime: String,
+    pause_ms: f64,
+    step: String,
+    /// The time of the whole container less that without the part, in microseconds.
+    costs_us: Option<Estimate>,
+}
+
+/// The experiment.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Staircase,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let racers = entrants.to_vec();
+    let mut series = Vec::new();
+    for &pause in &options.timing.pause {
+        let rounds =
+            Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+        let name = title("staircase", pause.as_secs_f64() * 1e3);
+        let goes = in_turns(entrants, rounds, &name, |at| {
+            let mut samples: Vec<Sample> = Vec::new();
+            for (number, step) in STEPS.iter().enumerate() {
+                interrupt::check()?;
+                // Before the first one the rounds pause.
+                if number > 0 {
+                    sleep(pause);
+                }
+                let container = Container::changed(stand, &racers[at], &[], step.leave_out)?;
+                match container.run() {
+                    Ok(sample) => samples.push(sample),
+                    Err(fault) => return Ok(Err(format!("{}: {fault}", step.name))),
+                }
+            }
+            Ok(Ok(samples))
+        })?;
+        for (which, step) in STEPS.iter().enumerate() {
+            let finished =
+                entrants.iter().zip(&goes).filter(|(entrant, _)| entrant.failure.is_none());
+            series.extend(finished.map(|(entrant, goes)| Series {
+                step: step.name.to_owned(),
+                pause,
+                runtime: entrant.name.clone(),
+                samples: goes.iter().filter_map(|go| go.get(which).copied()).collect(),
+                is_split: accounting::is_split(),
+            }));
+        }
+    }
+    let first = entrants.first().map_or("", |entrant| &entrant.name);
+    let rows = compare(&series, first);
+    let costs = costs(&series);
+    Ok(Outcome {
+        text: [results::times(&rows, first), text(&costs), results::verdicts(&rows, first)]
+            .join("\n"),
+        json: vec![("rows", results::value(&rows)?), ("costs", results::value(&costs)?)],
+        csv: results::csv(&series),
+        pictures: results::pictures(&rows),
+        ..Outcome::default()
+    })
+}
+
+fn costs(series: &[Series]) -> Vec<Cost> {
+    let cost = |of: &Series| {
+        let mut wholes = series.iter().filter(|whole| whole.step == WHOLE);
+        let whole = wholes.find(|it| (it.pause, &it.runtime) == (of.pause, &of.runtime))?;
+        Some(Cost {
+            runtime: of.runtime.clone(),
+            pause_ms: of.pause.as_secs_f64() * 1e3,
+            step: of.step.clone(),
+            costs_us: bootstrap::difference(&whole.wall_us(), &of.wall_us(), Pairing::Paired),
+        })
+    };
+    series.iter().filter(|of| of.step != WHOLE).filter_map(cost).collect()
+}
+
+fn text(costs: &[Cost]) -> String {
+    let mut text = String::new();
+    let mut pauses: Vec<f64> = costs.iter().map(|cost| cost.pause_ms).collect();
+    pauses.dedup();
+    for pause in pauses {
+        let headings = ["", "", "it takes µs less", "95 %"];
+        let mut table = Table::new(&headings).left(&[0, 1]);
+        for cost in costs.iter().filter(|cost| cost.pause_ms == pause) {
+            let mut cells = vec![cost.step.clone(), cost.runtime.clone()];
+            cells.extend(match cost.costs_us {
+                Some(less) => {
+                    let shown = less.differs_from(0.0);
+                    let figure = || format!("{:.0}", less.value);
+                    let figure = if shown { figure() } else { "nothing shown".to_owned() };
+                    [figure, format!("[{:.0} {:.0}]", less.low, less.high)]
+                }
+                None => ["too few rounds".to_owned(), String::new()],
+            });
+            table.row(cells);
+        }
+        let _ = writeln!(text, "{}\n{table}", title("what each part costs", pause));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Profile, podman};
+    use std::time::Duration;
+
+    fn has(config: &Value, what: &str) -> bool {
+        let linux = &config["linux"];
+        let namespaces = linux["namespaces"].as_array().expect("namespaces");
+        let mounts = config["mounts"].as_array().expect("mounts");
+        match what {
+            "seccomp" => linux["seccomp"].is_object(),
+            "mqueue" => mounts.iter().any(|mount| mount["type"] == "mqueue"),
+            kind => namespaces.iter().any(|namespace| namespace["type"] == kind),
+        }
+    }
+
+    #[test]
+    fn each_step_is_without_its_part() {
+        let Ok(config) = podman(Profile::Seccomp) else { return };
+        let parts = ["seccomp", "network", "mqueue", "ipc"];
+        let kept = STEPS.each_ref().map(|step| {
+            let mut config = config.clone();
+            (step.leave_out)(&mut config);
+            parts.map(|part| has(&config, part))
+        });
+        assert_eq!(kept[0], [true; 4]);
+        assert_eq!(kept[1], [false, true, true, true]);
+        assert_eq!(kept[2], [true, false, true, true]);
+        assert_eq!(kept[3], [true, true, false, true]);
+        assert_eq!(kept[4], [true, true, false, false]);
+        assert_eq!(kept[5], [false; 4]);
+    }
+
+    #[test]
+    fn costs_are_differences() {
+        let series = |step: &str, us: u64| Series {
+            step: step.to_owned(),
+            pause: Duration::ZERO,
+            runtime: "crun".to_owned(),
+            samples: vec![Sample { wall: Duration::from_micros(us), ..Sample::default() }; 6],
+            is_split: true,
+        };
+        let costs = costs(&[series(WHOLE, 3000), series("run without mqueue", 2000)]);
+        let expected = "\
+what each part costs, back-to-back
+                          it takes µs less         95 %
+run without mqueue  crun              1000  [1000 1000]
+
+";
+        assert_eq!(text(&costs), expected);
+    }
+}
