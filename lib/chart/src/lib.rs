@@ -20,8 +20,9 @@ use plotters::prelude::{
 /// Of one picture, in pixels.
 const SIZE: (u32, u32) = (900, 420);
 
-/// The colours of series: those of Okabe and Ito, which colour-blind people can tell apart.
-const COLOURS: [RGBColor; 7] = [
+/// The colours of series: those of Okabe and Ito, which colour-blind people can tell apart, and some more for what has
+/// as many parts.
+const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -29,6 +30,11 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(68, 68, 68),
+    RGBColor(240, 228, 66),
+    RGBColor(140, 86, 60),
+    RGBColor(150, 150, 150),
+    RGBColor(84, 39, 136),
+    RGBColor(160, 200, 90),
 ];
 
 /// Of what is there for the eye alone.

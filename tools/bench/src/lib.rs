@@ -7,7 +7,7 @@
 //! | [`weight`], [`weigh`] | what is counted instead |
 //! | [`accounting`] | what the kernel tells of CPU time |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
-//! | [`start`], [`burst`], [`spaced`], [`bulk`], [`first_use`], [`staircase`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
 //! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
 //! | [`mod@report`] | all of them on one page, beside what was published |
 //! | [`circumstances`], [`results`] | the circumstances, and how results are written |
@@ -44,6 +44,7 @@ pub mod stand;
 pub mod start;
 pub mod tiers;
 pub mod trace;
+pub mod unshare;
 pub mod view;
 pub mod weigh;
 pub mod weight;

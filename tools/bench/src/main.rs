@@ -8,7 +8,7 @@ use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, first_use, layers, leftover, memory, mounts, rootfs,
-    runtime, session, spaced, staircase, start, tiers, trace,
+    runtime, session, spaced, staircase, start, tiers, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -85,6 +85,8 @@ fn execute(command: Command) -> Result<(), Error> {
         Command::Tiers(options) => tiers(&options),
         Command::Trace(options) => trace(&options.settled()),
         Command::TraceOverhead(options) => trace_overhead(&options),
+        Command::Unshare(options) => unshare::command(&options),
+        Command::MakeIpcNamespaces { count } => unshare::make(count),
         Command::Report(options) => dayfly_bench::report::command(&options),
         Command::Gc => {
             let leftover::Cleared { told, failed } = leftover::clear()?;

@@ -13,7 +13,7 @@ mod report;
 mod trace;
 
 pub use figures::{Bulk, Figure, FirstUse, Memory, Staircase, Written};
-pub use report::Report;
+pub use report::{Report, Unshare};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
@@ -53,6 +53,8 @@ pub enum Command {
     /// What each of these costs a start, by each runtime: in every round it runs the container as it is, then without
     /// each of them, then without them all.
     Staircase(Staircase),
+    /// Time a program that makes a thousand IPC namespaces, one after the other
+    Unshare(Unshare),
     /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays
     ///
     /// limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. Needs a
@@ -88,6 +90,12 @@ pub enum Command {
     Gc,
     /// Write a bundle that the experiments use
     Bundle(Bundle),
+    /// Make N IPC namespaces
+    #[command(hide = true)]
+    MakeIpcNamespaces {
+        /// How many.
+        count: u32,
+    },
     /// Make N system calls that do nothing and print how many nanoseconds they took
     #[command(hide = true)]
     IdleCalls {

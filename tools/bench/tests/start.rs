@@ -121,3 +121,23 @@ fn a_bundle_is_written() {
     assert!(directory.join("rootfs/bin/true").exists());
     fs::remove_dir_all(&directory).expect("remove bundle");
 }
+
+#[test]
+fn namespaces_are_made_in_a_row() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"))
+        .args(["unshare", "--count", "20", "--rounds", "3", "--json"])
+        .output()
+        .expect("run dayfly-bench");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let row = &report["rows"][0];
+    assert_eq!((row["kind"].as_str(), row["count"].as_u64()), (Some("ipc"), Some(20)));
+    for figure in ["wall_s", "cpu_s"] {
+        let times = row[figure].as_array().expect("samples");
+        assert!(times.len() == 3 && times.iter().all(|time| time.as_f64() > Some(0.0)), "{row}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Those of `report`.
+//! Those of `report` and `unshare`.
 
 use super::some;
 use crate::view::View;
@@ -35,4 +35,18 @@ pub struct Report {
     /// Go through so many rounds in every part, however few that is
     #[arg(long, value_name = "N", value_parser = some)]
     pub rounds: Option<usize>,
+}
+
+/// `unshare`.
+#[derive(Debug, Args)]
+pub struct Unshare {
+    /// Namespaces a round
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub count: u32,
+    /// Rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
+    pub rounds: usize,
+    /// Print JSON, every sample in it, instead of a table
+    #[arg(long)]
+    pub json: bool,
 }

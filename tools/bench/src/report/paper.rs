@@ -160,10 +160,11 @@ impl Command {
         let limits = ["cpu", "memory"].into_iter().all(crate::cgroup::can_limit);
         words.extend(self.limits.iter().filter(|_| limits).map(|&word| word.to_owned()));
         let is_bench = self.line.first() == Some(&"bench");
-        if let Some(view) = options.view.filter(|_| is_bench) {
+        let has_containers = is_bench && self.runtimes != Runtimes::None;
+        if let Some(view) = options.view.filter(|_| has_containers) {
             words.extend(["--view".to_owned(), view.name().to_owned()]);
         }
-        if options.no_device_rules && is_bench {
+        if options.no_device_rules && has_containers {
             words.push("--no-device-rules".to_owned());
         }
         let found = host.runtimes.iter().map(|runtime| runtime.name.clone());

@@ -1,0 +1,111 @@
+//! `unshare`: a thousand new IPC namespaces in a row by one process.
+//!
+//! Linux 5.9 frees them by a work queue; before, each waited for the end of an RCU grace period. Its author showed
+//! that by a program that does nothing else, timed as a whole.
+
+use crate::options::Unshare;
+use crate::process::{self, Sample};
+use crate::results::{self, Out};
+use crate::{Error, circumstances};
+use report::progress::Progress;
+use report::statistics::Summary;
+use report::{Table, interrupt, say};
+use serde::Serialize;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use sys::clone::CloneFlags;
+
+/// The hidden command that makes them.
+pub const MAKE: &str = "make-ipc-namespaces";
+
+/// How long a round may take: before Linux 5.9 a namespace took 8 ms.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What the rounds took.
+#[derive(Debug, Serialize)]
+struct Row {
+    kind: &'static str,
+    count: u32,
+    /// Of the whole program, in seconds.
+    wall_s: Vec<f64>,
+    /// Its CPU time, in seconds.
+    cpu_s: Vec<f64>,
+}
+
+/// Makes so many IPC namespaces, one after the other.
+///
+/// # Errors
+/// Those of unshare(2).
+pub fn make(count: u32) -> Result<(), Error> {
+    for _ in 0..count {
+        sys::ns::unshare(CloneFlags::NEWIPC)
+            .map_err(Error::errno("unshare IPC of", Path::new("this process")))?;
+    }
+    Ok(())
+}
+
+/// The command.
+///
+/// # Errors
+/// Whatever keeps the program from making namespaces; an interrupt.
+pub fn command(options: &Unshare) -> Result<(), Error> {
+    let mut row = Row { kind: "ipc", count: options.count, wall_s: Vec::new(), cpu_s: Vec::new() };
+    let mut progress = Progress::new();
+    for round in 0..options.rounds {
+        progress.tell("unshare, rounds", round, options.rounds);
+        interrupt::check()?;
+        let Sample { wall, usage, .. } = once(options.count)?;
+        row.wall_s.push(wall.as_secs_f64());
+        row.cpu_s.push(usage.cpu().as_secs_f64());
+    }
+    drop(progress);
+    let record =
+        circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
+    if options.json {
+        let none: [Out; 0] = [];
+        let json = results::json(&record, &none, [("rows", results::value(&[&row])?)]);
+        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
+        say!("{json}\n");
+        return Ok(());
+    }
+    say!("{}\n{}", record.to_text(), text(&row));
+    Ok(())
+}
+
+/// A program that makes them, and nothing else.
+fn once(count: u32) -> Result<Sample, Error> {
+    let mut program = Command::new("/proc/self/exe");
+    program.args([MAKE, &count.to_string()]);
+    program.stdin(Stdio::null()).stdout(Stdio::null());
+    process::run(&mut program, DEADLINE)
+        .map_err(|failure| Error::Unfit(format!("{count} IPC namespaces: {failure}")))
+}
+
+fn text(row: &Row) -> String {
+    let mut table = Table::new(&["s", "min", "median", "max"]);
+    for (name, times) in [("until it is gone", &row.wall_s), ("CPU time", &row.cpu_s)] {
+        let figures = Summary::of(times).map(|all| [all.min, all.median, all.max]);
+        let cells = figures.into_iter().flatten().map(|s| format!("{s:.4}"));
+        table.row(std::iter::once(name.to_owned()).chain(cells).collect());
+    }
+    format!("unshare(CLONE_NEWIPC) × {}, {} rounds\n{table}", row.count, row.wall_s.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let row =
+            Row { kind: "ipc", count: 10, wall_s: vec![0.25, 0.5, 1.0], cpu_s: vec![0.125; 3] };
+        let expected = "\
+unshare(CLONE_NEWIPC) × 10, 3 rounds
+s                    min  median     max
+until it is gone  0.2500  0.5000  1.0000
+CPU time          0.1250  0.1250  0.1250
+";
+        assert_eq!(text(&row), expected);
+    }
+}
