@@ -27,7 +27,7 @@ test-build:
 	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	RUSTFLAGS="$$RUSTFLAGS $(TEST_CFG)" $(CARGO) build --release -p dayfly-cli --target-dir $(CARGO_TARGET_DIR)/faults
 
-# Everything, in some 18 minutes on two cores: lint, unit tests, the integration
+# Everything, in some 20 minutes on two cores: lint, unit tests, the integration
 # suite in three cgroup views, engines, a selection in a virtual machine.
 test:
 	scripts/test
