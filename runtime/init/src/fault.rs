@@ -1,5 +1,5 @@
-//! Fault points, for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail,
-//! or its process to die there. In all others nothing of this is left.
+//! Fault points, for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail
+//! or to be late, or its process to die there. In all others nothing of this is left.
 
 /// Whose steps are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +38,12 @@ mod point {
     static ARMED: AtomicU32 = AtomicU32::new(0);
     const KILL: u32 = 1 << 31;
     const ALLOCATE: u32 = 1 << 30;
+    const LATE: u32 = 1 << 29;
+    /// How late, in nanoseconds: longer than any other process of a start takes to get on without this one.
+    const DELAY: i64 = 100_000_000;
 
-    /// Reads `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill` or
-    /// `allocate` (and go on, where that is no fault).
+    /// Reads `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill`,
+    /// `late` (and go on) or `allocate` (and go on, where that is no fault).
     /// False for anything else.
     pub fn arm(text: &str) -> bool {
         let mut words = text.split(':');
@@ -57,6 +60,7 @@ mod point {
             Some("fail") => 0,
             Some("kill") => KILL,
             Some("allocate") => ALLOCATE,
+            Some("late") => LATE,
             _ => return false,
         };
         let Some(step) = step else { return false };
@@ -70,11 +74,16 @@ mod point {
     /// EIO.
     pub fn strike(place: Place, step: usize) -> Result<(), Errno> {
         let armed = ARMED.load(Ordering::Relaxed);
-        if armed & !(KILL | ALLOCATE) != (place as u32) << 16 | (step as u32 & 0xffff) {
+        if armed & !(KILL | ALLOCATE | LATE) != (place as u32) << 16 | (step as u32 & 0xffff) {
             return Ok(());
         }
         if armed & ALLOCATE != 0 {
             sys::alloc::provoke(step);
+            return Ok(());
+        }
+        if armed & LATE != 0 {
+            let delay = rustix::thread::Timespec { tv_sec: 0, tv_nsec: DELAY };
+            let _ = rustix::thread::nanosleep(&delay);
             return Ok(());
         }
         if armed & KILL == 0 {

@@ -10,7 +10,7 @@
 
 use core::sync::atomic::Ordering;
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
@@ -28,6 +28,10 @@ pub const CLONE: &str = "clone by intermediate";
 /// In the intermediate: returns only in init.
 pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &OwnedFd) {
     let Job { slots, time, flags, .. } = job;
+    // SAFETY: the parent has opened it for this process, which has its own descriptor table, and nobody else uses
+    // the number.
+    let relay = job.relay.map(|relay| unsafe { OwnedFd::from_raw_fd(relay) });
+    let parent = relay.as_ref().unwrap_or(channel);
     let joined =
         strike(Place::Intermediate, 0).and_then(|()| join(intermediate, slots)).and_then(|()| {
             match time.filter(|_| intermediate.time) {
@@ -36,9 +40,9 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
             }
         });
     if let Err(errno) = joined {
-        refuse(channel, b'u', errno);
+        refuse(parent, b'u', errno);
     }
-    if !actor::go_ahead(job, channel, intermediate.steps) {
+    if !actor::go_ahead(job, parent, intermediate.steps) {
         sys::start::exit(1);
     }
     let stripped = match intermediate.strips.filter(|_| !is_off(Defence::BareBirth)) {
@@ -46,27 +50,30 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
         None => Ok(()),
     };
     if let Err(errno) = strike(Place::Intermediate, 1).and(stripped) {
-        refuse(channel, b'c', errno);
+        refuse(parent, b'c', errno);
     }
     // SAFETY: this process has one thread; who shares its memory waits for its end.
     match unsafe { clone3(*flags | CloneFlags::PARENT, None) } {
-        Ok(Clone::Child) => sys::stack::forget(),
+        Ok(Clone::Child) => {
+            drop(relay);
+            sys::stack::forget();
+        }
         Ok(Clone::Parent(child)) => {
-            match strike(Place::Intermediate, 2).and_then(|()| hand_over(job, channel, &child)) {
+            match strike(Place::Intermediate, 2).and_then(|()| hand_over(job, parent, &child)) {
                 Ok(()) => sys::start::exit(0),
-                Err(errno) => refuse(channel, b'h', errno),
+                Err(errno) => refuse(parent, b'h', errno),
             }
         }
-        Err(errno) => refuse(channel, b'c', errno),
+        Err(errno) => refuse(parent, b'c', errno),
     }
 }
 
-fn hand_over(job: &Job, channel: &OwnedFd, child: &Child) -> Result<(), Errno> {
+fn hand_over(job: &Job, parent: &OwnedFd, child: &Child) -> Result<(), Errno> {
     if job.relay_shares() {
         job.made.store(child.pid.as_raw_nonzero().get(), Ordering::Relaxed);
         return Ok(());
     }
-    sys::fdpass::send(channel, b"P", child.pidfd.as_fd())
+    sys::fdpass::send(parent, b"P", child.pidfd.as_fd())
 }
 
 fn join(intermediate: Intermediate, slots: &Slots) -> Result<(), Errno> {
@@ -83,9 +90,9 @@ fn join(intermediate: Intermediate, slots: &Slots) -> Result<(), Errno> {
     Ok(())
 }
 
-fn refuse(channel: &OwnedFd, step: u8, errno: Errno) -> ! {
+fn refuse(parent: &OwnedFd, step: u8, errno: Errno) -> ! {
     let [a, b, c, d] = errno.raw_os_error().to_ne_bytes();
-    let _ = rustix::net::send(channel, &[step, a, b, c, d], SendFlags::NOSIGNAL);
+    let _ = rustix::net::send(parent, &[step, a, b, c, d], SendFlags::NOSIGNAL);
     sys::start::exit(1)
 }
 

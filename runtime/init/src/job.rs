@@ -28,6 +28,8 @@ pub struct Job {
     pub channel: RawFd,
     /// The parent's, which is closed first.
     pub parent_end: RawFd,
+    /// Where an intermediate with memory of its own says what it has to say: on the channel init may be quicker.
+    pub relay: Option<RawFd>,
     /// Where it leaves when it did what, if anybody asks.
     pub recorder: Option<Recorder>,
     /// Namespaces that an intermediate makes, from inside the user namespace of a slot.

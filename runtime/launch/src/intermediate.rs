@@ -59,18 +59,18 @@ fn refusal(said: &[u8]) -> Refused {
     }
 }
 
-/// In the parent: init's pidfd, and its pid as this process sees it. The channel does not close with
-/// the intermediate, as init has it, too; an init of which nobody has heard ends when our end does.
+/// In the parent: init's pidfd, and its pid as this process sees it. The relay need not close with the intermediate,
+/// as init is born with it, too; an init of which nobody has heard ends when our end of the channel does.
 pub(crate) fn receive(
     intermediate: &OwnedFd,
-    channel: &OwnedFd,
+    relay: &OwnedFd,
     proc: Option<BorrowedFd<'_>>,
 ) -> Result<Child, Refused> {
-    if !answers(intermediate, channel).context("poll", "intermediate").map_err(Refused::System)? {
+    if !answers(intermediate, relay).context("poll", "intermediate").map_err(Refused::System)? {
         return Err(Refused::Died);
     }
     let mut bytes = [0u8; channel::LONGEST];
-    let received = sys::fdpass::receive(channel, &mut bytes).context("recvmsg", "intermediate");
+    let received = sys::fdpass::receive(relay, &mut bytes).context("recvmsg", "intermediate");
     let (length, pidfd) = received.map_err(Refused::System)?;
     match (bytes.get(..length).unwrap_or_default(), pidfd) {
         ([b'P'], Some(pidfd)) => {
@@ -82,9 +82,9 @@ pub(crate) fn receive(
 }
 
 /// Whether there is a word to be heard, before the intermediate's end or after.
-fn answers(intermediate: &OwnedFd, channel: &OwnedFd) -> Result<bool, Errno> {
-    // The channel is looked at last: an intermediate that has ended has said what it had to say.
-    let mut fds = [PollFd::new(intermediate, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
+fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
+    // The relay is looked at last: an intermediate that has ended has said what it had to say.
+    let mut fds = [PollFd::new(intermediate, PollFlags::IN), PollFd::new(relay, PollFlags::IN)];
     loop {
         match poll(&mut fds, None) {
             Err(Errno::INTR) => {}

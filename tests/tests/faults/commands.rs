@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     case!(service_managers).needs(fault_points),
     case!(hooks_of_the_end).needs(fault_points),
     case!(intermediate).needs(fault_points),
+    case!(late_intermediate).needs(fault_points),
     case!(network_maker).needs(fault_points),
 ];
 
@@ -218,6 +219,35 @@ fn intermediate(bed: &Bed) {
         });
         assert_eq!(steps, 3);
     }
+    walked();
+}
+
+/// Init may get ahead of an intermediate with memory of its own, and has said by then that it is ready, or what it
+/// failed by.
+fn late_intermediate(bed: &Bed) {
+    let first = mapped(bed).make().detached();
+    let joining = |kinds: &[&str]| {
+        let mut bundle = mapped(bed).unset("/linux/uidMappings").unset("/linux/gidMappings");
+        for kind in kinds {
+            bundle = bundle.join_namespace(kind, &format!("/proc/{}/ns/{kind}", first.pid()));
+        }
+        bundle.make()
+    };
+    let late = |call: Call| {
+        call.env("DAYFLY_FAULT", "intermediate:2:late").env("DAYFLY_WITHOUT", "shared-memory").run()
+    };
+    for kinds in [&["user"][..], &["user", "pid"]] {
+        let c = joining(kinds);
+        late(c.bundle_call("run", &["--detach"])).ok();
+        late(c.id_call("exec", &[], &["true"])).ok();
+        late(c.id_call("exec", &[], &["nothing"]))
+            .fails_as(255, "executable file not found in $PATH");
+        c.delete_force().ok();
+        c.assert_gone(&format!("joined: {kinds:?}"));
+    }
+    let c = bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", first.pid())).make();
+    late(c.bundle_call("run", &["--detach"])).ok();
+    c.delete_force().ok();
     walked();
 }
 

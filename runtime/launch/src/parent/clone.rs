@@ -123,6 +123,11 @@ impl Parent<'_> {
     pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
         let Wanted { flags, intermediate, time } = wanted;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
+        // Who waits for an intermediate's end needs no word from it.
+        let relay = match (intermediate, attempt.memory) {
+            (Some(_), Memory::Copied) => Some(channel::pair().context("socketpair", "")?),
+            _ => None,
+        };
         let steps = self.plan.init.len();
         // What is shared by an intermediate is not by init.
         let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
@@ -131,6 +136,7 @@ impl Parent<'_> {
             (true, true) => Some(Recorder::new(steps)),
             (true, false) => Some(Recorder::shared(steps).context("mmap", "trace")?),
         };
+        let ends = [Some(&theirs), relay.as_ref().map(|(_, theirs)| theirs)];
         let job: &'static Job = Box::leak(Box::new(Job {
             steps: &self.plan.init,
             filter: self
@@ -145,12 +151,13 @@ impl Parent<'_> {
             procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
             channel: theirs.as_raw_fd(),
             parent_end: ours.as_raw_fd(),
+            relay: relay.as_ref().map(|(_, theirs)| theirs.as_raw_fd()),
             recorder: recorder.clone(),
             flags,
             intermediate,
             time,
             memory: attempt.memory,
-            kept: self.kept(intermediate, &theirs, &attempt.procs),
+            kept: self.kept(intermediate, ends, &attempt.procs),
             is_moved: attempt.moved == Moved::Everywhere,
             pause: sys::defence::pause_at(self.plan.init.iter().map(|step| step.label().name)),
             made: AtomicI32::new(0),
@@ -168,7 +175,10 @@ impl Parent<'_> {
         let child = begin(job, wanted.at_birth(), born_in).map_err(Fell::Clone);
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
-            Some(_) => self.receive_init(child, &ours, job).map_err(Fell::Other),
+            Some(_) => {
+                let relay = relay.as_ref().map(|(ours, _)| ours);
+                self.receive_init(child, &ours, relay, job).map_err(Fell::Other)
+            }
         });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
         let awaits_move = job.late_cgroup_namespace().is_some();
@@ -194,7 +204,7 @@ impl Parent<'_> {
     fn kept(
         &self,
         intermediate: Option<Intermediate>,
-        channel: &OwnedFd,
+        ends: [Option<&OwnedFd>; 2],
         procs: &[OwnedFd],
     ) -> &'static [RawFd] {
         let Some(intermediate) = intermediate.filter(|intermediate| intermediate.strips.is_some())
@@ -209,7 +219,8 @@ impl Parent<'_> {
         let slots = slots.filter(|slot| !(has_own_proc && *slot == Slot::PROC));
         let slots = slots.filter_map(|slot| Some(self.slots.get(slot)?.as_raw_fd()));
         let procs = procs.iter().filter(|_| joins).map(AsRawFd::as_raw_fd);
-        slots.chain(procs).chain([channel.as_raw_fd()]).collect::<Vec<RawFd>>().leak()
+        let ends = ends.into_iter().flatten().map(AsRawFd::as_raw_fd);
+        slots.chain(procs).chain(ends).collect::<Vec<RawFd>>().leak()
     }
 
     /// Whether init may come to its cgroups from outside, which takes longer.
@@ -224,17 +235,18 @@ impl Parent<'_> {
         &self,
         intermediate: Child,
         channel: &OwnedFd,
+        relay: Option<&OwnedFd>,
         job: &Job,
     ) -> Result<Child, Error> {
-        let (received, ended) = match job.relay_shares() {
-            true => {
+        let (received, ended) = match relay {
+            None => {
                 let ended = hooks::wait(&intermediate.pidfd);
                 (intermediate::take_over(job, channel), ended)
             }
-            false => {
+            Some(relay) => {
                 let proc = self.slots.get(Slot::PROC);
                 (
-                    intermediate::receive(&intermediate.pidfd, channel, proc),
+                    intermediate::receive(&intermediate.pidfd, relay, proc),
                     hooks::wait(&intermediate.pidfd),
                 )
             }
