@@ -46,7 +46,7 @@ impl Shared {
         static SHARED: OnceLock<Shared> = OnceLock::new();
         SHARED.get_or_init(|| {
             let shared = Self { busybox: beside.join("busybox"), applet: beside.join("applet") };
-            fs::copy(busybox().expect("busybox"), &shared.busybox).expect("copy busybox");
+            crate::program::copy(&busybox().expect("busybox"), &shared.busybox);
             symlink("busybox", &shared.applet).expect("link applet");
             shared
         })

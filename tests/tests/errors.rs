@@ -380,7 +380,7 @@ fn no_permission(bed: &Bed) {
     let c = bed.bundle().make();
     fs::set_permissions(&bed.dir, fs::Permissions::from_mode(0o755)).expect("chmod");
     let runtime = bed.dir.join("runtime");
-    fs::copy(bed.runtime(), &runtime).expect("copy");
+    program::copy(bed.runtime(), &runtime);
     let as_user = |root: &Path, verb: &str| -> Outcome {
         let bundle = c.bundle.to_string_lossy();
         let (root, runtime) = (root.to_string_lossy(), runtime.to_string_lossy());

@@ -286,7 +286,7 @@ fn as_a_user(bed: &Bed) {
             .expect("chmod");
     }
     let program = bed.dir.join("dayfly-image");
-    fs::copy(image::program(), &program).expect("copy");
+    dayfly_tests::program::copy(&image::program(), &program);
     let as_user = |args: &[&str]| {
         let user = ["--reuid", "65533", "--regid", "65533", "--clear-groups"];
         let all = [&user[..], &[program.to_str().expect("path"), "image"], args].concat();

@@ -366,7 +366,7 @@ fn file_capabilities_are_the_containers(bed: &Bed) {
     let program = layers.store.join("layers/base/cap");
     fs::create_dir(&program).expect("mkdir");
     let program = program.join("cat");
-    fs::copy(layers.store.join("layers/base/bin/busybox"), &program).expect("copy");
+    dayfly_tests::program::copy(&layers.store.join("layers/base/bin/busybox"), &program);
     // Version 2, effective: CAP_NET_BIND_SERVICE permitted.
     let mut value = 0x0200_0001u32.to_le_bytes().to_vec();
     value.extend((1u32 << 10).to_le_bytes());

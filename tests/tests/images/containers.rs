@@ -2,12 +2,12 @@
 
 use super::V2;
 use dayfly_tests::bed::Bed;
-use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
 use dayfly_tests::rootfs::busybox;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, uses_every_fast_path};
 use dayfly_tests::user::{User, can_be};
+use dayfly_tests::{case, program};
 use rustix::mount::{MountFlags, mount};
 use serde_json::json;
 use std::fs;
@@ -202,7 +202,7 @@ fn root_of_a_user_namespace(bed: &Bed) {
     let layout = layout(bed);
     let user = User::nested(bed);
     let base = user.bed.runtime().parent().expect("base");
-    fs::copy(image::program(), base.join("dayfly-image")).expect("copy");
+    program::copy(&image::program(), &base.join("dayfly-image"));
     let source = path(&layout.dir);
     let import = ["image", "import", source, "--name", "test", "--seccomp", "none"];
     user.bed.call_bare(&import).run().ok();
@@ -236,7 +236,7 @@ fn a_user_is_told_what_it_takes(bed: &Bed) {
     let layout = layout(bed);
     let user = User::new(bed);
     let base = user.bed.runtime().parent().expect("base");
-    fs::copy(image::program(), base.join("dayfly-image")).expect("copy");
+    program::copy(&image::program(), &base.join("dayfly-image"));
     user.bed.call_bare(&["image", "import", path(&layout.dir), "--name", "test"]).run().ok();
     let id = user.bed.id();
     let told = "unshare --user --map-root-user --mount";

@@ -5,13 +5,13 @@
 //! in a tmpfs over the host's cache that only this experiment sees, crun below its `--root`.
 
 use crate::container::Container;
-use crate::options::FirstUse;
+use crate::options::Steps;
 use crate::process::Sample;
-use crate::race::{Rounds, Series, in_turns};
+use crate::race::{Rounds, Series, in_turns, series_by_step};
 use crate::results::{self, compare, title};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, accounting, view};
+use crate::{Error, view};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::interrupt;
@@ -119,7 +119,7 @@ struct Cost {
 /// # Errors
 /// No seccomp profile; no mount namespace of its own; the harness's; an interrupt.
 pub fn experiment(
-    options: &FirstUse,
+    options: &Steps,
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
@@ -153,17 +153,7 @@ pub fn experiment(
                     Err(reason) => Err(reason),
                 })
             })?;
-        for (which, step) in STEPS.iter().enumerate() {
-            let finished =
-                entrants.iter().zip(&pairs).filter(|(entrant, _)| entrant.failure.is_none());
-            series.extend(finished.map(|(entrant, pairs)| Series {
-                step: (*step).to_owned(),
-                pause,
-                runtime: entrant.name.clone(),
-                samples: pairs.iter().map(|pair| pair[which]).collect(),
-                is_split: accounting::is_split(),
-            }));
-        }
+        series.extend(series_by_step(entrants, &STEPS, pause, &pairs));
     }
     let first = entrants.first().map_or("", |entrant| &entrant.name);
     let rows = compare(&series, first);

@@ -12,7 +12,7 @@ mod figures;
 mod report;
 mod trace;
 
-pub use figures::{Bulk, Figure, FirstUse, Memory, Staircase, Written};
+pub use figures::{Bulk, Figure, Memory, Steps, Written};
 pub use report::{Report, Unshare};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
@@ -47,12 +47,12 @@ pub enum Command {
     /// before had. The first time the runtime compiles it, the second time it may have kept the filter. dayfly
     /// keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its own mount namespace; crun
     /// below its --root, which is the experiment's anyway; runc compiles each time. The report says who kept one.
-    FirstUse(FirstUse),
+    FirstUse(Steps),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
     /// What each of these costs a start, by each runtime: in every round it runs the container as it is, then without
     /// each of them, then without them all.
-    Staircase(Staircase),
+    Staircase(Steps),
     /// Time a program that makes a thousand IPC namespaces, one after the other
     Unshare(Unshare),
     /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays

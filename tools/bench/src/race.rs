@@ -122,10 +122,7 @@ pub fn race_between(
         Ok(done.map(|go| go.samples).map_err(|fault| fault.to_string()))
     })?;
     drop(sleepers);
-    let finished = entrants.iter().zip(samples).filter(|(entrant, _)| entrant.failure.is_none());
-    Ok(finished
-        .flat_map(|(entrant, goes)| series(entrant, operation, rounds.pause, &goes))
-        .collect())
+    Ok(series_by_step(entrants, operation.steps(), rounds.pause, &samples))
 }
 
 /// Calls `go` for each entrant, by its place, once a round, the order turning by one from round to round.
@@ -165,23 +162,25 @@ pub fn in_turns<T>(
     Ok(given)
 }
 
-/// Turns goes into a series for each step.
-fn series(
-    entrant: &Entrant,
-    operation: Operation,
+/// Turns goes into series: for each step, one by each entrant that has not failed.
+pub fn series_by_step<G: AsRef<[Sample]>>(
+    entrants: &[Entrant],
+    steps: &[&str],
     pause: Duration,
-    goes: &[Vec<Sample>],
+    goes: &[Vec<G>],
 ) -> Vec<Series> {
-    let steps = operation.steps().iter().enumerate();
-    steps
-        .map(|(at, step)| Series {
+    let finished = entrants.iter().zip(goes).filter(|(entrant, _)| entrant.failure.is_none());
+    let of_step = |(at, step): (usize, &&str)| {
+        let one = |(entrant, goes): (&Entrant, &Vec<G>)| Series {
             step: (*step).to_owned(),
             pause,
             runtime: entrant.name.clone(),
-            samples: goes.iter().filter_map(|go| go.get(at).copied()).collect(),
+            samples: goes.iter().filter_map(|go| go.as_ref().get(at).copied()).collect(),
             is_split: accounting::is_split(),
-        })
-        .collect()
+        };
+        finished.clone().map(one).collect::<Vec<_>>()
+    };
+    steps.iter().enumerate().flat_map(of_step).collect()
 }
 
 /// The container in which commands are executed, if the operation is that.

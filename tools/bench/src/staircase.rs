@@ -3,14 +3,14 @@
 //! Giuseppe Scrivano went down these stairs with crun from 2017 on, step by step: seccomp, the network
 //! namespace, the message queues, the IPC namespace.
 
+use crate::Error;
 use crate::container::Container;
-use crate::options::Staircase;
+use crate::options::Steps;
 use crate::process::Sample;
-use crate::race::{Rounds, Series, in_turns};
+use crate::race::{Rounds, Series, in_turns, series_by_step};
 use crate::results::{self, compare, title};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, accounting};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::interrupt;
@@ -83,7 +83,7 @@ struct Cost {
 /// # Errors
 /// Only the harness's own; an interrupt.
 pub fn experiment(
-    options: &Staircase,
+    options: &Steps,
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
@@ -109,17 +109,7 @@ pub fn experiment(
             }
             Ok(Ok(samples))
         })?;
-        for (which, step) in STEPS.iter().enumerate() {
-            let finished =
-                entrants.iter().zip(&goes).filter(|(entrant, _)| entrant.failure.is_none());
-            series.extend(finished.map(|(entrant, goes)| Series {
-                step: step.name.to_owned(),
-                pause,
-                runtime: entrant.name.clone(),
-                samples: goes.iter().filter_map(|go| go.get(which).copied()).collect(),
-                is_split: accounting::is_split(),
-            }));
-        }
+        series.extend(series_by_step(entrants, &STEPS.map(|step| step.name), pause, &goes));
     }
     let first = entrants.first().map_or("", |entrant| &entrant.name);
     let rows = compare(&series, first);

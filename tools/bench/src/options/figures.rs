@@ -28,25 +28,10 @@ impl Written {
     }
 }
 
-/// `first-use`.
+/// `first-use` and `staircase`: steps that are timed by themselves.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
-pub struct FirstUse {
-    /// What all experiments take.
-    #[command(flatten)]
-    pub common: Common,
-    /// How rounds are run.
-    #[command(flatten)]
-    pub timing: Timing,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = Written::Table)]
-    pub format: Written,
-}
-
-/// `staircase`.
-#[derive(Debug, Args)]
-#[command(mut_arg("json", |json| json.help("The same as --format json")))]
-pub struct Staircase {
+pub struct Steps {
     /// What all experiments take.
     #[command(flatten)]
     pub common: Common,
@@ -145,4 +130,4 @@ macro_rules! settled {
         }
     )* };
 }
-settled!(FirstUse, Memory, Bulk, Staircase);
+settled!(Steps, Memory, Bulk);
