@@ -39,6 +39,7 @@ mod point {
     const KILL: u32 = 1 << 31;
     const ALLOCATE: u32 = 1 << 30;
     const LATE: u32 = 1 << 29;
+    const KINDS: u32 = KILL | ALLOCATE | LATE;
     /// How late, in nanoseconds: longer than any other process of a start takes to get on without this one.
     const DELAY: i64 = 100_000_000;
 
@@ -74,20 +75,21 @@ mod point {
     /// EIO.
     pub fn strike(place: Place, step: usize) -> Result<(), Errno> {
         let armed = ARMED.load(Ordering::Relaxed);
-        if armed & !(KILL | ALLOCATE | LATE) != (place as u32) << 16 | (step as u32 & 0xffff) {
+        if armed & !KINDS != (place as u32) << 16 | (step as u32 & 0xffff) {
             return Ok(());
         }
-        if armed & ALLOCATE != 0 {
-            sys::alloc::provoke(step);
-            return Ok(());
-        }
-        if armed & LATE != 0 {
-            let delay = rustix::thread::Timespec { tv_sec: 0, tv_nsec: DELAY };
-            let _ = rustix::thread::nanosleep(&delay);
-            return Ok(());
-        }
-        if armed & KILL == 0 {
-            return Err(Errno::IO);
+        match armed & KINDS {
+            KILL => {}
+            ALLOCATE => {
+                sys::alloc::provoke(step);
+                return Ok(());
+            }
+            LATE => {
+                let delay = rustix::thread::Timespec { tv_sec: 0, tv_nsec: DELAY };
+                let _ = rustix::thread::nanosleep(&delay);
+                return Ok(());
+            }
+            _ => return Err(Errno::IO),
         }
         let _ = kill_process(getpid(), Signal::KILL);
         // The first process of a PID namespace cannot be killed from inside. It ends as suddenly so.

@@ -53,7 +53,7 @@ pub struct Job {
 impl Job {
     /// Whether an intermediate works in the parent's memory.
     pub fn relay_shares(&self) -> bool {
-        self.intermediate.is_some() && self.memory == Memory::Shared
+        self.intermediate.is_some() && self.relay.is_none()
     }
 
     /// The number of the step that makes a cgroup namespace, where the intermediate leaves that to init: it

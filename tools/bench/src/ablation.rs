@@ -5,7 +5,7 @@
 
 use crate::Error;
 use crate::options::Ablation;
-use crate::race::{Rounds, Series, race};
+use crate::race::{Series, race};
 use crate::results;
 use crate::runtime::Runtime;
 use crate::session::Outcome;
@@ -69,11 +69,9 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let timing = &options.timing;
     let mut series = Vec::new();
     for &operation in &options.operation {
-        for &pause in &timing.pause {
-            let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+        for rounds in options.timing.by_pause() {
             series.extend(race(stand, entrants, operation, rounds)?);
         }
     }

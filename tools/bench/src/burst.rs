@@ -177,17 +177,16 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
         (all > 0).then(|| load.failed as f64 / all as f64 * 100.0)
     };
     let middle = |samples: &[f64]| Summary::of(samples).map(|all| all.median);
+    let p99 = |samples: &[f64]| Summary::of(samples).map(|all| all.p99);
     vec![
         curves("A container, median", Axis::logarithmic("ms"), &|load| {
             ms(middle(&load.latencies_us))
         }),
-        curves("A container, p99", Axis::logarithmic("ms"), &|load| {
-            ms(results::p99(&load.latencies_us))
-        }),
+        curves("A container, p99", Axis::logarithmic("ms"), &|load| ms(p99(&load.latencies_us))),
         curves("Containers that fail", Axis::linear("%"), &share),
         curves("Containers a second", Axis::linear("/s"), &|load| middle(&load.rates)),
         curves("A health check meanwhile, p99", Axis::logarithmic("ms"), &|load| {
-            ms(results::p99(&load.health.spawn_us))
+            ms(p99(&load.health.spawn_us))
         }),
     ]
 }

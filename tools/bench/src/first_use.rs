@@ -7,7 +7,7 @@
 use crate::container::Container;
 use crate::options::Steps;
 use crate::process::Sample;
-use crate::race::{Rounds, Series, in_turns, series_by_step};
+use crate::race::{Series, in_turns, series_by_step};
 use crate::results::{self, compare, title};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
@@ -139,9 +139,8 @@ pub fn experiment(
         }
     }
     let mut series = Vec::new();
-    for &pause in &options.timing.pause {
-        let rounds =
-            Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+    for rounds in options.timing.by_pause() {
+        let pause = rounds.pause;
         let pairs =
             in_turns(entrants, rounds, &title("first use", pause.as_secs_f64() * 1e3), |at| {
                 let rule = profiles.next();

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::config::Profile;
-use crate::race::Operation;
+use crate::race::{Operation, Rounds};
 use crate::view::View;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -157,6 +157,14 @@ pub struct Timing {
     /// costs that back-to-back starts hide
     #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
     pub pause: Vec<Duration>,
+}
+
+impl Timing {
+    /// The rounds after each pause.
+    pub fn by_pause(&self) -> impl Iterator<Item = Rounds> + '_ {
+        let Self { rounds, warm_up, pause } = self;
+        pause.iter().map(|&pause| Rounds { warm_up: *warm_up, timed: *rounds, pause })
+    }
 }
 
 /// `start`.

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::container::Container;
 use crate::options::Steps;
 use crate::process::Sample;
-use crate::race::{Rounds, Series, in_turns, series_by_step};
+use crate::race::{Series, in_turns, series_by_step};
 use crate::results::{self, compare, title};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
@@ -89,9 +89,8 @@ pub fn experiment(
 ) -> Result<Outcome, Error> {
     let racers = entrants.to_vec();
     let mut series = Vec::new();
-    for &pause in &options.timing.pause {
-        let rounds =
-            Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+    for rounds in options.timing.by_pause() {
+        let pause = rounds.pause;
         let name = title("staircase", pause.as_secs_f64() * 1e3);
         let goes = in_turns(entrants, rounds, &name, |at| {
             let mut samples: Vec<Sample> = Vec::new();

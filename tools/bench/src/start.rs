@@ -34,9 +34,7 @@ pub fn experiment(
 ) -> Result<Outcome, Error> {
     let mut series = Vec::new();
     for &operation in &options.operation {
-        for &pause in &options.timing.pause {
-            let rounds =
-                Rounds { warm_up: options.timing.warm_up, timed: options.timing.rounds, pause };
+        for rounds in options.timing.by_pause() {
             let raced = race(stand, entrants, operation, rounds)?;
             if options.common.bundle.is_none() && options.common.profile == Profile::Hooks {
                 series.extend(without_hook(&raced, rounds));

@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::container::{Container, Fault};
 use crate::options::Tiers;
-use crate::race::{Operation, Rounds, race_between};
+use crate::race::{Operation, race_between};
 use crate::results::{self, compare};
 use crate::runtime::Runtime;
 use crate::session::Outcome;
@@ -109,11 +109,9 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     let pool = Pool::fill(&options.size)?;
-    let timing = &options.timing;
     let mut series = Vec::new();
     for operation in [Operation::Lifecycle, Operation::Run] {
-        for &pause in &timing.pause {
-            let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+        for rounds in options.timing.by_pause() {
             series.extend(race_between(stand, entrants, operation, rounds, || pool.fill_up())?);
         }
     }

@@ -10,7 +10,7 @@ mod tests;
 pub use compare::{Row, compare};
 pub use csv::csv;
 pub use picture::pictures;
-pub(crate) use picture::{bars, distribution, dots, over_width, p99};
+pub(crate) use picture::{bars, distribution, dots, over_width};
 pub(crate) use table::{judged, title};
 pub use table::{resources, times, verdicts, weights};
 

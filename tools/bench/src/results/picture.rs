@@ -2,7 +2,6 @@
 
 use super::{Row, title};
 use chart::{Axis, Bars, Chart, Picture, Series};
-use report::statistics::quantile;
 
 /// Classes of a distribution in a tenfold of time.
 const CLASSES: f64 = 12.0;
@@ -126,13 +125,6 @@ pub(crate) fn over_width(
         marks: Vec::new(),
         joined: true,
     })
-}
-
-/// The value below which 99 of 100 are.
-pub(crate) fn p99(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    Some(quantile(&sorted, 0.99)).filter(|value| value.is_finite())
 }
 
 #[cfg(test)]

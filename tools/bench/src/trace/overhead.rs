@@ -66,10 +66,9 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let timing = &options.timing;
     let mut rows = Vec::new();
-    for &pause in &timing.pause {
-        let rounds = Rounds { warm_up: timing.warm_up, timed: timing.rounds, pause };
+    for rounds in options.timing.by_pause() {
+        let pause = rounds.pause;
         let begun = until_begun(stand, entrants, rounds)?;
         rows.extend(compared("until its program runs", pause, begun));
         let gone = race(stand, entrants, Operation::Run, rounds)?;

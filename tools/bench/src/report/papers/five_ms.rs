@@ -172,6 +172,17 @@ const NAMESPACES: Part = Part {
     instead: all_shown,
 };
 
+/// The median of a figure of one program, in seconds.
+const fn seconds(
+    what: &'static str,
+    published: &'static [Published],
+    figure: &'static str,
+) -> Line {
+    let figure = Figure::Median(figure);
+    let take = Take { rows: "/rows", only: &[], by: "", figure, scale: 1.0 };
+    Line { what, published, take, unit: "s" }
+}
+
 const UNSHARE: Part = Part {
     name: "ipc-namespaces",
     place: "The program of \"use a work queue to free_ipc\": 1000 × unshare(CLONE_NEWIPC)",
@@ -186,36 +197,22 @@ const UNSHARE: Part = Part {
         draws: false,
     }),
     lines: &[
-        Line {
-            what: "until it is gone",
-            published: &[
+        seconds(
+            "until it is gone",
+            &[
                 Published::number("8.05 s", 8.05, "before the work queue"),
                 Published::number("0.03 s", 0.03, "with it"),
             ],
-            take: Take {
-                rows: "/rows",
-                only: &[],
-                by: "",
-                figure: Figure::Median("wall_s"),
-                scale: 1.0,
-            },
-            unit: "s",
-        },
-        Line {
-            what: "CPU time",
-            published: &[
+            "wall_s",
+        ),
+        seconds(
+            "CPU time",
+            &[
                 Published::number("0.06 s", 0.06, "before the work queue"),
                 Published::number("0.02 s", 0.02, "with it"),
             ],
-            take: Take {
-                rows: "/rows",
-                only: &[],
-                by: "",
-                figure: Figure::Median("cpu_s"),
-                scale: 1.0,
-            },
-            unit: "s",
-        },
+            "cpu_s",
+        ),
     ],
     instead: all_shown,
 };
