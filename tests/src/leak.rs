@@ -46,7 +46,7 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        if pid.unsigned_abs() == me || is_zombie(pid) {
+        if pid.unsigned_abs() == me {
             continue;
         }
         let cgroup = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
@@ -55,7 +55,8 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
             cgroup.split(['/', '\n']).any(|part| part == id.as_str())
                 || command.split('\0').any(|word| word == id.as_str())
         });
-        if let Some(id) = owner {
+        // Asked last: of all that /proc tells of a process it takes the longest.
+        if let Some(id) = owner.filter(|_| !is_zombie(pid)) {
             found.push((pid, id.clone()));
         }
     }

@@ -1,8 +1,7 @@
 //! A user without privileges, who exists for one case: with ranges of subordinate ids, and if need be with a
 //! cgroup of its own.
 //!
-//! Every call happens in a mount namespace of its own, where /etc has the user: nothing is added to the
-//! machine.
+//! Its calls happen in a mount namespace where /etc has the user: nothing is added to the machine.
 
 use crate::bed::Bed;
 use crate::bundle::Bundle;
@@ -42,8 +41,8 @@ pub struct User {
     /// Where its calls are made.
     pub bed: Bed,
     cgroup: Option<PathBuf>,
-    /// What its calls do before they are the user's.
-    prepare: String,
+    /// The process that keeps the mount namespace of its calls.
+    etc: Child,
     /// The process that keeps the namespaces of a nested one.
     holder: Option<Child>,
     /// Its own instance of systemd.
@@ -160,7 +159,7 @@ impl User {
     /// Has all its containers made scopes by its systemd.
     pub fn asks_systemd(&mut self) {
         self.flags = "--systemd-cgroup";
-        self.write_script(&becoming(self.uid));
+        self.write_script();
     }
 
     /// The scopes that its systemd has made.
@@ -180,9 +179,18 @@ impl User {
     }
 
     /// Has the user's calls see a machine that systemd runs.
+    ///
+    /// # Panics
+    /// When the sign of it can't be made.
     pub fn sees_systemd(&mut self) {
-        self.prepare.push_str(BOOTED);
-        self.write_script(&becoming(self.uid));
+        let made =
+            Command::new("nsenter").args([&self.etc_namespace(), "sh", "-c", BOOTED]).status();
+        assert!(made.is_ok_and(|status| status.success()), "/run/systemd/system");
+    }
+
+    /// The option that has nsenter(1) enter the mount namespace of its calls.
+    fn etc_namespace(&self) -> String {
+        format!("--mount=/proc/{}/ns/mnt", self.etc.id())
     }
 
     /// The cgroup of its systemd.
@@ -214,12 +222,8 @@ impl User {
         );
         let holder = Command::new(self.bed.runtime()).env("PROGRAM", unshare).arg("1000").spawn();
         let holder = self.holder.insert(holder.expect("unshare"));
-        let pid = holder.id();
-        let comm = format!("/proc/{pid}/comm");
-        crate::wait::until_true("the user's namespaces", || {
-            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
-        });
-        self.write_script(&format!("exec nsenter -t {pid} -U -m --setuid 0 --setgid 0 --"));
+        until_asleep(holder);
+        self.write_script();
     }
 
     fn make(bed: &Bed, uid: u32, cgroup: Option<PathBuf>) -> Self {
@@ -240,36 +244,54 @@ impl User {
         add("subgid", format!("{NAME}:{first}:{RANGE}"));
         give(&home, uid);
         give(&home.join("run"), uid);
-        let mut enter = String::new();
         if let Some(cgroup) = &cgroup {
             own(cgroup, uid);
             own(&cgroup.join("session"), uid);
-            enter = format!("echo $$ >{}/${{CGROUP:-session}}/cgroup.procs\n", cgroup.display());
         }
-        let prepare = format!(
-            "[ \"$INSIDE\" ] || INSIDE=1 exec unshare -m --propagation private -- \"$0\" \"$@\"\n\
-             for file in passwd group subuid subgid; do\n\
-             [ -e /etc/$file ] || touch /etc/$file\n\
-             mount --bind {etc}/$file /etc/$file || exit 99\ndone\n{enter}",
-            etc = etc.display(),
-        );
         let bed = bed.of_user(home, base.join("as-user"));
-        let user =
-            Self { uid, first, bed, cgroup, prepare, holder: None, systemd: None, flags: "" };
-        user.write_script(&becoming(uid));
+        let user = Self {
+            uid,
+            first,
+            bed,
+            cgroup,
+            etc: keep_etc(&etc),
+            holder: None,
+            systemd: None,
+            flags: "",
+        };
+        user.write_script();
         user
     }
 
     /// The script that runs the runtime, or `PROGRAM`, as the user, with what `WITH` adds to the environment.
-    fn write_script(&self, become_user: &str) {
+    fn write_script(&self) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
-        let (prepare, flags) = (&self.prepare, self.flags);
+        let flags = self.flags;
+        let in_cgroup = self.cgroup.as_ref().map_or_else(String::new, |cgroup| {
+            format!("echo $$ >{}/${{CGROUP:-session}}/cgroup.procs\n", cgroup.display())
+        });
+        let become_user = match &self.holder {
+            Some(holder) => {
+                format!("--target={} --user --mount --setuid=0 --setgid=0 --", holder.id())
+            }
+            None => {
+                let (uid, etc) = (self.uid, self.etc_namespace());
+                format!("{etc} --wdns=\"$PWD\" ${{SETPRIV:---setuid={uid} --setgid={uid} --}}")
+            }
+        };
         let text = format!(
-            "#!/bin/sh\n{prepare}{become_user} env -u INSIDE -u CGROUP HOME={base}/home USER={NAME} \
-             XDG_RUNTIME_DIR={base}/home/run ${{WITH:-}} ${{PROGRAM:-{base}/dayfly {flags}}} \"$@\"\n"
+            "#!/bin/sh\n{in_cgroup}export HOME={base}/home USER={NAME} XDG_RUNTIME_DIR={base}/home/run\n\
+             unset CGROUP\nexec nsenter {become_user} ${{WITH:+env $WITH}} \
+             ${{PROGRAM:-{base}/dayfly {flags}}} \"$@\"\n",
         );
         program::write(script, &text);
+    }
+
+    /// What a call has in `SETPRIV` that becomes the user with these options of setpriv(1).
+    #[must_use]
+    pub fn setpriv(&self, options: &str) -> String {
+        format!("setpriv --reuid={uid} --regid={uid} {options}", uid = self.uid)
     }
 
     /// The user's own cgroup.
@@ -348,9 +370,9 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         let mut left = self.bed.finish();
-        if let Some(holder) = &mut self.holder {
-            let _ = holder.kill();
-            let _ = holder.wait();
+        for keeper in [self.holder.as_mut(), Some(&mut self.etc)].into_iter().flatten() {
+            let _ = keeper.kill();
+            let _ = keeper.wait();
         }
         self.end_systemd();
         let gone = |check: &dyn Fn() -> bool| {
@@ -384,11 +406,24 @@ impl Drop for User {
     }
 }
 
-/// How a script becomes the user.
-fn becoming(uid: u32) -> String {
-    format!(
-        "exec setpriv --reuid {uid} --regid {uid} ${{SETPRIV_GROUPS:---clear-groups}} ${{SETPRIV:-}}"
-    )
+/// A process in a mount namespace of its own, where these files are those of /etc.
+fn keep_etc(etc: &Path) -> Child {
+    let binds = "for file in passwd group subuid subgid; do\n\
+         [ -e /etc/$file ] || touch /etc/$file\n\
+         mount --bind \"$0/$file\" /etc/$file || exit 99\ndone\nexec sleep 10000\n";
+    let mut unshare = Command::new("unshare");
+    let unshare = unshare.args(["-m", "--propagation", "private", "sh", "-c", binds]).arg(etc);
+    let keeper = unshare.spawn().expect("unshare");
+    until_asleep(&keeper);
+    keeper
+}
+
+/// Waits until a process that has made namespaces has nothing to do but to keep them.
+fn until_asleep(keeper: &Child) {
+    let comm = format!("/proc/{}/comm", keeper.id());
+    crate::wait::until_true("the user's namespaces", || {
+        fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
+    });
 }
 
 /// Makes a cgroup, if need be, and gives it to a user.

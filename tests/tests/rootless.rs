@@ -259,7 +259,8 @@ fn helper_refuses(bed: &Bed) {
 
 fn no_new_privileges(bed: &Bed) {
     let user = User::new(bed);
-    let call = |c: &Container<'_>| c.bundle_call("run", &[]).env("SETPRIV", "--no-new-privs").run();
+    let setpriv = user.setpriv("--clear-groups --no-new-privs");
+    let call = |c: &Container<'_>| c.bundle_call("run", &[]).env("SETPRIV", &setpriv).run();
     call(&user.ranges().make()).fails("no_new_privs");
     assert_eq!(call(&user.single().sh("id -u").make()).ok().stdout, "0\n");
 }
@@ -308,6 +309,7 @@ fn groups(pid: i32) -> String {
 /// crun's annotation, by which `podman run --group-add keep-groups` asks for the groups of the caller.
 fn groups_kept(bed: &Bed) {
     let user = User::new(bed);
+    let grouped = user.setpriv("--groups=4321,4322");
     let kept = || json!({ "run.oci.keep_original_groups": "1" });
     for (bundle, annotations, expected) in [
         (user.ranges(), kept(), "4321 4322"),
@@ -317,12 +319,12 @@ fn groups_kept(bed: &Bed) {
         (user.ranges(), json!({ "run.oci.keep_original_groups": "0" }), "4321 4322"),
     ] {
         let c = bundle.set(KEEP, annotations).make();
-        c.bundle_call("run", &["--detach"]).env("SETPRIV_GROUPS", "--groups=4321,4322").run().ok();
+        c.bundle_call("run", &["--detach"]).env("SETPRIV", &grouped).run().ok();
         assert_eq!(groups(c.pid()), expected);
         // With exec as well.
         let script = "grep Groups /proc/self/status";
         let call = c.id_call("exec", &["--additional-gids", "10"], &["sh", "-c", script]);
-        let call = call.env("SETPRIV_GROUPS", "--groups=4321,4322").run();
+        let call = call.env("SETPRIV", &grouped).run();
         if call.code() == 0 {
             assert_eq!(call.stdout.matches("65534").count(), 2, "{call}");
         }
