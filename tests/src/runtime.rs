@@ -1,7 +1,7 @@
 //! One call of the runtime: arguments in, exit status and text out.
 
 use crate::filtered::Refused;
-use follow::{End, Event, Mode};
+use follow::{End, Event, Listener, Mode};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
@@ -125,14 +125,24 @@ impl Call {
     /// As [`Call::run`].
     #[track_caller]
     #[must_use]
-    pub fn follow(self, tell: &mut (dyn FnMut(Pid, Event) + Send)) -> Outcome {
+    pub fn follow(self, mut tell: &mut (dyn FnMut(Pid, Event) + Send)) -> Outcome {
+        self.followed_by(&mut tell)
+    }
+
+    /// Runs the call to its end; `listener` hears of the system calls that it asks for, and may interfere.
+    ///
+    /// # Panics
+    /// As [`Call::run`].
+    #[track_caller]
+    #[must_use]
+    pub fn followed_by(self, listener: &mut dyn Listener) -> Outcome {
         let create = |path| File::create(path).expect("create output file");
         let command = follow::Command::new(self.command.get_program());
         let command = command.args(self.command.get_args());
         let command = command.stdout(create(&self.out)).stderr(create(&self.err));
         let variables = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
-        let end = match follow::follow(&command, Mode::Syscalls, self.deadline, tell) {
+        let end = match follow::follow(&command, Mode::Syscalls, self.deadline, listener) {
             Ok(end) => end,
             Err(error) => panic!("{error}: {}\nstderr: {}", self.line, read(&self.err)),
         };

@@ -10,7 +10,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::user::User;
 use dayfly_tests::{case, leak, wait};
-use follow::{Event, call_name};
+use follow::{Event, Listener, call_name};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,23 +29,32 @@ pub const CASES: &[Case] = &[
 /// A process by its descent: the command is `[]`, its second child `[1]`, whose first `[1, 0]`.
 type Descent = Vec<usize>;
 
-/// The processes of a command, and how many calls each has made.
+/// One system call: the first of a process is 0.
+#[derive(Clone)]
+struct Moment {
+    whose: Descent,
+    number: usize,
+}
+
+/// The processes of a command, and what calls each has made. At one moment it kills.
 #[derive(Default)]
 struct Family {
     command: Option<Pid>,
     members: HashMap<Pid, Descent>,
     children: HashMap<Pid, usize>,
     calls: BTreeMap<Descent, Vec<u64>>,
+    /// When it kills: all calls are heard of where it doesn't.
+    last: Option<Moment>,
+    has_killed: bool,
 }
 
-impl Family {
-    /// Whose call of which number is about to be made, if this event says so.
-    fn hear(&mut self, pid: Pid, event: &Event) -> Option<(Descent, usize)> {
+impl Listener for Family {
+    fn hear(&mut self, pid: Pid, event: Event) {
         match event {
             Event::Born { parent: None, .. } => self.command = Some(pid),
             Event::Born { parent: Some(parent), .. } => {
-                let mut descent = self.members.get(parent)?.clone();
-                let number = self.children.entry(*parent).or_default();
+                let Some(mut descent) = self.members.get(&parent).cloned() else { return };
+                let number = self.children.entry(parent).or_default();
                 descent.push(*number);
                 *number += 1;
                 self.members.insert(pid, descent);
@@ -59,26 +68,24 @@ impl Family {
                 };
             }
             Event::Entered { number, .. } => {
-                let descent = self.members.get(&pid)?.clone();
-                let calls = self.calls.entry(descent.clone()).or_default();
-                calls.push(*number);
-                return Some((descent, calls.len() - 1));
+                let Some(whose) = self.members.get(&pid) else { return };
+                let calls = self.calls.entry(whose.clone()).or_default();
+                calls.push(number);
+                let is_last =
+                    |last: &Moment| last.whose == *whose && last.number + 1 == calls.len();
+                if self.last.as_ref().is_some_and(is_last) {
+                    let _ = kill_process(pid, Signal::KILL);
+                    self.has_killed = true;
+                }
             }
             _ => {}
         }
-        None
     }
-}
 
-/// Runs `call` and kills a process before one of its calls; nothing if that came not to make it.
-fn struck(call: Call, whose: &Descent, number: usize) -> Option<Outcome> {
-    let mut family = Family::default();
-    let outcome = call.follow(&mut |pid, event| {
-        if family.hear(pid, &event).is_some_and(|(who, call)| who == *whose && call == number) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    });
-    (family.calls.get(whose).map_or(0, Vec::len) > number).then_some(outcome)
+    fn hears_calls_of(&self, pid: Pid) -> bool {
+        let Some(whose) = self.members.get(&pid) else { return false };
+        self.last.as_ref().is_none_or(|last| !self.has_killed && last.whose == *whose)
+    }
 }
 
 /// A command, what has to be there before it, and what must be there after it.
@@ -97,13 +104,19 @@ impl Walk<'_> {
         (self.check)("nothing", &call().run().ok());
         let mut family = Family::default();
         (self.prepare)();
-        let whole = call().follow(&mut |pid, event| drop(family.hear(pid, &event))).ok();
+        let whole = call().followed_by(&mut family).ok();
         (self.check)("nothing", &whole);
         let mut count = 0;
         for (whose, calls) in &family.calls {
             for (number, made) in calls.iter().enumerate() {
                 (self.prepare)();
-                let Some(outcome) = struck(call(), whose, number) else { continue };
+                let last = Moment { whose: whose.clone(), number };
+                let mut family = Family { last: Some(last), ..Family::default() };
+                let outcome = call().followed_by(&mut family);
+                // It may have come not to make that call.
+                if !family.has_killed {
+                    continue;
+                }
                 count += 1;
                 let name = call_name(*made);
                 (self.check)(&format!("{whose:?} killed before call {number}, {name}"), &outcome);

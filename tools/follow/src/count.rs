@@ -12,7 +12,8 @@ use std::time::Duration;
 /// As [`follow`](crate::follow()).
 pub fn count(command: &Command, mode: Mode, deadline: Duration) -> Result<Report, Error> {
     let mut counter = Counter::default();
-    let end = follow(command, mode, deadline, &mut |pid, event| counter.take(pid, event))?;
+    let end =
+        follow(command, mode, deadline, &mut |pid: Pid, event: Event| counter.take(pid, event))?;
     let mut report = Report { processes: counter.processes, end, complete: true };
     if let Mode::Instructions { bound } = mode {
         report.complete = report.instructions() < bound;

@@ -3,6 +3,26 @@
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+/// Who is told what happens to those who are followed.
+pub trait Listener: Send {
+    /// Something has happened to `pid`, which stands still meanwhile, but for its end.
+    fn hear(&mut self, pid: Pid, event: Event);
+
+    /// Whether `pid` is to stop at its system calls. Asked whenever it is let go: one that nobody listens to runs
+    /// at its own speed until it makes a process, executes a program, gets a signal or ends.
+    fn hears_calls_of(&self, pid: Pid) -> bool {
+        let _ = pid;
+        true
+    }
+}
+
+/// A closure hears everything.
+impl<F: FnMut(Pid, Event) + Send> Listener for F {
+    fn hear(&mut self, pid: Pid, event: Event) {
+        self(pid, event);
+    }
+}
+
 /// Something that a followed process or thread did, or that happened to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {

@@ -2,7 +2,7 @@
 
 use crate::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
 use crate::watch::Watch;
-use crate::{Command, End, Error, Event};
+use crate::{Command, End, Error, Event, Listener};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -15,7 +15,7 @@ use sys::ptrace::{self, Report, Resume};
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Every system call.
+    /// System calls, of those whom the [`Listener`] hears.
     Syscalls,
     /// Every instruction in user space, one by one: some 20 µs each in a virtual machine. Memory is laid
     /// out the same way each time, and there is one processor.
@@ -25,13 +25,13 @@ pub enum Mode {
     },
 }
 
-/// Runs `command` and calls `tell` for everything that happens to it and to its descendants.
+/// Runs `command` and tells `listener` everything that happens to it and to its descendants.
 ///
 /// Those who still run when the command has ended, such as a container that it leaves behind, are
 /// followed until nothing happens for 50 ms, then let go. Returns how the command ended.
 ///
-/// `tell` is called while the tracee stands still, except at its end, and before it goes on: so a clock
-/// read first and last in it tells how long a tracee was held up.
+/// It is told while the tracee stands still, except at its end, and before it goes on: so a clock read
+/// first and last in [`Listener::hear`] tells how long a tracee was held up.
 ///
 /// Its children are this process's children; a program that waits for any child of its own should not
 /// do so meanwhile.
@@ -43,14 +43,14 @@ pub fn follow(
     command: &Command,
     mode: Mode,
     deadline: Duration,
-    tell: &mut (dyn FnMut(Pid, Event) + Send),
+    listener: &mut dyn Listener,
 ) -> Result<End, Error> {
     let watch = Watch::default();
     thread::scope(|scope| {
         scope.spawn(|| watch.guard(deadline));
         // A thread of its own: it waits for its own children and tracees only, and whatever happens
         // to it, the kernel kills those that are attached when it ends.
-        let result = scope.spawn(|| Follower::run(command, mode, &watch, tell)).join();
+        let result = scope.spawn(|| Follower::run(command, mode, &watch, listener)).join();
         let expired = watch.expired();
         if !matches!(result, Ok(Ok(_))) {
             watch.kill();
@@ -73,7 +73,7 @@ const SIGTRAP: i32 = 5;
 struct Follower<'a> {
     mode: Mode,
     watch: &'a Watch,
-    tell: &'a mut (dyn FnMut(Pid, Event) + Send),
+    listener: &'a mut dyn Listener,
     /// The command.
     root: Pid,
     /// Whether it has been executed: before that it is a copy of this process.
@@ -94,7 +94,7 @@ impl<'a> Follower<'a> {
         command: &Command,
         mode: Mode,
         watch: &'a Watch,
-        tell: &'a mut (dyn FnMut(Pid, Event) + Send),
+        listener: &'a mut dyn Listener,
     ) -> Result<End, Error> {
         let stepped = mode != Mode::Syscalls;
         let cpus = if stepped { stay_here() } else { None };
@@ -106,7 +106,7 @@ impl<'a> Follower<'a> {
         let mut follower = Self {
             mode,
             watch,
-            tell,
+            listener,
             root: child.pid,
             executed: false,
             end: None,
@@ -164,7 +164,7 @@ impl<'a> Follower<'a> {
             Report::Call => self.cross(pid)?,
             Report::Signal(SIGTRAP) if self.has_stepped(pid) => self.step(pid)?,
             Report::Signal(signal) => {
-                (self.tell)(pid, Event::Signalled(signal));
+                self.listener.hear(pid, Event::Signalled(signal));
                 self.resume(pid, signal)?;
             }
             Report::Event(event) => self.happen(pid, event)?,
@@ -195,7 +195,7 @@ impl<'a> Follower<'a> {
         if process == pid && pid != self.root {
             self.watch.add(pid);
         }
-        (self.tell)(pid, Event::Born { parent, process });
+        self.listener.hear(pid, Event::Born { parent, process });
         match self.early.remove(&pid) {
             Some(report) => self.handle(pid, report),
             None => Ok(()),
@@ -210,7 +210,7 @@ impl<'a> Follower<'a> {
         if pid == self.root {
             self.end = Some(end);
         }
-        (self.tell)(pid, Event::Gone { end, instructions: tracee.instructions });
+        self.listener.hear(pid, Event::Gone { end, instructions: tracee.instructions });
     }
 
     fn cross(&mut self, pid: Pid) -> Result<(), Error> {
@@ -219,11 +219,11 @@ impl<'a> Follower<'a> {
             self.tracees.get_mut(&pid).zip(call).and_then(|(tracee, call)| tracee.cross(call));
         match crossing {
             Some(Crossing::Entered { number, args }) => {
-                (self.tell)(pid, Event::Entered { number, args });
+                self.listener.hear(pid, Event::Entered { number, args });
             }
             Some(Crossing::Left { number, result }) => {
                 let result = sys::raw::check(result as isize).map(|value| value as u64);
-                (self.tell)(pid, Event::Left { number, result });
+                self.listener.hear(pid, Event::Left { number, result });
             }
             None => {}
         }
@@ -250,7 +250,7 @@ impl<'a> Follower<'a> {
         let container = pid != self.root && is_contained(pid);
         let instructions = self.tracees.get_mut(&pid).map_or(0, Tracee::execute);
         let command = command_of(pid);
-        (self.tell)(pid, Event::Executed { command, container, instructions });
+        self.listener.hear(pid, Event::Executed { command, container, instructions });
         if container {
             self.detach(pid, 0)?;
             self.lose(pid, End::Container);
@@ -272,7 +272,8 @@ impl<'a> Follower<'a> {
     fn resume(&mut self, pid: Pid, signal: i32) -> Result<(), Error> {
         let how = match self.mode {
             _ if !self.executed => Resume::Freely,
-            Mode::Syscalls => Resume::ToCall,
+            Mode::Syscalls if self.listener.hears_calls_of(pid) => Resume::ToCall,
+            Mode::Syscalls => Resume::Freely,
             Mode::Instructions { .. } if self.steps_now() => Resume::ByStep,
             Mode::Instructions { .. } => Resume::Freely,
         };

@@ -4,7 +4,7 @@
 //! | part | what |
 //! |---|---|
 //! | [`Command`] | what is run, and with what around it |
-//! | [`follow()`] | runs it, and calls back for each [`Event`] |
+//! | [`follow()`] | runs it, and tells a [`Listener`] each [`Event`] |
 //! | [`count()`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
 //! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
 //!
@@ -31,6 +31,6 @@ mod watch;
 pub use command::Command;
 pub use count::count;
 pub use error::Error;
-pub use event::{End, Event, call_name};
+pub use event::{End, Event, Listener, call_name};
 pub use follow::{Mode, follow};
 pub use report::{Image, Process, Report, Tally};

@@ -91,11 +91,16 @@ fn past_the_deadline_everybody_is_killed() {
     let start = Instant::now();
     let command = sh("sleep 1000 & sleep 1000; exit 0");
     let mut born = Vec::new();
-    let result = follow(&command, Mode::Syscalls, Duration::from_millis(300), &mut |pid, event| {
-        if matches!(event, Event::Born { .. }) {
-            born.push(pid);
-        }
-    });
+    let result = follow(
+        &command,
+        Mode::Syscalls,
+        Duration::from_millis(300),
+        &mut |pid: rustix::process::Pid, event: Event| {
+            if matches!(event, Event::Born { .. }) {
+                born.push(pid);
+            }
+        },
+    );
     assert!(matches!(result, Err(Error::Deadline { .. })), "{result:?}");
     assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(born.len(), 3);
