@@ -8,6 +8,9 @@ DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
 TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool
+# As the tests' harness is built. The profile says abort, for the program alone, which has no unwinder: with both, cargo
+# compiles nearly everything twice.
+UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
 
 all: build
 
@@ -53,8 +56,8 @@ demo:
 
 lint: lint-program lint-init
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
-	$(RUSTDOC) --workspace --exclude dayfly-cli
+	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
+	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli
 
 # The program apart: in one build with the others, features of std reach it, which has none. As it is for tests first: what
 # follows `--` reaches the crates of the workspace alone, and what these depend on is checked once.
@@ -67,13 +70,13 @@ lint-program:
 
 # Init apart: in one build with the others, what it calls has a heap.
 lint-init:
-	$(CARGO) clippy -p dayfly-init -- -D warnings
+	$(UNWIND) $(CARGO) clippy -p dayfly-init -- -D warnings
 
 # One folder.
 lint-runtime: lint-program lint-init
 lint-runtime lint-lib lint-tools:
-	$(CARGO) clippy $$(scripts/packages $(@:lint-%=%)) --all-targets -- -D warnings
-	$(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
+	$(UNWIND) $(CARGO) clippy $$(scripts/packages $(@:lint-%=%)) --all-targets -- -D warnings
+	$(UNWIND) $(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
 
 # Man pages and shell completions, generated from the command definitions.
 man completions docs:
