@@ -218,7 +218,7 @@ impl Labelled for InitStep {
             Self::RunHooks { hooks, .. } => label(Phase::Bootstrap, "run hooks", hooks.kind),
             Self::PivotRoot => label(Phase::Mounts, "pivot root", ""),
             Self::EnterRoot => label(Phase::Mounts, "enter root", ""),
-            Self::EnterRootOf { .. } => label(Phase::Mounts, "enter root", "of init"),
+            Self::EnterRootOf { .. } => label(Phase::Mounts, "enter root of init", ""),
             Self::ChangeRoot { .. } => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
             Self::FreezeTmpfs { path } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
