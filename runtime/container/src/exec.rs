@@ -166,6 +166,7 @@ impl Container {
             None => Ok(0),
             Some(signals) => Terminal::receive(ours, self.trace).and_then(|terminal| {
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
+                    self.trace.look_back();
                     signals.wait(&child, terminal.as_ref(), None, None)
                 })
             }),

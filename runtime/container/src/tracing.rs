@@ -5,7 +5,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Deref;
 
 use plan::FastPaths;
@@ -33,9 +33,11 @@ pub struct Trace {
     entered: u64,
     /// What it did before, when it executed itself again.
     sealed: Option<Sealed>,
+    /// When the process was made, once that is known.
+    began: Cell<Option<u64>>,
     /// Steps so far.
     #[cfg(dayfly_faults)]
-    pub(crate) steps: core::cell::Cell<usize>,
+    pub(crate) steps: Cell<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,8 +77,9 @@ impl Trace {
             })),
             entered,
             sealed: if is_wanted { Sealed::left(args) } else { None },
+            began: Cell::new(None),
             #[cfg(dayfly_faults)]
-            steps: core::cell::Cell::new(0),
+            steps: Cell::new(0),
         };
         if is_wanted {
             trace.tracer.turn_on();
@@ -127,6 +130,14 @@ impl Trace {
         Ok(())
     }
 
+    /// Asks what the trace will need, while there is nothing to do but to wait for the program: later somebody would wait
+    /// for the answer.
+    pub(crate) fn look_back(&self) {
+        if self.is_on() && self.began.get().is_none() {
+            self.began.set(Some(self.find_beginning()));
+        }
+    }
+
     /// Writes the trace, if one was asked for.
     ///
     /// # Errors
@@ -161,13 +172,22 @@ impl Trace {
         Ok(())
     }
 
-    /// Adds what went on before the tracer was there.
-    fn complete(&self) {
+    /// When the program's first instruction ran, in its first life.
+    fn first(&self) -> u64 {
+        self.sealed.map_or_else(|| self.entered(), |sealed| sealed.entered)
+    }
+
+    /// When this life's first instruction ran.
+    fn entered(&self) -> u64 {
         // Nobody looked at the clock in a command of which an annotation asks for a trace.
-        let entered = if self.entered > 0 { self.entered } else { self.turned_on() };
-        let first = self.sealed.map_or(entered, |sealed| sealed.entered);
+        if self.entered > 0 { self.entered } else { self.turned_on() }
+    }
+
+    /// When the process was made, which was before its first instruction.
+    fn find_beginning(&self) -> u64 {
+        let first = self.first();
         let before = trace::now();
-        let began = match sys::taskstats::age(getpid()) {
+        match sys::taskstats::age(getpid()) {
             Ok(age) => match trace::now().saturating_sub(age * 1000) {
                 began if began < first => began,
                 // Between the answer and the look at the clock others had the CPU.
@@ -178,7 +198,14 @@ impl Trace {
                 self.remark(format_args!("begins with the first instruction: taskstats: {why}"));
                 first
             }
-        };
+        }
+    }
+
+    /// Adds what went on before the tracer was there.
+    fn complete(&self) {
+        self.look_back();
+        let (first, entered) = (self.first(), self.entered());
+        let began = self.began.get().unwrap_or(first);
         self.tracer.began(began);
         self.add(Phase::Bootstrap, "exec", "dayfly", (began, first));
         if let Some(sealed) = self.sealed {
