@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// The program behind `dayfly host`.
-fn tool() -> Result<(), String> {
+pub fn tool() -> Result<(), String> {
     let runtime = std::env::var("DAYFLY").unwrap_or_else(|_| "target/release/dayfly".to_owned());
     let tool = Path::new(&runtime).with_file_name("dayfly-host");
     let missing = || format!("no {}: cargo build -p dayfly-host", tool.display());
@@ -267,6 +267,11 @@ fn start_cpus_are_left_again(bed: &Bed) {
     let expected = format!("Cpus_allowed_list:\t{all}\n");
     let c = bed.bundle().sh(CPUS).make();
     assert_eq!(c.run_with(&["--start-cpus", &one]).ok().stdout, expected);
+    // Words mean CPUs, as those of --pin.
+    for words in ["cores:1", "spread:1,no-smt"] {
+        let c = bed.bundle().sh(CPUS).make();
+        let _ = c.run_with(&["--start-cpus", words]).ok();
+    }
     // What is traced tells when the program got them all back.
     let c = bed.bundle().sh(CPUS).make();
     let trace = bed.dir.join("trace.jsonl");
@@ -317,5 +322,6 @@ fn start_cpus_that_are_none(bed: &Bed) {
     };
     refused("1023", "--start-cpus 1023: none of these CPUs is online and allowed here");
     refused("3-1", "invalid value \"3-1\" for --start-cpus");
-    refused("node:0", "must be a list of CPUs such as 0-3,8");
+    refused("node:63", "--start-cpus nodes:63: there is no memory node 63");
+    refused("fast", "--start-cpus fast: ");
 }

@@ -29,6 +29,7 @@ mod images;
 mod intel_rdt;
 mod labels;
 mod lifecycle;
+mod limit;
 mod listener;
 mod logs;
 mod masks;
@@ -66,6 +67,7 @@ use std::process::ExitCode;
 /// Those about what is below runtime/.
 const RUNTIME: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
+    ("limit", limit::CASES),
     ("run", run::CASES),
     ("exec", exec::CASES),
     ("exec", exec::cgroup::CASES),

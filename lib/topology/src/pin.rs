@@ -386,7 +386,15 @@ impl fmt::Display for Pin {
 
 impl fmt::Display for PinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pin {}: {}", self.words, self.reason)
+        f.write_str(&self.told_of("pin"))
+    }
+}
+
+impl PinError {
+    /// In words, of what the words were given to.
+    #[must_use]
+    pub fn told_of(&self, option: &str) -> String {
+        format!("{option} {}: {}", self.words, self.reason)
     }
 }
 

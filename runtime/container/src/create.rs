@@ -5,6 +5,7 @@ use rustix::fd::OwnedFd;
 use sys::clone::Child;
 use trace::{PROGRAM, Phase};
 
+use crate::admission::admit;
 use crate::bundle::Bundle;
 use crate::console::Terminal;
 use crate::making::Making;
@@ -48,7 +49,8 @@ fn try_create(
     connected: Option<OwnedFd>,
 ) -> Result<(), Error> {
     let trace = store.trace();
-    let cpus = StartCpus::enter(options.start_cpus.as_ref(), trace)?;
+    let _permit = admit(trace, options.warn)?;
+    let cpus = StartCpus::enter(options.start_cpus, trace)?;
     let bundle = Bundle::load(options, trace)?;
     let mut making = Making::begin(store, options, &bundle)?;
     let console = making.console(true, connected)?;
@@ -79,7 +81,8 @@ fn try_run(
     connected: Option<OwnedFd>,
 ) -> Result<i32, Error> {
     let trace = store.trace();
-    let cpus = StartCpus::enter(create.start_cpus.as_ref(), trace)?;
+    let permit = admit(trace, create.warn)?;
+    let cpus = StartCpus::enter(create.start_cpus, trace)?;
     let bundle = Bundle::load(create, trace)?;
     let mut making = Making::begin(store, create, &bundle)?;
     let mut console = making.console(options.detach, connected)?;
@@ -94,8 +97,10 @@ fn try_run(
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()
+        && permit.is_none()
         && making.spec.hooks.poststart.is_empty();
     let mut made = making.make(request, console)?;
+    drop(permit);
     let Making { spec, manager, pooled, prepared, .. } = making;
     if let Some(pooled) = pooled {
         pooled.keep();

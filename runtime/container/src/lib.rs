@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod admission;
 mod announce;
 mod bundle;
 mod console;

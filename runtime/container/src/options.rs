@@ -1,7 +1,6 @@
 //! What commands are given.
 
 use plan::FastPaths;
-use plan::step::NumberSet;
 
 use crate::Warn;
 use crate::layered::LayeredOptions;
@@ -45,8 +44,8 @@ pub struct CreateOptions<'a> {
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
-    /// The CPUs to start from; the program runs where it would have otherwise.
-    pub start_cpus: Option<NumberSet>,
+    /// The CPUs to start from, a list or words; the program runs where it would have otherwise.
+    pub start_cpus: Option<&'a str>,
     /// What the start makes use of.
     pub fast_paths: FastPaths,
     /// Words for its CPUs.

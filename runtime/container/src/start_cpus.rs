@@ -10,6 +10,8 @@ use plan::step::NumberSet;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::sched::cpu_set;
 use sys::{Context, Errno};
+use topology::Topology;
+use topology::pin::{Pin, PinError};
 
 use crate::{Error, Trace};
 
@@ -20,11 +22,12 @@ impl StartCpus {
     /// Goes to `cpus`, if that is asked for.
     ///
     /// # Errors
-    /// None of them is there, or none is allowed here.
-    pub(crate) fn enter(cpus: Option<&NumberSet>, trace: &Trace) -> Result<Self, Error> {
-        let Some(cpus) = cpus else { return Ok(Self(None)) };
+    /// Words that are none; none of these CPUs is there, or none is allowed here.
+    pub(crate) fn enter(cpus: Option<&str>, trace: &Trace) -> Result<Self, Error> {
+        let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        let cpus = resolve(words, &own)?;
         match sched_setaffinity(None, &cpu_set(cpus.iter())) {
             Err(Errno::INVAL) => Err(Error::Text(format!(
                 "--start-cpus {cpus}: none of these CPUs is online and allowed here"
@@ -48,6 +51,25 @@ impl StartCpus {
         trace.point("go", "to own cpus")?;
         Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?)
     }
+}
+
+/// The CPUs of a list, or of words such as `node:0`, which mean CPUs that are allowed here.
+fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
+    match NumberSet::parse(words) {
+        Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
+        _ if !words.contains(|letter: char| letter.is_ascii_alphabetic()) => {
+            return Err(Error::Text(format!(
+                "invalid value {words:?} for --start-cpus: must be a list of CPUs such as 0-3,8, or words such as node:0"
+            )));
+        }
+        _ => {}
+    }
+    let wrong = |error: PinError| Error::Text(error.told_of("--start-cpus"));
+    let pin = Pin::parse(words).map_err(wrong)?;
+    let topology = Topology::read("")?;
+    let allowed = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();
+    let placement = pin.resolve(&topology, &allowed).map_err(wrong)?;
+    Ok(placement.cpus.iter().collect())
 }
 
 /// A start that failed may be tried again.

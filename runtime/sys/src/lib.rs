@@ -36,6 +36,7 @@ pub mod refusal;
 pub mod rusage;
 pub mod sched;
 pub mod seccomp;
+pub mod semaphore;
 pub mod shared;
 pub mod signal;
 pub mod stack;

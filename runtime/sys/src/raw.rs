@@ -48,6 +48,12 @@ pub mod nr {
     pub const FANOTIFY_INIT: usize = 300;
     /// fanotify_mark(2)
     pub const FANOTIFY_MARK: usize = 301;
+    /// semget(2)
+    pub const SEMGET: usize = 64;
+    /// semctl(2)
+    pub const SEMCTL: usize = 66;
+    /// semtimedop(2)
+    pub const SEMTIMEDOP: usize = 220;
 }
 
 /// System call numbers that rustix gives no function for.
@@ -93,6 +99,12 @@ pub mod nr {
     pub const FANOTIFY_INIT: usize = 262;
     /// fanotify_mark(2)
     pub const FANOTIFY_MARK: usize = 263;
+    /// semget(2)
+    pub const SEMGET: usize = 190;
+    /// semctl(2)
+    pub const SEMCTL: usize = 191;
+    /// semtimedop(2)
+    pub const SEMTIMEDOP: usize = 192;
 }
 
 /// clone3(2), Linux 5.3; the same number on every architecture.

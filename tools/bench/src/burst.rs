@@ -8,6 +8,7 @@ use crate::results::{self, judged};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use chart::{Axis, Picture};
+use limit::{LONGEST_WAIT, Limit};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::csv::quoted;
@@ -19,6 +20,40 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use sys::clone::CloneFlags;
+
+/// The runtimes, and each dayfly among them once more a limit of starts in flight.
+#[must_use]
+pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
+    let mut entrants = runtimes;
+    let own: Vec<Entrant> =
+        entrants.iter().filter(|entrant| entrant.runtime.is_dayfly()).cloned().collect();
+    for entrant in own {
+        entrants.extend(limits.iter().map(|&limit| Entrant {
+            name: format!("{}, {limit} at once", entrant.name),
+            limit: Some(limit),
+            ..entrant.clone()
+        }));
+    }
+    entrants
+}
+
+/// A limit of starts in flight, lifted in the end.
+struct Limited;
+
+impl Limited {
+    fn to(width: u16) -> Result<Self, Error> {
+        Limit::set(width, LONGEST_WAIT)
+            .map_err(|errno| report::Error::system("set", "the limit of starts", errno))?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        let _ = Limit::lift();
+    }
+}
 
 /// What one entrant at one width showed, over all rounds.
 #[derive(Debug, Default, Serialize)]
@@ -62,6 +97,11 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
+    if entrants.iter().any(|entrant| entrant.limit.is_some()) {
+        // The host's own limit stays as it is.
+        sys::ns::unshare(CloneFlags::NEWIPC)
+            .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
+    }
     let mut progress = Progress::new();
     let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
     warm_up(stand, entrants)?;
@@ -124,6 +164,7 @@ pub(crate) fn burst(
     let waiting: Result<Vec<_>, _> =
         (0..count).map(|_| Container::new(stand, racer, &[])).collect();
     let (waiting, done) = (Mutex::new(waiting?), Mutex::new(Vec::with_capacity(count)));
+    let _limited = racer.limit.map(Limited::to).transpose()?;
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let work = || {
         while let Some(container) = next().filter(|_| !interrupt::came()) {

@@ -37,7 +37,8 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Burst(options) => {
-            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+            let entrants = burst::entrants(entrants(&options.common)?, &options.start_limit);
+            session::run(&options.common, entrants, |stand, entrants| {
                 burst::experiment(&options, stand, entrants)
             })
         }

@@ -200,6 +200,10 @@ pub struct Burst {
     /// Containers in flight
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16")]
     pub width: Vec<usize>,
+    /// Have dayfly run the same with so many starts in flight at once, too, by a limit as "dayfly host limit" sets it, in
+    /// an IPC namespace of the experiment's own
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
+    pub start_limit: Vec<u16>,
     /// Containers a round
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub count: usize,

@@ -46,6 +46,12 @@ impl Runtime {
         Self::at(name, path)
     }
 
+    /// Whether it is a dayfly, by its own account.
+    #[must_use]
+    pub fn is_dayfly(&self) -> bool {
+        self.version.starts_with("dayfly")
+    }
+
     fn at(name: String, path: PathBuf) -> Result<Self, Error> {
         let sha256 = hash(&path).map_err(Error::at("read", &path))?;
         let version = version(&path);

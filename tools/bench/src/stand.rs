@@ -32,6 +32,8 @@ pub struct Entrant {
     pub start_options: Vec<String>,
     /// Further variables of the runtime's environment.
     pub environment: Vec<(String, String)>,
+    /// How many of its starts the host has in flight at once, if that is limited (`dayfly host limit`).
+    pub limit: Option<u16>,
     /// Why it is out, if it is.
     pub failure: Option<String>,
 }
@@ -46,6 +48,7 @@ impl Entrant {
             options: Vec::new(),
             start_options: Vec::new(),
             environment: Vec::new(),
+            limit: None,
             failure: None,
         }
     }

@@ -6,6 +6,7 @@
 //! | [`check`] | the screen of verdicts |
 //! | [`dynmods`] | favordynmods: looking at it, switching it, keeping it |
 //! | [`locks`] | how threads get in each other's way, and how wide to start |
+//! | [`limit`] | how many starts may be in flight |
 //! | [`chart`] | pictures of CSV |
 //! | [`options`] | the command line |
 
@@ -15,6 +16,7 @@ pub mod dynmods;
 pub mod engines;
 pub mod facts;
 pub mod layout;
+pub mod limit;
 pub mod locks;
 pub mod options;
 
@@ -38,6 +40,7 @@ pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
         }
         HostCommand::Favordynmods(command) => favordynmods(command)?,
         HostCommand::Locks(options) => locks::locks(&options)?,
+        HostCommand::Limit(command) => limit::execute(&command)?,
         HostCommand::Chart(options) => chart::command(&options)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -91,18 +91,7 @@ impl Work {
 /// # Errors
 /// Mount operations without root; a file that can't be written; SIGINT.
 pub fn locks(options: &Locks) -> Result<(), Error> {
-    interrupt::catch(Second::Waits)?;
-    let topology = Topology::read("")?;
-    let own = rustix::thread::sched_getaffinity(None)
-        .map_err(|errno| Error::system("sched_getaffinity", "this process", errno))?;
-    let allowed: List = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();
-    let (different, same) = placements(&topology, &allowed);
-    let mut curves = Vec::new();
-    for work in &options.work {
-        for placement in &different {
-            curves.push(curve(*work, placement, Duration::from_millis(options.time))?);
-        }
-    }
+    let (curves, same) = measure(&options.work, Duration::from_millis(options.time))?;
     if let Some(file) = &options.svg {
         fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
     }
@@ -119,6 +108,34 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
         Format::Table => say!("{}", text(&options.work, &curves, &same, &advice)),
     }
     Ok(())
+}
+
+/// How many starts to have in flight, by the curves of mounts; nothing if they don't say.
+///
+/// # Errors
+/// As [`locks`].
+pub fn measured_width() -> Result<Option<usize>, Error> {
+    let (curves, _) = measure(&[Work::Mounts], Locks::TIME)?;
+    Ok(advise(&curves).iter().find_map(|advice| advice.starts))
+}
+
+/// The curves of each work, and the placements that are the same as another one.
+type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
+
+fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
+    interrupt::catch(Second::Waits)?;
+    let topology = Topology::read("")?;
+    let own = rustix::thread::sched_getaffinity(None)
+        .map_err(|errno| Error::system("sched_getaffinity", "this process", errno))?;
+    let allowed: List = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();
+    let (different, same) = placements(&topology, &allowed);
+    let mut curves = Vec::new();
+    for work in works {
+        for placement in &different {
+            curves.push(curve(*work, placement, time)?);
+        }
+    }
+    Ok((curves, same))
 }
 
 /// 1, 2, 4, … threads, and as many as there are CPUs.

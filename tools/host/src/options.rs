@@ -2,6 +2,8 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 /// Tells what this host does to container starts, and what helps.
 #[derive(Debug, Parser)]
@@ -40,6 +42,9 @@ pub enum HostCommand {
     Favordynmods(Favordynmods),
     /// Measure how threads get in each other's way at a lock, and how many starts to have in flight
     Locks(Locks),
+    /// Have no more than so many starts in flight at once; others wait their turn
+    #[command(subcommand)]
+    Limit(Limit),
     /// Draw a picture of CSV from standard input
     #[command(hide = true)]
     Chart(Chart),
@@ -109,8 +114,63 @@ pub struct Locks {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lock,mounts")]
     pub work: Vec<Work>,
     /// How long each number of threads is measured, in milliseconds, over five rounds
-    #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(5..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = Locks::TIME.as_millis() as u64, value_parser = clap::value_parser!(u64).range(5..=60_000))]
     pub time: u64,
+}
+
+impl Locks {
+    /// How long each number of threads is measured, unless another time is given.
+    pub const TIME: Duration = Duration::from_millis(250);
+}
+
+/// `limit`.
+#[derive(Debug, Subcommand)]
+pub enum Limit {
+    /// Tell what the limit is, how many starts are in flight and how many wait
+    Status {
+        /// How it is written
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Limit starts until the next boot, those that "create" and "run" of this user make, whoever called them
+    Set(SetLimit),
+    /// No longer limit starts; those that wait go on
+    Off,
+}
+
+/// `limit set`.
+#[derive(Debug, Args)]
+pub struct SetLimit {
+    /// How many starts may be in flight; auto for what "dayfly host locks --work mounts" advises, which it measures first
+    #[arg(value_name = "WIDTH|auto")]
+    pub width: Width,
+    /// How long a start waits at most, in seconds; then it goes on without a permit. The kubelet gives up after
+    /// 120 s
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=32_767))]
+    pub longest: u16,
+}
+
+/// How many starts may be in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// As many as are measured to get about the most done.
+    Auto,
+    /// So many.
+    Starts(u16),
+}
+
+impl FromStr for Width {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let width = text.parse().ok().filter(|width| (1..=32_767).contains(width));
+        width
+            .map(Self::Starts)
+            .ok_or_else(|| "neither a number from 1 to 32767 nor auto".to_owned())
+    }
 }
 
 /// What threads do to get in each other's way.

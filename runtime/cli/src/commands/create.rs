@@ -1,7 +1,6 @@
 //! `create`: makes a container that waits for `start`.
 
 use container::{CgroupDriver, CreateOptions, Warn};
-use spec::NumberSet;
 
 use super::layers;
 use crate::definition::NAME;
@@ -42,7 +41,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         cgroup_driver: cgroup_driver(invocation.globals)?,
         rootless: rootless(invocation.globals)?,
         env: invocation.args,
-        start_cpus: start_cpus(values)?,
+        start_cpus: values.text(&START_CPUS),
         fast_paths: invocation.fast_paths()?,
         pin: values.text(&PIN),
         pool: values.text(&POOL).or_else(|| values.text(&TIER)),
@@ -60,18 +59,6 @@ fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
             ROOTLESS.long
         ))),
         answer => Ok(answer),
-    }
-}
-
-/// The CPUs to start from.
-fn start_cpus(values: &Values<'_>) -> Result<Option<NumberSet>, Failure> {
-    let Some(text) = values.text(&START_CPUS) else { return Ok(None) };
-    match NumberSet::parse(text) {
-        Ok(cpus) if !cpus.is_empty() => Ok(Some(cpus)),
-        _ => Err(Failure::new(format_args!(
-            "invalid value {text:?} for --{}: must be a list of CPUs such as 0-3,8",
-            START_CPUS.long
-        ))),
     }
 }
 

@@ -401,8 +401,9 @@ it.",
         description: "\
 Tells what this host does to the start of containers, and what helps: \"check\"
 is a screen of verdicts with measured times, \"favordynmods\" has cgroups favour
-changes of their members, \"locks\" measures how threads get in each other's
-way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
+changes of their members, \"locks\" measures how threads get in each other's way,
+\"limit\" has starts beyond a number wait their turn. Executes the program
+dayfly-host; \"dayfly host --help\" tells all of it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
@@ -410,6 +411,10 @@ way. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
             Example {
                 line: "host locks --svg locks.svg",
                 does: "tell how many containers to start at once, and from which CPUs",
+            },
+            Example {
+                line: "host limit set auto",
+                does: "start no more than that at once, whoever calls; the rest wait",
             },
         ],
         ..Command::new(

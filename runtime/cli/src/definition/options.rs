@@ -82,8 +82,8 @@ pub static PRESERVE_FDS: Opt = Opt::new(
 /// Where a start happens.
 pub static START_CPUS: Opt = Opt::text(
     "start-cpus",
-    "LIST",
-    "start from these CPUs, such as 0-23, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
+    "CPUS",
+    "start from these CPUs, a list such as 0-23 or words as --pin has them, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
 );
 /// CPUs by what they are.
 pub static PIN: Opt = Opt::text(

@@ -22,7 +22,6 @@ use crate::options::{Output, Trace};
 use crate::process::Sample;
 use crate::race::Operation;
 use crate::results;
-use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
@@ -52,7 +51,7 @@ struct Column {
 /// How each runtime is seen: dayfly tells by itself, others are followed. Where any is followed, dayfly
 /// is too, besides: like is to be compared with like.
 fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
-    let tells = |entrant: &Entrant| !outside && is_dayfly(&entrant.runtime);
+    let tells = |entrant: &Entrant| !outside && entrant.runtime.is_dayfly();
     let any_followed = !entrants.iter().all(tells);
     let mut columns = Vec::new();
     for (at, entrant) in entrants.iter().enumerate() {
@@ -68,10 +67,6 @@ fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
         }
     }
     columns
-}
-
-fn is_dayfly(runtime: &Runtime) -> bool {
-    runtime.version.starts_with("dayfly")
 }
 
 /// The experiment.

@@ -1,0 +1,48 @@
+//! The host's limit of starts in flight (`dayfly host limit`).
+
+use alloc::format;
+use core::time::Duration;
+
+use limit::{Admission, Limit, Permit, State};
+use trace::Phase;
+
+use crate::{Error, Trace, Warn};
+
+/// Waits for a permit, where the host has a limit; it is given back when dropped. A start that waited for as long as the
+/// host lets it goes on without one.
+///
+/// # Errors
+/// None but a fault asked for.
+pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Error> {
+    while let Some(limit) = Limit::find() {
+        trace.point("await", "permit")?;
+        if let Some(permit) = limit.try_admit() {
+            return Ok(Some(permit));
+        }
+        let Some(State { width, waiting, longest, .. }) = limit.state() else { continue };
+        let queue = format!("{waiting} before it, {width} at once");
+        let wait = || Ok::<_, Error>(limit.admit(longest));
+        match trace.wait(Phase::Sync, "await permit", &queue, "other starts", wait)? {
+            Admission::Admitted(permit) => return Ok(Some(permit)),
+            Admission::Overdue => {
+                overdue(longest, width, warn);
+                return Ok(None);
+            }
+            Admission::Failed(errno) => {
+                (warn.0)(&format!("starts without a permit: semtimedop: {errno}"));
+                return Ok(None);
+            }
+            // Another one may have taken its place.
+            Admission::Lifted => {}
+        }
+    }
+    Ok(None)
+}
+
+fn overdue(longest: Duration, width: usize, warn: Warn<'_>) {
+    (warn.0)(&format!(
+        "no permit to start in {} s, with {width} starts in flight at once: starts without one; \
+         see \"dayfly host limit\"",
+        longest.as_secs()
+    ));
+}

@@ -1,0 +1,95 @@
+//! `dayfly host limit`: how many starts may be in flight at once.
+
+use crate::locks;
+use crate::options::{Format, Limit as Command, SetLimit, Width};
+use limit::{Limit, State};
+use report::{Error, sayln};
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// Tells, sets or lifts the limit.
+///
+/// # Errors
+/// Those of semget(2) and semctl(2); with `auto` those of the measurement, SIGINT among them.
+pub fn execute(command: &Command) -> Result<(), Error> {
+    match command {
+        Command::Status { format } => status(*format)?,
+        Command::Set(options) => set(options)?,
+        Command::Off => match Limit::lift().map_err(|errno| failed("lift", errno))? {
+            true => sayln!("starts are no longer limited"),
+            false => sayln!("starts were not limited"),
+        },
+    }
+    Ok(())
+}
+
+fn status(format: Format) -> Result<(), Error> {
+    let state = Limit::find().and_then(|limit| limit.state());
+    match (format, state) {
+        (Format::Json, state) => {
+            let limit = state.map(|state| {
+                serde_json::json!({
+                    "width": state.width,
+                    "in_flight": in_flight(state),
+                    "waiting": state.waiting,
+                    "longest_s": state.longest.as_secs(),
+                })
+            });
+            sayln!("{:#}", serde_json::json!({ "limit": limit }));
+        }
+        (Format::Table, None) => sayln!("starts are not limited"),
+        (Format::Table, Some(state)) => sayln!(
+            "at most {} in flight at once: {} now, {} waiting, each for up to {} s",
+            starts(state.width),
+            in_flight(state),
+            state.waiting,
+            state.longest.as_secs()
+        ),
+    }
+    Ok(())
+}
+
+fn set(options: &SetLimit) -> Result<(), Error> {
+    let width = match options.width {
+        Width::Starts(width) => width,
+        Width::Auto => measured()?,
+    };
+    let longest = Duration::from_secs(options.longest.into());
+    Limit::set(width, longest).map_err(|errno| failed("set", errno))?;
+    sayln!(
+        "at most {} in flight at once until the next boot; others wait, each for up to {} s",
+        starts(width.into()),
+        options.longest
+    );
+    Ok(())
+}
+
+/// The number of starts that gets about the most done here.
+fn measured() -> Result<u16, Error> {
+    let width = locks::measured_width()?;
+    let width = width.and_then(|width| u16::try_from(width).ok());
+    width.ok_or_else(|| {
+        Error::refused("the curves of this host say nothing about the number of starts")
+            .advise("give a number instead of auto")
+    })
+}
+
+fn in_flight(state: State) -> usize {
+    state.width.saturating_sub(state.free)
+}
+
+fn starts(number: usize) -> String {
+    format!("{number} start{}", if number == 1 { "" } else { "s" })
+}
+
+fn failed(op: &'static str, errno: Errno) -> Error {
+    let error = Error::system(op, "the limit of starts (System V semaphores)", errno);
+    match errno {
+        Errno::PERM => error.advise(
+            "somebody else's semaphores have its key: remove them as root, ipcrm -S 0x64617966",
+        ),
+        Errno::NOSPC => error.advise("raise kernel.sem (man 5 proc)"),
+        Errno::NOSYS => error.advise("this needs a kernel with CONFIG_SYSVIPC"),
+        _ => error,
+    }
+}
