@@ -7,7 +7,7 @@ DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
 # What test builds are compiled with, besides (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
-TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool
+TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool dayfly-profile
 # As the tests' harness is built. The profile says abort, for the program alone, which has no unwinder: with both, cargo
 # compiles nearly everything twice.
 UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
@@ -21,8 +21,10 @@ build-runtime:
 
 # Tools work on more than a page of text, and are optimized for speed; but one program at a time is not worth the
 # link-time optimization of them all: it takes longer than all else.
+# What asks libseccomp for `dayfly bench lookups` is built where that library's headers are.
 build-tools:
-	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3 $(CARGO) build --release $(TOOLS:%=-p %)
+	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3 \
+	$(CARGO) build --release $(TOOLS:%=-p %) $$(! pkg-config --exists libseccomp 2>/dev/null || echo -p dayfly-libseccomp)
 
 # The runtime for tests alone, in a directory of its own: other flags of the compiler build everything anew.
 # Not optimized as a whole: it takes more than half of the time, and what is released is tested as it is released.
@@ -53,6 +55,11 @@ validate:
 # A container from an image made here, its trace, a race against crun and runc.
 demo:
 	scripts/demo
+
+# The experiments of papers and articles, done on this machine, as pages in docs/report: within an hour, or with
+# REPORT=--quick within ten minutes. Nothing else should run meanwhile.
+report:
+	scripts/report $(REPORT)
 
 lint: lint-program lint-init
 	$(CARGO) fmt --all --check
@@ -86,6 +93,8 @@ install: build docs
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
 	for tool in $(TOOLS); do \
 	    install -D -m 755 $(CARGO_TARGET_DIR)/release/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool; done
+	[ ! -x $(CARGO_TARGET_DIR)/release/dayfly-libseccomp ] || install -D -m 755 \
+	    $(CARGO_TARGET_DIR)/release/dayfly-libseccomp $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-libseccomp
 	[ ! -d build/docs/man ] || for page in build/docs/man/*; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/}; done
 
@@ -93,5 +102,5 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build build-runtime build-tools test-build test test-runtime test-lib test-tools test-all validate demo \
+.PHONY: all build build-runtime build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
     lint lint-program lint-init lint-runtime lint-lib lint-tools man completions docs install clean

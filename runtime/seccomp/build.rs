@@ -1,5 +1,5 @@
 //! Lays the system call tables of the `syscalls` crate out as one sorted table: a row a name, a column
-//! an architecture. Looking a name up is then one binary search for all architectures, and nothing
+//! an architecture. Looking a name up is then one search for all architectures (`src/names.rs`), and nothing
 //! is built at run time.
 
 use std::collections::BTreeMap;

@@ -115,14 +115,16 @@ thread_local! {
 /// The subjects that are about what is below one folder of the project.
 pub type Folder = (&'static str, &'static [Subject]);
 
-/// Runs the subjects of `folders` as the command line asks: `[--list] [--folder=NAME] [FILTER…]`, where a
-/// filter is a part of `subject::case`.
+/// Runs the subjects of `folders` as the command line asks: `[--list] [--folder=NAME] [--except=FILTER]… [FILTER…]`,
+/// where a filter is a part of `subject::case`.
 pub fn main(folders: &[Folder]) -> ExitCode {
     if let Some(code) = crate::inside::called() {
         return code;
     }
     let options: Vec<String> = std::env::args().skip(1).collect();
     let filters: Vec<&String> = options.iter().filter(|option| !option.starts_with("--")).collect();
+    let excepted: Vec<&str> =
+        options.iter().filter_map(|option| option.strip_prefix("--except=")).collect();
     let folder = options.iter().find_map(|option| option.strip_prefix("--folder="));
     let view = match View::current() {
         Ok(view) => view,
@@ -140,6 +142,7 @@ pub fn main(folders: &[Folder]) -> ExitCode {
         .flat_map(|(subject, cases)| {
             cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case))
         })
+        .filter(|(name, _)| !excepted.iter().any(|filter| name.contains(filter)))
         .filter(|(name, _)| {
             filters.is_empty() || filters.iter().any(|filter| name.contains(*filter))
         })

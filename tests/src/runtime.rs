@@ -7,7 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -50,6 +50,13 @@ impl Call {
             deadline: crate::wait::patience(),
             refused: Refused::by_default().into_iter().cloned().collect(),
         }
+    }
+
+    /// Has the runtime and its children be a process group of their own, whose id is the runtime's pid.
+    #[must_use]
+    pub fn as_group(mut self) -> Self {
+        self.command.process_group(0);
+        self
     }
 
     /// Gives the call `file` as standard input (default: /dev/null).

@@ -4,6 +4,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Running};
+use dayfly_tests::view::View;
 use dayfly_tests::{cgroups, wait};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
@@ -15,9 +16,17 @@ use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     case!(interrupted).needs(bench).unlike_runc(),
-    case!(killed).needs(bench).unlike_runc(),
+    // Alone: every other experiment would clear up behind one that was killed.
+    case!(killed).needs(bench).unlike_runc().alone(),
+    case!(functions_interrupted).needs(bench).unlike_runc(),
+    case!(functions_killed).needs(bench).unlike_runc().alone(),
+    case!(flame_sees_the_kernel).needs(perf).unlike_runc().alone(),
+    case!(groups_are_given_cpus).needs(bench_and_cgroup).unlike_runc().alone().on(&[View::V1]),
+    case!(groups_need_controllers).needs(no_controllers).unlike_runc().on(&[View::V2]),
     case!(report_is_kept).needs(bench).unlike_runc(),
-    case!(report_goes_on).needs(bench).unlike_runc(),
+    case!(report_goes_on).needs(bench).unlike_runc().alone(),
+    case!(lookups_are_timed).needs(bench).unlike_runc(),
+    case!(learned_profiles_are_timed).needs(bench).unlike_runc(),
 ];
 
 /// The program behind `dayfly bench`, which lies beside dayfly.
@@ -25,8 +34,35 @@ fn bench() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());
     }
-    let beside = dayfly_tests::runner::runtime_path().with_file_name("dayfly-bench");
-    if beside.exists() { Ok(()) } else { Err("dayfly-bench is not beside dayfly".to_owned()) }
+    beside("dayfly-bench")
+}
+
+fn beside(program: &str) -> Result<(), String> {
+    let place = dayfly_tests::runner::runtime_path().with_file_name(program);
+    if place.exists() { Ok(()) } else { Err(format!("{program} is not beside dayfly")) }
+}
+
+fn bench_and_cgroup() -> Result<(), String> {
+    bench()?;
+    beside("dayfly-cgtool")
+}
+
+/// In v2's view of a hybrid host, v1 has them.
+fn no_controllers() -> Result<(), String> {
+    bench()?;
+    let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    match all.split_whitespace().any(|name| name == "cpu") {
+        true => Err("cgroup2 has the cpu controller here".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn perf() -> Result<(), String> {
+    bench()?;
+    match std::process::Command::new("perf").arg("--version").output() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("perf: {error}")),
+    }
 }
 
 /// Starts from layers that are attached on the host one by one, more than will come to an end.
@@ -48,7 +84,7 @@ fn layers(bed: &Bed) -> Call {
         "--rounds",
         "500",
     ]);
-    call.env("TMPDIR", bed.dir.to_str().expect("path"))
+    call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
 /// What experiments make, by their names: directories, cgroups, mounts in this namespace.
@@ -70,12 +106,23 @@ fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
     left(bed).into_iter().filter(of).collect()
 }
 
-/// The processes whose command line has the bed's directory, but for those of others.
-fn processes(bed: &Bed) -> Vec<String> {
+/// The processes of the experiment `group`: those whose command line has the bed's directory, and those of its process
+/// group. A child that has not executed its program yet shows its parent's command line.
+fn processes(bed: &Bed, group: i32) -> Vec<String> {
     let place = bed.dir.join("dayfly-bench-").display().to_string();
     let entries = fs::read_dir("/proc").expect("proc").flatten();
-    let lines = entries.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.map(|line| line.replace('\0', " ")).filter(|line| line.contains(&place)).collect()
+    let read = |path: &Path, name| fs::read_to_string(path.join(name)).unwrap_or_default();
+    let is_in_group = |path: &Path| {
+        // What follows the name, which may have brackets: state, parent, group.
+        let stat = read(path, "stat");
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        after.split_whitespace().nth(2) == Some(group.to_string().as_str())
+    };
+    let found = entries.map(|entry| entry.path()).filter_map(|path| {
+        let line = read(&path, "cmdline").replace('\0', " ");
+        (line.contains(&place) || is_in_group(&path)).then(|| format!("{}: {line}", path.display()))
+    });
+    found.collect()
 }
 
 /// Runs until containers are being made, and ends it by a signal.
@@ -109,14 +156,14 @@ fn interrupted(bed: &Bed) {
         let pid = end_by(bed, signal);
         assert_eq!(left_of(bed, pid), Vec::<String>::new(), "{signal:?}");
         assert_eq!(ranges(pid), 0, "{signal:?}");
-        wait::until_true("the end of all its processes", || processes(bed).is_empty());
+        wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
     }
 }
 
 /// Mounts are in a namespace that goes with the processes; the rest is found by its name.
 fn killed(bed: &Bed) {
     let pid = end_by(bed, Signal::KILL);
-    wait::until_true("the end of all its processes", || processes(bed).is_empty());
+    wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
     let found = left_of(bed, pid);
     assert!(!found.is_empty(), "nothing to clear");
     assert!(found.iter().all(|one| one.starts_with('/')), "a mount: {found:?}");
@@ -135,13 +182,114 @@ fn killed(bed: &Bed) {
     assert_eq!(ranges(pid), 0);
 }
 
+/// A flame graph has the kernel's functions in it, and nothing of the experiment stays.
+fn flame_sees_the_kernel(bed: &Bed) {
+    let picture = bed.dir.join("flame.svg");
+    let paths = [bed.runtime(), &picture].map(|path| path.to_str().expect("path"));
+    let [runtime, svg] = paths;
+    let line =
+        ["bench", "flame", "--count", "240", "--runtime", runtime, "--svg", svg, "--csv", "-"];
+    let call = bed.call_bare(&line).env("TMPDIR", bed.dir.to_str().expect("path"));
+    let outcome = call.within(Duration::from_secs(120)).run().ok();
+    let stacks: Vec<&str> = outcome.lines();
+    assert_eq!(stacks[0], "runtime,stack,samples");
+    for function in ["do_syscall_64", "clone", "page_fault"] {
+        assert!(stacks.iter().any(|line| line.contains(function)), "{function}: {outcome}");
+    }
+    assert!(!stacks.iter().any(|line| line.contains(",dayfly-bench;")), "{outcome}");
+    let picture = fs::read_to_string(picture).expect("picture");
+    assert!(picture.contains("240 containers, 16 in flight"));
+    assert!(left(bed).iter().all(|path| !path.contains(&bed.dir.display().to_string())));
+}
+
+/// What groups are given is what their instances get done; nothing of them stays.
+fn groups_are_given_cpus(bed: &Bed) {
+    let temporary = bed.dir.to_str().expect("path");
+    let line =
+        ["bench", "groups", "--use", "scaling,rogue", "--phase", "1s", "--memory", "8", "--json"];
+    let call = bed.call_bare(&line).env("TMPDIR", temporary).within(Duration::from_secs(120));
+    let outcome = call.run().ok();
+    let shown: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let rows = shown["rows"].as_array().expect("rows");
+    let rate = |of: &str, place: usize, instance: &str| {
+        let mut rows = rows.iter().filter(|row| row["use"] == of && row["instance"] == instance);
+        let rates = rows.nth(place).expect("state")["rates"].as_array().expect("rates").clone();
+        let sum: f64 = rates.iter().map(|rate| rate.as_f64().expect("rate")).sum();
+        sum / rates.len() as f64
+    };
+    let (quarter, whole) = (rate("scaling", 0, "instance"), rate("scaling", 3, "instance"));
+    assert!(quarter > 0.0 && whole > quarter * 1.5, "{quarter} on a quarter, {whole} on all");
+    let (free, limited) = (rate("rogue", 0, "rogue"), rate("rogue", 1, "rogue"));
+    assert!(limited < free, "{free} free, {limited} limited");
+    let left = left(bed);
+    assert!(left.iter().all(|path| !path.contains(temporary)), "{left:?}");
+}
+
+/// On a host without controllers it says so, and what to do.
+fn groups_need_controllers(bed: &Bed) {
+    let outcome = bed.call_bare(&["bench", "groups", "--view", "v2"]).run().exits(1);
+    assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");
+}
+
+/// A replay of functions, longer than any test, that has some containers at work, idle, and on their way out.
+fn functions(bed: &Bed) -> Call {
+    let runtime = bed.runtime().to_str().expect("path");
+    let words = ["bench", "faas", "--runtime", runtime, "--policy", "histogram", "--keep", "2s"];
+    let more = ["--function", "40ms/200ms", "--function", "700ms/10ms", "--duration", "600s"];
+    let call = bed.call_bare(&[&words[..], &more].concat());
+    call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
+}
+
+/// Ends a replay by a signal once it has containers; returns its pid, and what it had to say.
+fn end_functions_by(bed: &Bed, signal: Signal) -> (i32, String) {
+    let running: Running = functions(bed).spawn();
+    let pid = running.pid().as_raw_nonzero().get();
+    wait::until_true("containers", || in_cgroups(pid) >= 4);
+    running.signal(signal);
+    (pid, running.wait().stderr)
+}
+
+/// Processes in the cgroups of one experiment.
+fn in_cgroups(pid: i32) -> usize {
+    let name = format!("/dayfly-bench-{pid}/");
+    let entries = fs::read_dir("/proc").expect("proc").flatten();
+    let texts = entries.filter_map(|entry| fs::read_to_string(entry.path().join("cgroup")).ok());
+    texts.filter(|text| text.contains(&name)).count()
+}
+
+/// Containers that serve, wait to, or come and go: none is left.
+fn functions_interrupted(bed: &Bed) {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let (pid, stderr) = end_functions_by(bed, signal);
+        // What another test's experiment left, it may have found before.
+        let own = stderr.lines().filter(|line| !line.contains("an experiment was killed: "));
+        assert_eq!(own.collect::<Vec<_>>(), ["dayfly-bench: interrupted"], "{signal:?}");
+        assert_eq!(left_of(bed, pid), Vec::<String>::new(), "{signal:?}");
+        assert_eq!(in_cgroups(pid), 0, "{signal:?}");
+        wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
+    }
+}
+
+/// Containers end by themselves when nobody has invocations for them any more; what they leave is found by its name.
+fn functions_killed(bed: &Bed) {
+    let (pid, _) = end_functions_by(bed, Signal::KILL);
+    wait::until_true("the end of all containers", || in_cgroups(pid) == 0);
+    wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
+    assert!(!left_of(bed, pid).is_empty(), "nothing to clear");
+    let gc = bed.call_bare(&["bench", "gc"]).env("TMPDIR", bed.dir.to_str().expect("path"));
+    let outcome = gc.run().ok();
+    assert!(outcome.stdout.contains(&format!("-{pid}: ")), "{outcome}");
+    assert_eq!(left_of(bed, pid), Vec::<String>::new());
+}
+
 /// A report of these parts, by dayfly alone, in so many rounds.
 fn report(bed: &Bed, parts: &str, rounds: &str) -> Call {
     let directory = bed.dir.join("report");
     let paths = [bed.runtime(), &directory].map(|path| path.to_str().expect("path"));
     let call = ["bench", "report", "--quick", "--only", parts, "--rounds", rounds];
     let call = bed.call_bare(&[&call[..], &["--runtime", paths[0], "--output", paths[1]]].concat());
-    call.env("TMPDIR", bed.dir.to_str().expect("path")).within(Duration::from_secs(120))
+    let call = call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group();
+    call.within(Duration::from_secs(120))
 }
 
 fn kept(bed: &Bed, name: &str) -> PathBuf {
@@ -188,6 +336,7 @@ fn report_goes_on(bed: &Bed) {
     report(bed, "run-without-seccomp", "3").run().ok();
     for signal in [Signal::TERM, Signal::KILL] {
         let running = report(bed, "spaced", "3000").spawn();
+        let pid = running.pid().as_raw_nonzero().get();
         let begun = || {
             let entries = fs::read_dir(&bed.dir).expect("bed").flatten();
             let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -201,7 +350,7 @@ fn report_goes_on(bed: &Bed) {
             assert_eq!(outcome.code(), 1, "{outcome}");
             assert!(outcome.stderr.ends_with("dayfly-bench: interrupted\n"), "{outcome}");
         }
-        wait::until_true("the end of all its processes", || processes(bed).is_empty());
+        wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
         let is_its = |path: &String| path.split(['/', ' ']).any(|part| part == name);
         wait::until_true("nothing left", || !left(bed).iter().any(is_its));
         assert!(!kept(bed, "spaced.json").exists());
@@ -215,4 +364,42 @@ fn report_goes_on(bed: &Bed) {
     let parts = ["run-without-seccomp", "spaced"];
     let expected = parts.iter().flat_map(|part| [format!("{part}.json"), format!("{part}.svg")]);
     assert_eq!(names, expected.collect());
+}
+
+/// What `bench` writes as JSON.
+fn measured(bed: &Bed, words: &[&str]) -> Value {
+    let call = bed.call_bare(&[&["bench"][..], words, &["--json"]].concat());
+    let outcome = call.env("TMPDIR", bed.dir.to_str().expect("path")).run().ok();
+    serde_json::from_str(&outcome.stdout).expect("JSON")
+}
+
+/// By dayfly's own table in any case; by libseccomp where the program that asks it was built.
+fn lookups_are_timed(bed: &Bed) {
+    let result = measured(bed, &["lookups", "--count", "2", "--rounds", "2"]);
+    let rows = result["rows"].as_array().expect("rows");
+    for row in rows {
+        assert_eq!(row["wall_s"].as_array().map(Vec::len), Some(2), "{row}");
+        assert!(row["names"].as_u64().is_some_and(|names| names > 300), "{row}");
+    }
+    let ways: BTreeSet<&str> = rows.iter().filter_map(|row| row["by"].as_str()).collect();
+    assert!(ways.contains("dayfly") && ways.contains("one name after the other"), "{ways:?}");
+    let asked = dayfly_tests::runner::runtime_path().with_file_name("dayfly-libseccomp").exists();
+    assert_eq!(ways.iter().any(|way| way.starts_with("libseccomp ")), asked, "{ways:?}");
+    assert_eq!(result["failures"].as_array().map(Vec::len), Some(usize::from(!asked)));
+}
+
+fn learned_profiles_are_timed(bed: &Bed) {
+    let runtime = bed.runtime().to_str().expect("path");
+    let words =
+        ["learned", "--runtime", runtime, "--rounds", "1", "--warm-up", "0", "--pause", "0"];
+    let result = measured(bed, &words);
+    assert_eq!(result["failures"], Value::Array(Vec::new()), "{result:#}");
+    let steps: Vec<_> =
+        result["rows"].as_array().expect("rows").iter().map(|row| &row["step"]).collect();
+    assert_eq!(steps, ["run", "run with the learned profile", "run without seccomp"]);
+    let instructions = |profile: usize| result["profiles"][profile]["instructions"].as_u64();
+    assert!(instructions(1) < instructions(0), "{}", result["profiles"]);
+    let left = fs::read_dir(&bed.dir).expect("list").flatten();
+    let names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert_eq!(names.filter(|name| name.starts_with("dayfly-profile-")).count(), 0);
 }

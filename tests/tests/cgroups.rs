@@ -288,9 +288,12 @@ fn ps_lists_all_processes(bed: &Bed) {
         let outcome = c.id_call("ps", &["--format", "json"], &[]).run().ok();
         serde_json::from_str(&outcome.stdout).expect("array of pids")
     };
-    wait::until_true("three processes", || pids().len() == 3);
+    let table = || c.id_call("ps", &[], &[]).run().ok();
+    // A child has the shell's command line until it executes its program.
+    let shells = || table().lines().iter().filter(|line| line.contains("sleep 1001 & ")).count();
+    wait::until_true("three processes", || pids().len() == 3 && shells() == 1);
     assert!(pids().contains(&i64::from(c.pid())));
-    let table = c.id_call("ps", &[], &[]).run().ok();
+    let table = table();
     let lines = table.lines();
     assert_eq!(lines.len(), 4, "{table}");
     assert!(lines[0].starts_with("UID") && lines[0].contains("PID"), "{table}");
@@ -343,7 +346,7 @@ fn events_of_a_stopped_container(bed: &Bed) {
 fn events_interval(bed: &Bed) {
     let c = counting(bed);
     let running = c.id_call("events", &["--interval", "50ms"], &[]).spawn();
-    wait::until_true("three reports", || running.stdout().lines().count() >= 3);
+    wait::until_true("three reports", || running.stdout().matches('\n').count() >= 3);
     for line in running.stdout().lines().take(3) {
         assert_eq!(serde_json::from_str::<Value>(line).expect("JSON")["type"], "stats");
     }

@@ -148,7 +148,7 @@ fn exec_shares_no_limited_memory(bed: &Bed) {
 fn shares_memory(c: &Container<'_>) -> bool {
     let mut is_shared = false;
     let outcome = c.id_call("exec", &[], &["true"]).follow(&mut |pid, event| {
-        if let Event::Entered { number, args } = event
+        if let Event::Entered { number, args, .. } = event
             && call_name(number) == "clone3"
         {
             let mut flags = [0; 8];

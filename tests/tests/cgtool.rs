@@ -6,7 +6,9 @@ use dayfly_tests::cgroups;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Outcome, Running};
 use dayfly_tests::view::View;
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 pub const V1: &[View] = &[View::V1, View::Hybrid];
@@ -17,6 +19,9 @@ pub const CASES: &[Case] = &[
     case!(processes).needs(tool),
     case!(killed_and_frozen).needs(tool),
     case!(watched).needs(tool),
+    case!(made_by_libcgroup_s_line).needs(tool),
+    case!(unknown_is_not_zero).on(V1).needs(tool),
+    case!(unknown_is_not_zero_on_v2).on(&[View::V2]).needs(tool),
     case!(watched_until_told).needs(script),
     case!(watched_while_groups_go).needs(tool),
     case!(nobody_reads).needs(tool),
@@ -173,6 +178,83 @@ fn watched(bed: &Bed) {
     assert!(table.contains(&own.child("one")), "{table}");
 }
 
+/// Without a GROUP beside -g, on either interface.
+fn made_by_libcgroup_s_line(bed: &Bed) {
+    let own = Own::new(bed);
+    let (one, two) = (own.child("one"), own.child("two"));
+    // On v2 a group is in all that there is.
+    let of = |controller: &str, group: &str| match bed.view {
+        View::V2 => group.to_owned(),
+        _ => format!("{controller}:{group}"),
+    };
+    let (cpu, memory) = (of("cpu", &one), of("memory", &two));
+    cgroup(bed, &["create", "-t", "daemon:daemon", "-g", &cpu, "-g", &memory]).ok();
+    for (controller, child) in [("cpu", "one"), ("memory", "two")] {
+        let directory = own.directory(controller, child);
+        let tasks = if bed.view == View::V2 { "cgroup.procs" } else { "tasks" };
+        let owner = |file: &str| {
+            let data = fs::metadata(directory.join(file)).expect("stat");
+            (data.uid(), data.gid())
+        };
+        assert_eq!((owner("."), owner(tasks)), ((0, 0), (1, 1)), "{controller}");
+    }
+    let none = cgroup(bed, &["create", "-t", "daemon:daemon"]).exits(2);
+    assert!(none.stderr.contains("<GROUP|-g <CONTROLLERS:GROUP>>"), "{none}");
+    let wrong = cgroup(bed, &["create", "-g", "cpux:a"]).exits(1);
+    assert!(wrong.stderr.contains("no mounted hierarchy has the controller \"cpux\""), "{wrong}");
+}
+
+/// A row of `record`, by column.
+fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
+    let csv = cgroup(bed, &["record", "-n", "1", group]).ok().stdout;
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
+    let heading = lines.next().expect("heading");
+    heading.zip(lines.next().expect("a row")).collect()
+}
+
+/// A group in one hierarchy only: the others count nothing for it.
+fn unknown_is_not_zero(bed: &Bed) {
+    let own = Own::new(bed);
+    for (group, counted, not) in [
+        ("memory", ["memory", "memory_peak"], ["cpu_ns", "read"]),
+        ("pids", ["tasks", "tasks"], ["memory", "throttled"]),
+        ("blkio", ["read", "written"], ["tasks", "throttled_ns"]),
+    ] {
+        let name = own.child(group);
+        cgroup(bed, &["create", &format!("{group}:{name}")]).ok();
+        let row = recorded(bed, &name);
+        assert!(counted.iter().all(|column| row[*column].parse::<u64>().is_ok()), "{row:?}");
+        assert!(not.iter().all(|column| row[*column].is_empty()), "{row:?}");
+        let json = cgroup(bed, &["ls", "--format", "json", &name]).ok().stdout;
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert!(counted.iter().all(|column| json[0][column].is_u64()), "{json}");
+        assert!(not.iter().all(|column| json[0][column].is_null()), "{json}");
+    }
+    let name = own.child("memory");
+    let table = cgroup(bed, &["top", "-n", "1", "-i", "20ms", &name]).ok().stdout;
+    let row = table.lines().find(|line| line.starts_with(&name)).expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!((cells[1], cells[2]), ("0", "-"), "{table}");
+    assert_ne!(cells[4..], ["-", "-"], "{table}");
+}
+
+/// A group whose parent hands down no memory controller.
+fn unknown_is_not_zero_on_v2(bed: &Bed) {
+    let own = Own::new(bed);
+    let name = own.child("one");
+    cgroup(bed, &["create", &name]).ok();
+    // Where v1 has the controller it is not there to begin with.
+    let controllers = own.directory("memory", "").join("cgroup.controllers");
+    if fs::read_to_string(controllers).expect("controllers").contains("memory") {
+        assert!(recorded(bed, &name)["memory"].parse::<u64>().is_ok());
+        let control = own.directory("memory", "").join("cgroup.subtree_control");
+        fs::write(control, "-memory").expect("take memory away");
+    }
+    let has = recorded(bed, &name);
+    assert!(has["memory"].is_empty() && has["memory_peak"].is_empty(), "{has:?}");
+    assert!(has["cpu_ns"].parse::<u64>().is_ok(), "{has:?}");
+}
+
 fn script() -> Result<(), String> {
     tool()?;
     let there = std::path::Path::new("/usr/bin/script").exists();
@@ -206,8 +288,12 @@ fn watched_until_told(bed: &Bed) {
         let (before, shown) = text.split_once("\u{1b}[2J\u{1b}[?25l").expect("a cleared screen");
         let (shown, after) = shown.rsplit_once("\u{1b}[?25h\n").expect("the cursor is back");
         assert_eq!(after, format!("=0\n{before}"), "the terminal is as it was");
-        let frames: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
+        let mut frames: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
         assert!(!frames.is_empty(), "{text}");
+        // An interrupt may come while one is written.
+        if frames.len() > 1 {
+            frames.pop();
+        }
         for frame in frames {
             let lines: Vec<String> = frame
                 .lines()

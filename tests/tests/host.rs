@@ -1,8 +1,11 @@
 //! `dayfly host`, and what follows from its advice. What would change this host is left to the guest
 //! (scripts/guest-favordynmods).
 
+pub mod score;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::kernel;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use serde_json::{Value, json};
@@ -16,11 +19,15 @@ pub const CASES: &[Case] = &[
     case!(check_of_another_host).needs(tool).unlike_runc(),
     case!(check_of_no_host).needs(tool).unlike_runc(),
     case!(check_leaves_nothing).needs(tool).unlike_runc().alone(),
+    case!(topology_as_numactl_tells_it).needs(numactl).unlike_runc(),
+    case!(topology_as_json_and_picture).needs(tool).unlike_runc(),
+    case!(topology_of_no_host).needs(tool).unlike_runc(),
     case!(favordynmods_status).needs(tool).unlike_runc(),
     case!(favordynmods_is_refused_beside_v1)
         .needs(tool)
         .unlike_runc()
         .on(&[View::Hybrid, View::V1]),
+    case!(favordynmods_is_not_for_a_while).needs(favordynmods_stays).unlike_runc().on(&[View::V2]),
     case!(locks_short).needs(tool).unlike_runc().alone(),
     case!(locks_bad_input).needs(tool).unlike_runc(),
     case!(start_cpus_are_left_again).needs(two_cpus).unlike_runc(),
@@ -35,6 +42,31 @@ pub fn tool() -> Result<(), String> {
     let tool = Path::new(&runtime).with_file_name("dayfly-host");
     let missing = || format!("no {}: cargo build -p dayfly-host", tool.display());
     tool.exists().then_some(()).ok_or_else(missing)
+}
+
+/// A kernel that does not turn favordynmods off again, so that nothing here turns it on.
+fn favordynmods_stays() -> Result<(), String> {
+    tool()?;
+    match kernel::version() {
+        found if found >= (6, 18) => Ok(()),
+        (major, minor) => Err(format!("Linux {major}.{minor} would turn favordynmods on")),
+    }
+}
+
+/// numactl(8), which tells of the memory nodes that it may use itself.
+fn numactl() -> Result<(), String> {
+    tool()?;
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&paths).any(|path| path.join("numactl").exists()) {
+        return Err("numactl is not installed".to_owned());
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
+    let all = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+    match allowed.map(str::trim) == Some(all.trim()) {
+        true => Ok(()),
+        false => Err("this process may not use every memory node".to_owned()),
+    }
 }
 
 fn two_cpus() -> Result<(), String> {
@@ -179,6 +211,15 @@ fn check_of_no_host(bed: &Bed) {
 fn check_leaves_nothing(bed: &Bed) {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     let before = mounts();
+    // What a check that was killed has left, by a pid that no process can have.
+    let unified = match bed.view {
+        View::V2 => Some("/sys/fs/cgroup"),
+        View::Hybrid => Some("/sys/fs/cgroup/unified"),
+        View::V1 => None,
+    };
+    if let Some(top) = unified {
+        fs::create_dir(Path::new(top).join("dayfly-birth-99999999")).expect("mkdir");
+    }
     let _ = check(bed, &[]);
     assert_eq!(mounts(), before);
     let tops = fs::read_dir("/sys/fs/cgroup").expect("cgroups").flatten().map(|it| it.path());
@@ -196,6 +237,53 @@ fn check_leaves_nothing(bed: &Bed) {
     }
 }
 
+fn topology_as_numactl_tells_it(bed: &Bed) {
+    let numactl = bed.program("numactl", &["--hardware"]).run().ok().stdout;
+    let own = bed.call_bare(&["host", "topology"]).run().ok().stdout;
+    // Free memory is another one a moment later; that it is told is compared all the same.
+    let lines = |text: &str| -> Vec<String> {
+        let fixed = |line: &str| match line.split_once(" free: ") {
+            Some((node, free)) if free.ends_with(" MB") => format!("{node} free"),
+            _ => line.to_owned(),
+        };
+        text.lines().map(fixed).collect()
+    };
+    let (numactl, own) = (lines(&numactl), lines(&own));
+    assert!(numactl.len() > 4, "{numactl:?}");
+    assert_eq!(own.get(..numactl.len()), Some(&*numactl), "{own:?}");
+    assert_eq!(own.get(numactl.len()).map(String::as_str), Some(""), "{own:?}");
+}
+
+fn topology_as_json_and_picture(bed: &Bed) {
+    let (svg, file) = (bed.dir.join("topology.svg"), bed.dir.join("topology.json"));
+    let (svg, file) = (svg.to_str().expect("path"), file.to_str().expect("path"));
+    let call = ["host", "topology", "--format", "json", "--svg", svg, "--output", file];
+    assert_eq!(bed.call_bare(&call).run().ok().stdout, "");
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(file).expect("JSON")).expect("JSON");
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
+    assert_eq!(report["cpus"]["online"], online.trim());
+    for part in ["nodes", "sockets"] {
+        assert!(report[part].as_array().is_some_and(|all| !all.is_empty()), "{part}: {report}");
+    }
+    let picture = fs::read_to_string(svg).expect("picture");
+    assert!(picture.starts_with("<svg ") && picture.contains("node 0"), "{picture}");
+}
+
+fn topology_of_no_host(bed: &Bed) {
+    for (arguments, code, text) in [
+        (&["--sysroot", "/nowhere"][..], 1, "open /nowhere: no such file or directory"),
+        (&["--sysroot", "/dev"], 1, "/dev/proc/sys/kernel/osrelease: no such file"),
+        (&["--output", "/proc/x"], 1, "write /proc/x: no such file or directory"),
+        (&["--format", "yaml"], 2, "invalid value 'yaml'"),
+        (&["0"], 2, "unexpected argument"),
+    ] {
+        let call = bed.call_bare(&[&["host", "topology"][..], arguments].concat());
+        let outcome = call.run().exits(code);
+        assert!(outcome.stderr.contains(text) && outcome.stdout.is_empty(), "{outcome}");
+    }
+}
+
 fn favordynmods_status(bed: &Bed) {
     let text = bed.call_bare(&["host", "favordynmods", "status"]).run().ok().stdout;
     for line in ["favordynmods", "kernel", "root of cgroup2", "boot parameter", "at boot"] {
@@ -209,12 +297,23 @@ fn favordynmods_status(bed: &Bed) {
 }
 
 fn favordynmods_is_refused_beside_v1(bed: &Bed) {
-    for command in ["on", "off", "persist"] {
-        let outcome = bed.call_bare(&["host", "favordynmods", command]).run().exits(1);
+    for command in [&["on"][..], &["off"], &["persist"], &["auto", "--", "true"]] {
+        let outcome = bed.call_bare(&[&["host", "favordynmods"], command].concat()).run().exits(1);
         let text = format!("the cgroups here are {}", bed.view.name());
         assert!(outcome.stderr.contains(&text), "{outcome}");
         assert!(outcome.stderr.contains("cgroup_favordynmods=true"), "{outcome}");
     }
+}
+
+/// On for a while it is only where it can be turned off again.
+fn favordynmods_is_not_for_a_while(bed: &Bed) {
+    let made = bed.dir.join("made");
+    let touch = ["host", "favordynmods", "auto", "--", "touch", made.to_str().expect("path")];
+    let outcome = bed.call_bare(&touch).run().exits(1);
+    assert!(outcome.stderr.contains("until the next boot once it is on"), "{outcome}");
+    assert!(!made.exists(), "the command ran");
+    let outcome = bed.call_bare(&touch[..3]).run().exits(2);
+    assert!(outcome.stderr.contains("COMMAND"), "{outcome}");
 }
 
 fn locks_short(bed: &Bed) {

@@ -28,6 +28,7 @@ mod idmap;
 mod images;
 mod intel_rdt;
 mod labels;
+mod learned;
 mod lifecycle;
 mod limit;
 mod listener;
@@ -157,6 +158,8 @@ const TOOLS: &[Subject] = &[
     ("images", images::registries::CASES),
     ("images", images::stacks::CASES),
     ("host", host::CASES),
+    ("host", host::score::CASES),
+    ("learned", learned::CASES),
 ];
 
 fn main() -> ExitCode {

@@ -4,6 +4,7 @@
 use crate::binds::{host_dir, options_of, text};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::kernel::has_detached;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use serde_json::json;
@@ -43,7 +44,7 @@ pub const CASES: &[Case] = &[
     case!(overlay_of_host_directories),
     case!(overlay_with_long_options),
     case!(overlay_of_relative_layers),
-    case!(overlay_without_a_mount_namespace).unlike_runc(),
+    case!(overlay_without_a_mount_namespace).unlike_runc().needs(has_detached),
     case!(filesystem_of_a_device).when(has_loop_devices),
     case!(filesystem_of_what_is_no_device),
     case!(nothing_goes_over_the_root),

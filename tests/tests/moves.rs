@@ -48,7 +48,7 @@ fn legacy(bed: &Bed) -> Vec<PathBuf> {
 fn moves(call: Call) -> Vec<(PathBuf, String)> {
     let mut moves = Vec::new();
     let outcome = call.follow(&mut |pid, event| {
-        let Event::Entered { number, args } = event else { return };
+        let Event::Entered { number, args, .. } = event else { return };
         if !["write", "pwrite64"].contains(&call_name(number)) {
             return;
         }

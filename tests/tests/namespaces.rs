@@ -102,7 +102,9 @@ fn pod_of_two(bed: &Bed) {
     assert_eq!(second.exec(&["hostname"]).ok().stdout, "dayfly-test\n");
     let text = "echo over loopback | busybox nc -l -p 4000";
     first.exec_with(&["-d"], &["sh", "-c", text]).ok();
-    let script = "for i in $(seq 200); do busybox nc 127.0.0.1 4000 </dev/null 2>/dev/null && exit 0; usleep 10000; done; exit 1";
+    // Its standard input does not end: with that, the other side may end before it has said anything.
+    let script = "mkfifo /dev/shm/open; for i in $(seq 200); do
+        busybox nc 127.0.0.1 4000 <>/dev/shm/open 2>/dev/null && exit 0; usleep 10000; done; exit 1";
     assert_eq!(second.sh(script).ok().stdout, "over loopback\n");
     first.delete_force().ok();
     assert_eq!(second.status(), "running");

@@ -312,7 +312,9 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     works.unlock().expect("unlock");
     deleting.wait().ok();
     assert!(!c.exists() && begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    assert!(time < 50_000_000, "{time} ns of CPU time");
+    // An emulated machine takes longer, but not as long as to try all the time.
+    let much = Duration::from_millis(50) * (wait::patience().as_secs() / 20).clamp(1, 8) as u32;
+    assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }
 
 /// A container of the same name may be there before the last of those who delete the old one is done.

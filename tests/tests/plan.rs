@@ -105,6 +105,9 @@ fn create_with_config_elsewhere(bed: &Bed) {
     let created = c.create_with(&["--config", config.to_str().expect("path")]).ok();
     c.start().ok();
     created.wait_output("elsewhere");
+    // Its cgroup is the next one's, by the same configuration.
+    c.wait_status("stopped");
+    c.delete().ok();
     let c = bed.bundle().make();
     let ran = c.run_with(&["--config", config.to_str().expect("path")]).ok();
     assert_eq!(ran.stdout, "elsewhere\n");

@@ -337,7 +337,7 @@ fn exists_once_its_program_runs(bed: &Bed) {
         let (mut main, mut socket, mut seen) = (None, None, Vec::new());
         let outcome = c.bundle_call("run", flags).follow(&mut |pid, event| match event {
             _ if *main.get_or_insert(pid) != pid || !seen.is_empty() => {}
-            Event::Entered { number, args } if call_name(number) == "read" => {
+            Event::Entered { number, args, .. } if call_name(number) == "read" => {
                 let descriptor = format!("/proc/{}/fd/{}", pid.as_raw_pid(), args[0]);
                 let file = fs::read_link(descriptor).unwrap_or_default();
                 socket = file.to_string_lossy().starts_with("socket:").then_some(number);

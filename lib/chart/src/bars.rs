@@ -102,8 +102,11 @@ impl Bars {
             }
         }
         let letters = (chart.plotting_area().dim_in_pixel().0 as f64 / groups / 5.8) as usize;
+        // Coordinates are those of the whole; what is drawn on a part of it begins at the part's corner.
+        let (left, top) = area.get_base_pixel();
         for (group, label) in self.labels.iter().enumerate() {
-            let (x, mut y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
+            let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
+            let (x, mut y) = (x - left, y - top);
             for line in wrapped(label, letters) {
                 let below = centred(VPos::Top, 11);
                 y += 8;

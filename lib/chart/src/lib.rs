@@ -1,9 +1,13 @@
-//! Pictures of curves and of groups of bars, as SVG that stands alone: no script, no font, nothing loaded.
+//! Pictures of curves, groups of bars, stacks and boxes in boxes, as SVG that stands alone: no script, no font, nothing loaded.
 
 mod bars;
+mod boxes;
+mod flame;
 mod legend;
 
 pub use bars::Bars;
+pub use boxes::{Boxes, Cell, Matrix, Outer, Tray};
+pub use flame::Flame;
 
 use std::fmt;
 use std::ops::Range;
@@ -99,13 +103,15 @@ pub struct Chart {
     pub joined: bool,
 }
 
-/// One of both kinds of pictures.
+/// A picture of any kind.
 #[derive(Debug, Clone)]
 pub enum Picture {
     /// Curves.
     Chart(Chart),
     /// Groups of bars.
     Bars(Bars),
+    /// Samples of stacks.
+    Flame(Flame),
 }
 
 /// The picture could not be drawn: what the drawing library says.
@@ -128,7 +134,7 @@ pub fn svg(charts: &[Chart]) -> Result<String, Error> {
     below_each_other(charts, |chart, area| chart.draw(area))
 }
 
-/// Draws pictures of both kinds below each other; returns the SVG.
+/// Draws pictures of all kinds below each other; returns the SVG.
 ///
 /// # Errors
 /// Those of the drawing library.
@@ -136,6 +142,7 @@ pub fn draw(pictures: &[Picture]) -> Result<String, Error> {
     below_each_other(pictures, |picture, area| match picture {
         Picture::Chart(chart) => chart.draw(area),
         Picture::Bars(bars) => bars.draw(area),
+        Picture::Flame(flame) => flame.draw(area),
     })
 }
 
@@ -360,6 +367,25 @@ mod tests {
         ]);
         let text = both.expect("drawn");
         assert!(text.contains("held") && text.contains("Layers &amp; mounts"));
+    }
+
+    #[test]
+    fn names_of_groups_stand_below_their_own_picture() {
+        let bars = |label: &str| {
+            Picture::Bars(Bars {
+                labels: vec![label.to_owned()],
+                series: vec![("one".to_owned(), vec![Some(1.0)])],
+                ..Bars::default()
+            })
+        };
+        let text = draw(&[bars("upper"), bars("lower")]).expect("drawn");
+        let y = |label: &str| -> u32 {
+            let before = text.split(&format!("\n{label}\n")).next().expect("its element");
+            let (_, y) = before.rsplit_once(" y=\"").expect("a place");
+            y.split('"').next().and_then(|y| y.parse().ok()).expect("a number")
+        };
+        assert!(y("upper") < SIZE.1 && y("lower") < 2 * SIZE.1, "{} {}", y("upper"), y("lower"));
+        assert_eq!(y("lower") - y("upper"), SIZE.1);
     }
 
     #[test]

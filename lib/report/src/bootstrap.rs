@@ -3,6 +3,7 @@
 //!
 //! The draws come from a generator with a fixed seed: the same samples give the same report.
 
+use crate::random::Random;
 use crate::statistics::{lower_quartile, median, quantile};
 use serde::Serialize;
 
@@ -78,7 +79,7 @@ fn estimate(
     if fewest < FEWEST_ROUNDS || (pairing == Pairing::Paired && these.len() != those.len()) {
         return None;
     }
-    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut draw = Random::new(0x9e37_79b9_7f4a_7c15);
     let (mut a, mut b) = (these.to_vec(), those.to_vec());
     let value = figure(middle(&mut a), middle(&mut b));
     let mut figures: Vec<f64> = (0..DRAWS)
@@ -102,24 +103,6 @@ fn estimate(
     Some(Estimate { value, low: quantile(&figures, 0.025), high: quantile(&figures, 0.975) })
 }
 
-/// A pseudo-random generator: splitmix64.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`; the high half of a product has no bias worth speaking of.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,18 +119,18 @@ mod tests {
     }
 
     /// Roughly normal around `mean`: the sum of twelve uniform numbers.
-    fn noise(draw: &mut Draw, mean: f64, spread: f64) -> f64 {
-        let sum: f64 = (0..12).map(|_| (draw.next() >> 11) as f64 / (1_u64 << 53) as f64).sum();
+    fn noise(draw: &mut Random, mean: f64, spread: f64) -> f64 {
+        let sum: f64 = (0..12).map(|_| (draw.number() >> 11) as f64 / (1_u64 << 53) as f64).sum();
         mean + spread * (sum - 6.0)
     }
 
-    fn row(draw: &mut Draw, mean: f64, spread: f64, count: usize) -> Vec<f64> {
+    fn row(draw: &mut Random, mean: f64, spread: f64, count: usize) -> Vec<f64> {
         (0..count).map(|_| noise(draw, mean, spread)).collect()
     }
 
     #[test]
     fn sees_a_difference_that_is_there() {
-        let mut draw = Draw(1);
+        let mut draw = Random::new(1);
         let fast = row(&mut draw, 3.0, 0.2, 100);
         let slow = row(&mut draw, 9.0, 0.5, 100);
         let ratio = ratio(&fast, &slow, Paired).expect("enough rounds");
@@ -157,7 +140,7 @@ mod tests {
 
     #[test]
     fn refuses_a_difference_that_is_not() {
-        let samples = row(&mut Draw(2), 5.0, 1.0, 100);
+        let samples = row(&mut Random::new(2), 5.0, 1.0, 100);
         for pairing in [Paired, Independent] {
             let ratio = ratio(&samples, &samples, pairing).expect("enough rounds");
             assert!(!ratio.differs_from(1.0), "{ratio:?}");
@@ -168,7 +151,7 @@ mod tests {
 
     #[test]
     fn covers_the_truth_nineteen_times_in_twenty() {
-        let mut draw = Draw(3);
+        let mut draw = Random::new(3);
         let trials = 150;
         let covered = (0..trials)
             .filter(|_| {
@@ -182,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_disturbs_both_cancels_in_pairs() {
-        let mut draw = Draw(4);
+        let mut draw = Random::new(4);
         let load = row(&mut draw, 10.0, 2.0, 80);
         let ours: Vec<f64> = load.iter().map(|load| load + noise(&mut draw, 0.0, 0.05)).collect();
         let theirs: Vec<f64> = load.iter().map(|load| load + 0.5).collect();

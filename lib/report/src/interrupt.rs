@@ -47,6 +47,29 @@ pub fn catch(second: Second) -> Result<(), Error> {
     Ok(())
 }
 
+/// One of these signals, and what can be read from once it has come.
+#[derive(Debug)]
+pub struct Stream {
+    /// The signal's number.
+    pub number: i32,
+    /// Has a byte for each time that it came, of those that came at once for one.
+    pub came: UnixStream,
+}
+
+/// Each of these signals by itself, for who sends them on. They no longer end this program.
+///
+/// # Errors
+/// Those of socketpair(2) and sigaction(2).
+pub fn streams() -> Result<Vec<Stream>, Error> {
+    let stream = |number| {
+        let failed = |error| Error::system("catch signal", number, error);
+        let (came, wake) = UnixStream::pair().map_err(failed)?;
+        signal_hook::low_level::pipe::register(number, wake).map_err(failed)?;
+        Ok(Stream { number, came })
+    };
+    signals().map(stream).collect()
+}
+
 /// What can be read from once one of these signals has come, for who waits for other things as well. After
 /// [`catch`].
 ///

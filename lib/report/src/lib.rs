@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`table`], [`csv`] | results for people, fields for programs |
 //! | [`statistics`], [`bootstrap`] | what samples say, and what they don't |
+//! | [`random`] | chance that can be repeated |
 //! | [`progress`] | how far a long run is |
 //! | [`interrupt`] | signals that end a program at its next step |
 //! | [`mod@say`], [`error`] | standard output, and what went wrong |
@@ -13,6 +14,7 @@ pub mod csv;
 pub mod error;
 pub mod interrupt;
 pub mod progress;
+pub mod random;
 pub mod say;
 pub mod statistics;
 pub mod table;

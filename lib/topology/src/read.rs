@@ -97,7 +97,7 @@ fn optional(path: &str) -> Result<Option<String>, Error> {
     }
 }
 
-fn list(path: &str) -> Result<Option<List>, Error> {
+pub(crate) fn list(path: &str) -> Result<Option<List>, Error> {
     let Some(text) = optional(path)? else { return Ok(None) };
     match List::parse(&text) {
         Some(list) => Ok(Some(list)),
@@ -105,7 +105,7 @@ fn list(path: &str) -> Result<Option<List>, Error> {
     }
 }
 
-fn required_list(path: &str) -> Result<List, Error> {
+pub(crate) fn required_list(path: &str) -> Result<List, Error> {
     let text = sys::fs::read_text(path).context("read", path)?;
     let unreadable = || Error::Unreadable { file: path.to_string(), content: text.clone() };
     List::parse(&text).ok_or_else(unreadable)

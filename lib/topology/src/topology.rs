@@ -93,11 +93,15 @@ impl Topology {
     /// if it had.
     pub fn ccxs(&self) -> Vec<Ccx> {
         let mut sizes = BTreeMap::new();
+        let mut without = BTreeMap::new();
         for cpu in &self.cpus {
-            let cpus =
-                if cpu.l3.is_empty() { self.package_of(cpu.package) } else { cpu.l3.clone() };
-            sizes.insert(cpus, cpu.l3_bytes);
+            match cpu.l3.is_empty() {
+                true => without.insert(cpu.package, cpu.l3_bytes),
+                false => sizes.insert(cpu.l3.clone(), cpu.l3_bytes),
+            };
         }
+        let packages = self.by_package().into_iter();
+        sizes.extend(packages.filter_map(|(id, cpus)| Some((cpus, *without.get(&id)?))));
         let mut all: Vec<Ccx> =
             sizes.into_iter().map(|(cpus, bytes)| Ccx { cpus, bytes }).collect();
         all.sort_by_key(|ccx| ccx.cpus.first());
@@ -106,7 +110,7 @@ impl Topology {
 
     /// The CPUs of each socket, in the order of their first.
     pub fn packages(&self) -> Vec<List> {
-        groups(self.cpus.iter().map(|cpu| self.package_of(cpu.package)))
+        groups(self.by_package().into_values())
     }
 
     /// Whether any core has more than one CPU online.
@@ -131,8 +135,13 @@ impl Topology {
         candidates.min_by_key(|(_, distance)| **distance).map(|(other, _)| other.id)
     }
 
-    fn package_of(&self, package: u32) -> List {
-        self.cpus.iter().filter(|cpu| cpu.package == package).map(|cpu| cpu.id).collect()
+    /// The CPUs of each socket, by its number.
+    fn by_package(&self) -> BTreeMap<u32, List> {
+        let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for cpu in &self.cpus {
+            members.entry(cpu.package).or_default().push(cpu.id);
+        }
+        members.into_iter().map(|(id, cpus)| (id, cpus.into_iter().collect())).collect()
     }
 }
 

@@ -5,7 +5,7 @@ extern crate dayfly_topology as topology;
 mod common;
 
 use common::Sysroot;
-use topology::Topology;
+use topology::{States, Topology};
 
 #[test]
 fn four_nodes_of_seed_002() {
@@ -53,6 +53,28 @@ fn a_host_without_numa_smt_and_caches() {
     assert_eq!(topology.ccxs()[0].cpus.to_string(), "0-1");
     assert_eq!(topology.cores().len(), 2);
     assert!(Topology::read("/nowhere").is_err());
+}
+
+#[test]
+fn states_of_cpus() {
+    let sysroot = Sysroot::of("chiplets");
+    let states = States::read(sysroot.root()).unwrap();
+    assert_eq!((states.online.to_string(), states.offline.len()), ("0-95".to_owned(), 0));
+    sysroot.put("sys/devices/system/cpu/online", "0-3,8-95");
+    sysroot.put("sys/devices/system/cpu/isolated", "2,90-95");
+    let states = States::read(sysroot.root()).unwrap();
+    let texts = [&states.present, &states.offline, &states.isolated].map(ToString::to_string);
+    assert_eq!(texts, ["0-95", "4-7", "2,90-95"]);
+    sysroot.put("sys/devices/system/cpu/isolated", "some");
+    assert!(States::read(sysroot.root()).is_err());
+}
+
+#[test]
+fn as_many_cpus_as_a_list_may_have() {
+    let sysroot = Sysroot::empty();
+    sysroot.put("sys/devices/system/cpu/online", "0-65535");
+    let topology = sysroot.topology();
+    assert_eq!((topology.packages().len(), topology.ccxs().len()), (1, 1));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Architectures: their names, audit tokens and system call numbers.
+//! Architectures: their names, audit tokens, and what x86 multiplexes.
 
 /// An architecture whose system calls a filter can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,10 +20,6 @@ pub enum Arch {
 
 /// The bit that x32 numbers have and x86_64 ones do not.
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
-
-const NONE: u32 = u32::MAX;
-
-include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
 impl Arch {
     /// All of them.
@@ -56,6 +52,13 @@ impl Arch {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
     }
 
+    /// The architecture of a call with this number, made by a program with this token.
+    pub fn of_call(token: u32, number: u32) -> Option<Self> {
+        let is_x32 = token == Self::X32.token() && number & X32_BIT != 0;
+        let of = |arch: &Self| arch.token() == token && is_x32 == (*arch == Self::X32);
+        Self::ALL.into_iter().find(of)
+    }
+
     /// AUDIT_ARCH_* (linux/audit.h), which the kernel passes to filters.
     pub const fn token(self) -> u32 {
         match self {
@@ -74,31 +77,9 @@ impl Arch {
     }
 }
 
-/// The number of the system call `name` on `arch`, if it has one.
-pub fn number(name: &str, arch: Arch) -> Option<u32> {
-    numbers(name)?.on(arch)
-}
-
-/// The numbers of a system call on all architectures, or `None` for a name that is none anywhere.
-pub(crate) fn numbers(name: &str) -> Option<Numbers> {
-    let index = TABLE.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
-    TABLE.get(index).map(|(_, numbers)| Numbers(numbers))
-}
-
-/// A row of the table.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Numbers(&'static [u32; 6]);
-
-impl Numbers {
-    /// The number on `arch`.
-    pub(crate) fn on(self, arch: Arch) -> Option<u32> {
-        self.0.get(arch as usize).copied().filter(|number| *number != NONE)
-    }
-}
-
 /// The call of x86's multiplexers that does the work of `name`: the number of socketcall(2) or ipc(2),
 /// and what its first argument then is.
-pub(crate) fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
+pub fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
     const SOCKETCALL: u32 = 102;
     const IPC: u32 = 117;
     const SOCKET_CALLS: [&str; 18] = [
@@ -147,16 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_their_numbers() {
-        let read = numbers("read").unwrap();
-        assert_eq!(
-            Arch::ALL.map(|arch| read.on(arch)).map(Option::unwrap),
-            [0, 3, X32_BIT, 63, 3, 63]
-        );
-        assert_eq!(numbers("execve").unwrap().on(Arch::X32), Some(X32_BIT | 520));
-        assert_eq!(numbers("open").unwrap().on(Arch::Aarch64), None);
-        assert_eq!(numbers("set_tls").unwrap().on(Arch::Arm), Some(0x0f_0005));
-        assert!(numbers("no_such_call").is_none());
-        assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
+    fn a_call_is_of_an_architecture() {
+        assert_eq!(Arch::of_call(Arch::X86_64.token(), 0), Some(Arch::X86_64));
+        assert_eq!(Arch::of_call(Arch::X86_64.token(), X32_BIT), Some(Arch::X32));
+        assert_eq!(Arch::of_call(Arch::Aarch64.token(), 63), Some(Arch::Aarch64));
+        assert_eq!(Arch::of_call(7, 0), None);
     }
 }

@@ -9,7 +9,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::arch::{X32_BIT, multiplexed_on_x86, numbers};
+use crate::arch::{X32_BIT, multiplexed_on_x86};
+use crate::names::numbers;
 use crate::profile::{Operator, Profile, Rule, action};
 use crate::program::{
     AND, Builder, JUMP_EQUAL, JUMP_GREATER, JUMP_GREATER_OR_EQUAL, LOAD, Label, Program,

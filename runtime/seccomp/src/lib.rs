@@ -1,7 +1,7 @@
 //! Compiles OCI seccomp profiles to classic BPF decision trees.
 //!
-//! Written for the start path: no table is built, names are found by binary search in one constant
-//! table for all architectures, and the filter is small and shallow, because the kernel emulates it
+//! Written for the start path: no table is built, names are found by a hash in one constant
+//! table for all architectures (`names.rs`), and the filter is small and shallow, because the kernel emulates it
 //! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; tests/differential.rs
 //! compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
@@ -10,14 +10,16 @@ extern crate alloc;
 
 mod arch;
 mod compile;
+mod names;
 mod profile;
 mod program;
 
 use alloc::string::String;
 use core::fmt;
 
-pub use arch::{Arch, number};
+pub use arch::{Arch, multiplexed_on_x86};
 pub use compile::{Support, compile};
+pub use names::{names, number};
 pub use profile::{ACTIONS, Argument, FLAGS, OPERATORS, Operator, Profile, Rule};
 pub use program::{Insn, Program};
 

@@ -127,6 +127,8 @@ pub enum Call {
         number: u64,
         /// The arguments as registers hold them.
         args: [u64; 6],
+        /// The architecture whose call it is: AUDIT_ARCH_* (linux/audit.h).
+        arch: u32,
     },
     /// Just made, with the kernel's answer; −4095…−1 is an errno.
     Exit(i64),
@@ -161,7 +163,7 @@ pub fn place(pid: Pid) -> Result<Place, Errno> {
     }?;
     let [first, a, b, c, d, e, f, _] = info.values;
     let call = match info.op {
-        OP_ENTRY => Some(Call::Entry { number: first, args: [a, b, c, d, e, f] }),
+        OP_ENTRY => Some(Call::Entry { number: first, args: [a, b, c, d, e, f], arch: info.arch }),
         OP_EXIT => Some(Call::Exit(first.cast_signed())),
         _ => None,
     };

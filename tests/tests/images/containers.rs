@@ -7,7 +7,7 @@ use dayfly_tests::rootfs::busybox;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, uses_every_fast_path};
 use dayfly_tests::user::{User, can_be};
-use dayfly_tests::{case, program};
+use dayfly_tests::{case, kernel, program};
 use rustix::mount::{MountFlags, mount};
 use serde_json::json;
 use std::fs;
@@ -15,11 +15,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 pub const CASES: &[Case] = &[
-    case!(imported_run_exported_run).on(V2).when(uses_every_fast_path).needs(programs),
+    case!(imported_run_exported_run).on(V2).when(uses_every_fast_path).needs(every_way),
     case!(its_digest_names_an_image).on(V2).when(uses_every_fast_path).needs(programs),
     case!(a_mounts_image_is_kept).on(V2).when(uses_every_fast_path).needs(programs),
     case!(gc_counts_mounts).on(V2).when(uses_every_fast_path).needs(programs),
-    case!(root_of_a_user_namespace).on(V2).when(uses_every_fast_path).needs(users),
+    case!(root_of_a_user_namespace).on(V2).when(uses_every_fast_path).needs(users_in_every_way),
     case!(a_user_is_told_what_it_takes).on(V2).when(uses_every_fast_path).needs(users),
     case!(options_that_exclude_others).on(V2).when(uses_every_fast_path).needs(programs),
     case!(variables_of_the_caller).on(V2).when(uses_every_fast_path).needs(programs),
@@ -39,6 +39,17 @@ fn programs() -> Result<(), String> {
 fn users() -> Result<(), String> {
     programs()?;
     can_be()
+}
+
+/// The way by descriptors is the newest one.
+fn every_way() -> Result<(), String> {
+    programs()?;
+    kernel::has_detached()
+}
+
+fn users_in_every_way() -> Result<(), String> {
+    users()?;
+    kernel::has_detached()
 }
 
 /// An image of three layers with a shell, for the user `app`.

@@ -1,4 +1,4 @@
-//! `ablation`: what each fast path path is worth on this host.
+//! `ablation`: what each fast path, or each of the levers they pull, is worth on this host.
 //!
 //! dayfly leaves out what a variable of its environment names ([`plan::WITHOUT`]), which is there for
 //! this experiment only.
@@ -18,6 +18,31 @@ use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 
+/// The fast paths by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container Runtime",
+/// section VI.
+const LEVERS: [(&str, FastPaths); 3] = [
+    (
+        "parallelism",
+        FastPaths::PARALLEL_NETWORK
+            .union(FastPaths::CROWD_CHECK)
+            .union(FastPaths::ONE_WAY_HANDSHAKE),
+    ),
+    (
+        "caching",
+        FastPaths::TEMPLATE_NAMESPACE
+            .union(FastPaths::SECCOMP_CACHE)
+            .union(FastPaths::DEVICE_CACHE)
+            .union(FastPaths::KEPT_PROGRAM),
+    ),
+    (
+        "elimination",
+        FastPaths::CLONE_INTO_CGROUP
+            .union(FastPaths::THREAD_MOVE)
+            .union(FastPaths::SHARED_MEMORY)
+            .union(FastPaths::SHARED_MASKS),
+    ),
+];
+
 /// The entrant that leaves nothing out.
 const BASELINE: &str = "everything";
 
@@ -35,29 +60,39 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// dayfly as it is, without each of the fast paths named, or of all that there are, and without all
-/// of those.
+/// dayfly as it is, without each of the fast paths or levers that `options` names, or of all fast paths, and without all of
+/// those.
 #[must_use]
-pub fn entrants(runtime: &Runtime, named: &[String]) -> Vec<Entrant> {
-    let known = || FastPaths::NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let fast_paths: Vec<String> = if named.is_empty() { known() } else { named.to_vec() };
-    let without = |names: String| (plan::WITHOUT.to_owned(), names);
-    let mut entrants = vec![Entrant { name: BASELINE.to_owned(), ..Entrant::new(runtime.clone()) }];
-    for fast_path in &fast_paths {
-        entrants.push(Entrant {
-            name: fast_path.clone(),
-            environment: vec![without(fast_path.clone())],
-            ..Entrant::new(runtime.clone())
-        });
-    }
-    if fast_paths.len() > 1 {
-        entrants.push(Entrant {
-            name: "all of these".to_owned(),
-            environment: vec![without(fast_paths.join(","))],
-            ..Entrant::new(runtime.clone())
-        });
+pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
+    let entrant = |name: &str, without: &str| Entrant {
+        name: name.to_owned(),
+        environment: match without {
+            "" => Vec::new(),
+            names => vec![(plan::WITHOUT.to_owned(), names.to_owned())],
+        },
+        ..Entrant::new(runtime.clone())
+    };
+    let left_out: Vec<(String, String)> = if options.levers {
+        LEVERS.iter().map(|(lever, fast_paths)| ((*lever).to_owned(), names(*fast_paths))).collect()
+    } else {
+        let all = names(FastPaths::all());
+        let known = || all.split(',').map(str::to_owned).collect();
+        let named = if options.without.is_empty() { known() } else { options.without.clone() };
+        named.into_iter().map(|name| (name.clone(), name)).collect()
+    };
+    let mut entrants = vec![entrant(BASELINE, "")];
+    entrants.extend(left_out.iter().map(|(name, without)| entrant(name, without)));
+    if left_out.len() > 1 {
+        let all: Vec<&str> = left_out.iter().map(|(_, without)| without.as_str()).collect();
+        entrants.push(entrant("all of these", &all.join(",")));
     }
     entrants
+}
+
+/// The names of fast paths, as the environment variable takes them.
+fn names(fast_paths: FastPaths) -> String {
+    let named = FastPaths::NAMES.iter().filter(|(_, one)| fast_paths.contains(*one));
+    named.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }
 
 /// The experiment.
@@ -150,4 +185,25 @@ fn cells(row: &Row) -> Vec<String> {
         });
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fast_path_pulls_one_lever() {
+        let sum = LEVERS.iter().fold(FastPaths::empty(), |sum, (lever, fast_paths)| {
+            assert!(!sum.intersects(*fast_paths), "{lever}");
+            sum | *fast_paths
+        });
+        assert_eq!(sum, FastPaths::all());
+        for (lever, fast_paths) in LEVERS {
+            assert_eq!(
+                FastPaths::without(&names(fast_paths)),
+                Ok(FastPaths::all() - fast_paths),
+                "{lever}"
+            );
+        }
+    }
 }

@@ -48,6 +48,23 @@ impl Parent {
         (!directories.is_empty()).then(|| Self { path: format!("/{name}"), directories })
     }
 
+    /// Makes the child `name`: in cgroup2, or in a v1 hierarchy that takes processes without further ado.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub fn make_child(&self, name: &str) -> Result<PathBuf, Error> {
+        let fits = |directory: &&PathBuf| {
+            let top = directory.parent().and_then(Path::file_name).unwrap_or_default();
+            ["freezer", "pids", "memory", "devices"].iter().any(|fit| top == *fit)
+        };
+        let place = self.directories.iter().find(fits).or_else(|| self.directories.first());
+        let place =
+            place.ok_or_else(|| Error::Unfit("no cgroup hierarchy is mounted".to_owned()))?;
+        let child = place.join(name);
+        fs::create_dir_all(&child).map_err(Error::at("make cgroup", &child))?;
+        Ok(child)
+    }
+
     /// In how many hierarchies it is.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -122,7 +122,7 @@ fn memory_mib() -> u64 {
 }
 
 /// How many memory nodes there are; one where the kernel knows of none.
-fn nodes() -> usize {
+pub(crate) fn nodes() -> usize {
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let is_node =
         |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());

@@ -1,5 +1,7 @@
 //! One container of one runtime: the commands that are timed.
 
+mod detached;
+
 use crate::Error;
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};

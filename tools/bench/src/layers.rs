@@ -60,7 +60,7 @@ pub fn experiment(
         let list = stack.list(layers)?;
         for &mode in &options.modes {
             let case = Case { mode, layers };
-            let mut racer = entrant(&first.runtime, case, &list, options);
+            let mut racer = entrant(&first.runtime, case, &list, options.host_ids);
             racer.environment.push((STORE.to_owned(), store.clone()));
             racers.push((case, racer));
         }
@@ -93,10 +93,32 @@ pub fn experiment(
     })
 }
 
+/// The first of `entrants`, which must be a dayfly, with so many layers, once by each way; what they need is made in the
+/// stand.
+///
+/// # Errors
+/// Those of making layers.
+pub(crate) fn racers(
+    stand: &Stand,
+    entrants: &[Entrant],
+    layers: usize,
+    modes: &[Mode],
+) -> Result<Vec<Entrant>, Error> {
+    let Some(first) = entrants.first() else { return Ok(Vec::new()) };
+    let list = Stack::make(&stand.directory().join("layers"), layers)?.list(layers)?;
+    let store = stand.directory().join("store").display().to_string();
+    let racer = |&mode: &Mode| {
+        let mut racer = entrant(&first.runtime, Case { mode, layers }, &list, false);
+        racer.environment.push((STORE.to_owned(), store.clone()));
+        racer
+    };
+    Ok(modes.iter().map(racer).collect())
+}
+
 /// dayfly, told to take the layers of `list`.
-fn entrant(runtime: &Runtime, case: Case, list: &str, options: &Layers) -> Entrant {
+fn entrant(runtime: &Runtime, case: Case, list: &str, host_ids: bool) -> Entrant {
     let mut words = vec!["--layers", list, "--rootfs-mode", case.mode.name()];
-    words.extend(["--userns", if options.host_ids { "host" } else { "auto" }]);
+    words.extend(["--userns", if host_ids { "host" } else { "auto" }]);
     Entrant {
         name: format!("{}, {} layers", case.mode.name(), case.layers),
         start_options: words.into_iter().map(str::to_owned).collect(),

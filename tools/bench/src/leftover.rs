@@ -17,6 +17,7 @@ use rustix::process::geteuid;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// How all stands' names begin.
@@ -157,7 +158,8 @@ pub fn clear() -> Result<Cleared, Error> {
         interrupt::check()?;
         let state = stand::state(&name);
         let dead = dead([stand::directory(&name), state.clone()]);
-        if dead.is_empty() {
+        // A runtime that outlives its experiment would make again what was removed: the next one clears up.
+        if dead.is_empty() || is_named_by_a_process(&state) {
             continue;
         }
         // Cgroups have no marks: they are the stand's as long as its state is there.
@@ -190,6 +192,17 @@ pub fn clear() -> Result<Cleared, Error> {
     Ok(cleared)
 }
 
+/// Whether a process has a path in its command line, as runtimes have that of their state.
+fn is_named_by_a_process(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let names = |word: &[u8]| {
+        word.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    lines.any(|line| line.split(|byte| *byte == 0).any(names))
+}
+
 /// Where stands are.
 fn tops() -> Vec<PathBuf> {
     vec![stand::directory(""), stand::state("")]
@@ -216,6 +229,20 @@ mod tests {
             assert!(!is_name(&format!("{PREFIX}{rest}")), "{rest}");
         }
         assert!(!is_name("12"));
+    }
+
+    #[test]
+    fn processes_name_their_state() {
+        let state = place("named");
+        assert!(!is_named_by_a_process(&state));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "read -r line", "sh"]).arg(state.join("crun"));
+        let mut child = shell.stdin(std::process::Stdio::piped()).spawn().expect("sh");
+        assert!(is_named_by_a_process(&state));
+        assert!(!is_named_by_a_process(&state.with_extension("other")));
+        drop(child.stdin.take());
+        child.wait().expect("its end");
+        assert!(!is_named_by_a_process(&state));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! | [`weight`], [`weigh`] | what is counted instead |
 //! | [`accounting`] | what the kernel tells of CPU time |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
-//! | [`start`], [`burst`], [`spaced`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
-//! | [`trace`] | where the time of a start goes, by dayfly's own account and from outside |
+//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
+//! | [`groups`] | what control groups do for applications that share a host |
+//! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own account, from outside, by samples of a burst |
 //! | [`mod@report`] | all of them on one page, beside what was published |
 //! | [`circumstances`], [`results`] | the circumstances, and how results are written |
 //!
@@ -24,9 +25,15 @@ pub mod circumstances;
 pub mod config;
 pub mod container;
 pub mod error;
+pub mod faas;
+pub mod favordynmods;
 pub mod first_use;
+pub mod flame;
+pub mod groups;
 pub mod layers;
+pub mod learned;
 pub mod leftover;
+pub mod lookups;
 pub mod memory;
 pub mod mounts;
 pub mod options;

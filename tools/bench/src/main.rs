@@ -6,9 +6,11 @@ use dayfly_bench::options::{
 };
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
+use dayfly_bench::view::View;
 use dayfly_bench::{
-    Error, ablation, bulk, burst, config, first_use, layers, leftover, memory, mounts, rootfs,
-    runtime, session, spaced, staircase, start, tiers, trace, unshare,
+    Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, layers,
+    learned, leftover, lookups, memory, mounts, rootfs, runtime, session, spaced, staircase, start,
+    tiers, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -47,6 +49,13 @@ fn execute(command: Command) -> Result<(), Error> {
                 spaced::experiment(&options, stand, entrants)
             })
         }
+        Command::Faas(options) => {
+            let options = options.settled();
+            let workload = faas::Workload::of(&options)?;
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                faas::experiment(&options, &workload, stand, entrants)
+            })
+        }
         Command::Mounts(options) => {
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 mounts::experiment(&options, stand, entrants)
@@ -64,10 +73,33 @@ fn execute(command: Command) -> Result<(), Error> {
                 first_use::experiment(&options, stand, entrants)
             })
         }
+        Command::Learned(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                learned::experiment(&options, stand, entrants)
+            })
+        }
         Command::Staircase(options) => {
             let options = options.settled();
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 staircase::experiment(&options, stand, entrants)
+            })
+        }
+        Command::FavorDynmods(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                favordynmods::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Groups(options) => {
+            groups::uncover(&options)?;
+            session::run(&options.common, Vec::new(), |stand, _| {
+                groups::experiment(&options, stand)
+            })
+        }
+        Command::Work(options) => groups::work::command(&options),
+        Command::Flame(options) => {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                flame::experiment(&options, stand, entrants)
             })
         }
         Command::Memory(options) => {
@@ -86,6 +118,7 @@ fn execute(command: Command) -> Result<(), Error> {
         Command::Tiers(options) => tiers(&options),
         Command::Trace(options) => trace(&options.settled()),
         Command::TraceOverhead(options) => trace_overhead(&options),
+        Command::Lookups(options) => lookups::command(&options),
         Command::Unshare(options) => unshare::command(&options),
         Command::MakeIpcNamespaces { count } => unshare::make(count),
         Command::Report(options) => dayfly_bench::report::command(&options),
@@ -124,13 +157,17 @@ fn trace_overhead(options: &TraceOverhead) -> Result<(), Error> {
 
 fn ablation(options: &Ablation) -> Result<(), Error> {
     let runtime = own(&options.common)?;
-    let entrants = ablation::entrants(&runtime, &options.without);
+    let entrants = ablation::entrants(&runtime, options);
     session::run(&options.common, entrants, |stand, entrants| {
         ablation::experiment(options, stand, entrants)
     })
 }
 
 fn tiers(options: &Tiers) -> Result<(), Error> {
+    // Pools are of sizes of memory.
+    if options.common.view.is_none() && !dayfly_bench::cgroup::can_limit("memory") {
+        View::leave()?;
+    }
     let entrants = tiers::entrants(&own(&options.common)?, &options.size);
     session::run(&options.common, entrants, |stand, entrants| {
         tiers::experiment(options, stand, entrants)

@@ -8,12 +8,16 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod faas;
 mod figures;
+mod groups;
 mod report;
 mod trace;
 
-pub use figures::{Bulk, Figure, Memory, Steps, Written};
-pub use report::{Report, Unshare};
+pub use faas::{Arrivals, Faas, MINUTES, Policy, Regular};
+pub use figures::{Bulk, Figure, Learned, Memory, Steps, Written};
+pub use groups::{Groups, Use, Work};
+pub use report::{FavorDynmods, Lookups, Report, Unshare};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
@@ -37,6 +41,12 @@ pub enum Command {
     Burst(Burst),
     /// Start a container at a fixed interval, and measure until it says itself that it runs
     Spaced(Spaced),
+    /// Replay invocations of functions, and tell what each way to keep containers ready costs and saves
+    ///
+    /// An invocation is due at its time, whether or not earlier ones are done. A container's program waits on its standard
+    /// input for invocations, tells the time when one begins, waits as long as it takes, and tells the time again. In
+    /// the first place by the three functions of a paper; --trace replays any trace in the format of Azure's.
+    Faas(Box<Faas>),
     /// Time the same start on hosts with short and long mount tables
     Mounts(Mounts),
     /// Start containers from root filesystems of few and many layers, by every way to assemble them
@@ -53,8 +63,25 @@ pub enum Command {
     /// What each of these costs a start, by each runtime: in every round it runs the container as it is, then without
     /// each of them, then without them all.
     Staircase(Steps),
+    /// Time the same container with its seccomp profile, with one learned from what it does, and without
+    ///
+    /// First each runtime runs the container some times, followed by ptrace(2) as \"dayfly profile learn\" does, and gets
+    /// a profile of its own: what it calls itself under the filter is in it. The instructions are those of dayfly's
+    /// compiler; other runtimes' filters are libseccomp's.
+    Learned(Learned),
+    /// Time how system calls of the engines' profile are found by name: by dayfly, by libseccomp
+    ///
+    /// All names, a thousand times, for each architecture of the profile. libseccomp is asked by the program
+    /// dayfly-libseccomp, if that is beside this one; names that it does not know are left out. A search that compares
+    /// with one name after the other stands for libseccomp before its version 2.5.
+    Lookups(Lookups),
     /// Time a program that makes a thousand IPC namespaces, one after the other
     Unshare(Unshare),
+    /// Time moves between cgroups, forks and exits, reads and starts, with and without favordynmods
+    ///
+    /// By itself it changes nothing of the host and times it as it is.
+    #[command(name = "favordynmods")]
+    FavorDynmods(FavorDynmods),
     /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays
     ///
     /// limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. Needs a
@@ -69,7 +96,7 @@ pub enum Command {
     /// As a host comes up on which everything was made ready. What is timed is from before the first start until the
     /// last one is back; the containers' programs end by themselves, and are waited for afterwards.
     Bulk(Bulk),
-    /// Tell what each fast path path is worth here
+    /// Tell what each fast path is worth here
     Ablation(Ablation),
     /// Tell what cgroups that were made ahead save a start
     #[command(name = "pools", alias = "tiers")]
@@ -86,10 +113,23 @@ pub enum Command {
     /// report.md with pictures beside it, and report.json. What is done is kept in the directory, and not done again
     /// by the same command: one that was interrupted goes on. Leave the machine alone meanwhile.
     Report(Report),
+    /// Show what control groups do for applications that share a host
+    ///
+    /// Instances of a work on memory, made and given CPUs and memory by \"dayfly cgroup\": transactions a second, and the
+    /// slowest hundredth of them. The whole host is theirs meanwhile.
+    Groups(Groups),
+    /// Tell where the CPUs are in a burst, as flame graphs with the kernel's functions
+    ///
+    /// By perf(1), which samples the stacks of all processes of the burst. What the kernel's own threads do for a container
+    /// later is not in it.
+    Flame(Flame),
     /// Remove what experiments have left that were killed: cgroups, mounts, directories
     Gc,
     /// Write a bundle that the experiments use
     Bundle(Bundle),
+    /// Be an instance of \"groups\"
+    #[command(hide = true)]
+    Work(Work),
     /// Make N IPC namespaces
     #[command(hide = true)]
     MakeIpcNamespaces {
@@ -300,6 +340,36 @@ impl Mode {
     }
 }
 
+/// `flame`.
+#[derive(Debug, Args)]
+pub struct Flame {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Containers in flight
+    #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
+    pub width: usize,
+    /// Containers of each runtime
+    #[arg(long, value_name = "N", value_parser = some, default_value = "240")]
+    pub count: usize,
+    /// Samples a second of each CPU
+    #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub frequency: u32,
+    /// Have dayfly alone start containers of so many layers, by each of the ways
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub layers: usize,
+    /// Ways to assemble their root filesystems
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "per-layer,fd",
+        requires = "layers"
+    )]
+    pub modes: Vec<Mode>,
+}
+
 /// `ablation`.
 #[derive(Debug, Args)]
 pub struct Ablation {
@@ -312,6 +382,9 @@ pub struct Ablation {
     /// What to leave out, one after the other [default: each that dayfly has]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub without: Vec<String>,
+    /// Leave them out lever by lever: parallelism, caching, elimination of what is not needed
+    #[arg(long, conflicts_with = "without")]
+    pub levers: bool,
     /// What is timed
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,

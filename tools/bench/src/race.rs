@@ -10,6 +10,7 @@ use crate::weight::Way;
 use clap::ValueEnum;
 use report::interrupt;
 use report::progress::Progress;
+use serde_json::Value;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -160,6 +161,40 @@ pub fn in_turns<T>(
         }
     }
     Ok(given)
+}
+
+/// Times a container's run in each of its steps, every entrant all of them in a round, with the pause before each.
+/// `change` makes a step's container of the configuration, for the entrant and the step by their places.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn race_in_steps(
+    stand: &Stand,
+    entrants: &mut [Entrant],
+    rounds: Rounds,
+    title: &str,
+    steps: &[&str],
+    change: impl Fn(usize, usize, &mut Value),
+) -> Result<Vec<Series>, Error> {
+    let racers = entrants.to_vec();
+    let goes = in_turns(entrants, rounds, title, |at| {
+        let mut samples: Vec<Sample> = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            interrupt::check()?;
+            // Before the first one the rounds pause.
+            if number > 0 {
+                sleep(rounds.pause);
+            }
+            let change = |config: &mut Value| change(at, number, config);
+            let container = Container::changed(stand, &racers[at], &[], change)?;
+            match container.run() {
+                Ok(sample) => samples.push(sample),
+                Err(fault) => return Ok(Err(format!("{step}: {fault}"))),
+            }
+        }
+        Ok(Ok(samples))
+    })?;
+    Ok(series_by_step(entrants, steps, rounds.pause, &goes))
 }
 
 /// Turns goes into series: for each step, one by each entrant that has not failed.

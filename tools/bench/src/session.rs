@@ -125,7 +125,9 @@ fn write(
     if let Some(file) = options.csv.as_deref().filter(|&file| file != to_stdout) {
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
     }
-    if let Some(file) = options.svg.as_deref().filter(|_| failures.len() < entrants.len()) {
+    if let Some(file) =
+        options.svg.as_deref().filter(|_| entrants.is_empty() || failures.len() < entrants.len())
+    {
         let text =
             chart::draw(&outcome.pictures).map_err(|error| Error::Unfit(error.to_string()))?;
         fs::write(file, text).map_err(Error::at("write", file))?;
@@ -141,7 +143,8 @@ fn write(
         let out = results::failures_text(&failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
-    let nobody = failures.len() == entrants.len();
+    // An experiment on the host itself has none.
+    let nobody = !entrants.is_empty() && failures.len() == entrants.len();
     match options.output.as_deref().filter(|&file| file != to_stdout) {
         Some(_) if nobody => eprint!("{}", results::failures_text(&failures)),
         Some(file) => {

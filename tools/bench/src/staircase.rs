@@ -4,23 +4,19 @@
 //! namespace, the message queues, the IPC namespace.
 
 use crate::Error;
-use crate::container::Container;
 use crate::options::Steps;
-use crate::process::Sample;
-use crate::race::{Series, in_turns, series_by_step};
+use crate::race::{Series, race_in_steps};
 use crate::results::{self, compare, title};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
-use report::interrupt;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
-use std::thread::sleep;
 
 /// The container as it is.
-const WHOLE: &str = "run";
+pub(crate) const WHOLE: &str = "run";
 
 /// A container without a part of it.
 struct Step {
@@ -40,7 +36,8 @@ const STEPS: [Step; 6] = [
     },
 ];
 
-fn seccomp(config: &mut Value) {
+/// Takes the filter away.
+pub(crate) fn seccomp(config: &mut Value) {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("seccomp");
     }
@@ -70,7 +67,7 @@ fn without_namespace(config: &mut Value, kind: &str) {
 
 /// What a part of the container costs one runtime.
 #[derive(Debug, Serialize)]
-struct Cost {
+pub(crate) struct Cost {
     runtime: String,
     pause_ms: f64,
     step: String,
@@ -87,28 +84,20 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let racers = entrants.to_vec();
     let mut series = Vec::new();
     for rounds in options.timing.by_pause() {
-        let pause = rounds.pause;
-        let name = title("staircase", pause.as_secs_f64() * 1e3);
-        let goes = in_turns(entrants, rounds, &name, |at| {
-            let mut samples: Vec<Sample> = Vec::new();
-            for (number, step) in STEPS.iter().enumerate() {
-                interrupt::check()?;
-                // Before the first one the rounds pause.
-                if number > 0 {
-                    sleep(pause);
-                }
-                let container = Container::changed(stand, &racers[at], &[], step.leave_out)?;
-                match container.run() {
-                    Ok(sample) => samples.push(sample),
-                    Err(fault) => return Ok(Err(format!("{}: {fault}", step.name))),
-                }
-            }
-            Ok(Ok(samples))
-        })?;
-        series.extend(series_by_step(entrants, &STEPS.map(|step| step.name), pause, &goes));
+        let name = title("staircase", rounds.pause.as_secs_f64() * 1e3);
+        let steps = STEPS.map(|step| step.name);
+        series.extend(race_in_steps(
+            stand,
+            entrants,
+            rounds,
+            &name,
+            &steps,
+            |_, number, config| {
+                (STEPS[number].leave_out)(config);
+            },
+        )?);
     }
     let first = entrants.first().map_or("", |entrant| &entrant.name);
     let rows = compare(&series, first);
@@ -123,7 +112,8 @@ pub fn experiment(
     })
 }
 
-fn costs(series: &[Series]) -> Vec<Cost> {
+/// What each step takes less than the whole, by each runtime after each pause.
+pub(crate) fn costs(series: &[Series]) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut wholes = series.iter().filter(|whole| whole.step == WHOLE);
         let whole = wholes.find(|it| (it.pause, &it.runtime) == (of.pause, &of.runtime))?;
@@ -137,7 +127,8 @@ fn costs(series: &[Series]) -> Vec<Cost> {
     series.iter().filter(|of| of.step != WHOLE).filter_map(cost).collect()
 }
 
-fn text(costs: &[Cost]) -> String {
+/// The same for people.
+pub(crate) fn text(costs: &[Cost]) -> String {
     let mut text = String::new();
     let mut pauses: Vec<f64> = costs.iter().map(|cost| cost.pause_ms).collect();
     pauses.dedup();
@@ -166,6 +157,7 @@ fn text(costs: &[Cost]) -> String {
 mod tests {
     use super::*;
     use crate::config::{Profile, podman};
+    use crate::process::Sample;
     use std::time::Duration;
 
     fn has(config: &Value, what: &str) -> bool {

@@ -204,6 +204,20 @@ impl Stand {
         Ok((id, bundle))
     }
 
+    /// The parent of the containers' cgroups, from the root of each hierarchy on, with a slash before it.
+    #[must_use]
+    pub fn cgroup_path(&self) -> &str {
+        &self.cgroup.path
+    }
+
+    /// Makes a cgroup that is no container's, in one hierarchy. It goes with the stand.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub(crate) fn make_cgroup(&self, name: &str) -> Result<PathBuf, Error> {
+        self.cgroup.make_child(name)
+    }
+
     /// Kills what is left of the container `id` and removes its cgroup.
     pub(crate) fn clear(&self, id: &str) {
         self.cgroup.clear(id);
@@ -240,10 +254,18 @@ pub(crate) fn state(name: &str) -> PathBuf {
     tmpfs().join(name)
 }
 
+/// Whether a directory is on a tmpfs.
+pub(crate) fn is_in_memory(path: &Path) -> bool {
+    statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
+}
+
 /// Where a host keeps what lives until reboot, if that is in memory; else any tmpfs.
 fn tmpfs() -> PathBuf {
-    let in_memory = |path: &&str| statfs(*path).is_ok_and(|stat| stat.f_type == TMPFS);
-    ["/run", "/dev/shm"].into_iter().find(in_memory).unwrap_or("/run").into()
+    ["/run", "/dev/shm"]
+        .into_iter()
+        .find(|path| is_in_memory(Path::new(path)))
+        .unwrap_or("/run")
+        .into()
 }
 
 /// The user's configuration, fit to be used from another directory and without a terminal.

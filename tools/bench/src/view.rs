@@ -2,7 +2,10 @@
 
 use crate::Error;
 use clap::ValueEnum;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
+    unmount,
+};
 use serde::Serialize;
 use std::path::Path;
 use sys::clone::CloneFlags;
@@ -71,6 +74,23 @@ impl View {
                 wanted.name()
             ))),
         }
+    }
+}
+
+impl View {
+    /// Leaves a view that was entered before this program began, as a report's parts are: the process, which has one thread,
+    /// sees what the host has, in a mount namespace of its own. Where there is nothing to leave, nothing changes.
+    ///
+    /// # Errors
+    /// Those of unshare(2) and mount(2).
+    pub fn leave() -> Result<(), Error> {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let covers = table.lines().filter(|line| line.split(' ').nth(4) == Some(TOP)).count();
+        if covers < 2 {
+            return Ok(());
+        }
+        own_mounts()?;
+        unmount(TOP, UnmountFlags::DETACH).map_err(Error::errno("unmount", Path::new(TOP)))
     }
 }
 

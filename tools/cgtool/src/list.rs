@@ -2,7 +2,7 @@
 
 use super::group::{Group, Tree, Version};
 use super::setting;
-use super::usage::{Usage, size, time};
+use super::usage::{Usage, known, size, time};
 use crate::options::Format;
 use crate::options::Ls;
 use report::{Error, Table, say, sayln};
@@ -64,15 +64,14 @@ fn row(tree: &Tree, tops: &[Group], group: &Group, usage: &Usage) -> Vec<String>
         }
         None => (0, group.path.as_str()),
     };
-    let bytes = |bytes: u64| if bytes == 0 { "-".to_owned() } else { size(bytes) };
     let list = |key: &str| setting::read(tree, group, key).unwrap_or_else(|_| "-".to_owned());
     vec![
         format!("{}{name}", "  ".repeat(indent)),
         usage.processes.to_string(),
-        time(usage.cpu_ns),
-        bytes(usage.memory),
-        bytes(usage.memory_peak),
-        usage.memory_limit.map_or_else(|| "-".to_owned(), size),
+        known(usage.cpu_ns, time),
+        known(usage.memory, size),
+        known(usage.memory_peak, size),
+        known(usage.memory_limit, size),
         list("cpuset.cpus.effective"),
         list("cpuset.mems.effective"),
     ]

@@ -8,7 +8,7 @@ pub use plans::{Apply, Init, Persist, PlanFile, Snapshot, Unpersist};
 
 use crate::account::{self, Owner};
 use crate::group::Group;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -163,11 +163,12 @@ pub struct Set {
 
 /// `create`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("named").args(["groups", "more"]).required(true).multiple(true))]
 pub struct Create {
     /// The groups
-    #[arg(value_name = "GROUP", required = true)]
+    #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Another one, as with cgcreate
+    /// A group, as cgcreate takes it; more than once for more
     #[arg(short = 'g', value_name = "CONTROLLERS:GROUP")]
     pub more: Vec<Group>,
     /// To whom they belong

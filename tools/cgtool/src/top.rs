@@ -1,7 +1,7 @@
 //! `top` and `record`: what groups use, again and again.
 
 use super::group::{Group, Tree};
-use super::usage::{Usage, size};
+use super::usage::{Usage, known, size};
 use crate::options::{Column, Record, Top, Watched};
 use report::csv::quoted;
 use report::interrupt::{self, Second};
@@ -21,16 +21,16 @@ use std::time::{Duration, Instant, SystemTime};
 /// Names are not made shorter than this to fit a terminal.
 const SHORTEST: usize = 16;
 
-/// A group between two looks.
+/// A group between two looks; nothing where no controller counts.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     now: Usage,
     /// CPUs kept busy.
-    cpus: f64,
+    cpus: Option<f64>,
     /// The share of time held back by the quota.
-    throttled: f64,
+    throttled: Option<f64>,
     /// Bytes a second.
-    io: f64,
+    io: Option<f64>,
 }
 
 /// Watches until q is pressed, a signal comes or the looks are done.
@@ -119,21 +119,27 @@ fn csv(now: Duration, usage: &Usage) -> String {
         || ",,".to_owned(),
         |pressure| pressure.map(|percent| format!("{percent:.2}")).join(","),
     );
-    format!(
-        "{}.{:03},{},{},{},{},{},{},{},{},{},{},{},{pressure}\n",
-        now.as_secs(),
-        now.subsec_millis(),
-        quoted(&usage.group),
-        usage.processes,
+    // What is not known is an empty field.
+    let figures = [
         usage.tasks,
         usage.cpu_ns,
         usage.throttled,
         usage.throttled_ns,
         usage.memory,
         usage.memory_peak,
-        usage.memory_limit.map_or_else(String::new, |limit| limit.to_string()),
+        usage.memory_limit,
         usage.read,
         usage.written,
+    ];
+    let figures =
+        figures.map(|figure| figure.map_or_else(String::new, |figure| figure.to_string()));
+    format!(
+        "{}.{:03},{},{},{},{pressure}\n",
+        now.as_secs(),
+        now.subsec_millis(),
+        quoted(&usage.group),
+        usage.processes,
+        figures.join(","),
     )
 }
 
@@ -153,15 +159,16 @@ fn look(tree: &Tree, watched: &Watched) -> Vec<Usage> {
 
 fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
     let seconds = passed.as_secs_f64().max(1e-3);
-    let per_second = |of: fn(&Usage) -> u64| {
-        let before = before.map_or(of(now), of);
-        of(now).saturating_sub(before) as f64 / seconds
+    let per_second = |of: fn(&Usage) -> Option<u64>| {
+        let now = of(now)?;
+        let before = before.and_then(of).unwrap_or(now);
+        Some(now.saturating_sub(before) as f64 / seconds)
     };
     Rates {
         now: now.clone(),
-        cpus: per_second(|usage| usage.cpu_ns) / 1e9,
-        throttled: per_second(|usage| usage.throttled_ns) / 1e9,
-        io: per_second(|usage| usage.read + usage.written),
+        cpus: per_second(|usage| usage.cpu_ns).map(|rate| rate / 1e9),
+        throttled: per_second(|usage| usage.throttled_ns).map(|rate| rate / 1e9),
+        io: per_second(|usage| Some(usage.read?.saturating_add(usage.written?))),
     }
 }
 
@@ -215,10 +222,12 @@ fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String 
 
 fn sorted(rates: &mut [Rates], by: Column) {
     let waited = |rates: &Rates| rates.now.pressure.map_or(0.0, |of| of.iter().sum());
+    // What is not known comes last.
+    let known = |figure: Option<f64>| figure.unwrap_or(-1.0);
     rates.sort_by(|one, other| match by {
-        Column::Cpu => other.cpus.total_cmp(&one.cpus),
+        Column::Cpu => known(other.cpus).total_cmp(&known(one.cpus)),
         Column::Memory => other.now.memory.cmp(&one.now.memory),
-        Column::Io => other.io.total_cmp(&one.io),
+        Column::Io => known(other.io).total_cmp(&known(one.io)),
         Column::Pressure => waited(other).total_cmp(&waited(one)),
         Column::Name => one.now.group.cmp(&other.now.group),
     });
@@ -243,11 +252,11 @@ fn table(rates: &[Rates], longest: usize) -> Table {
         let mut cells = vec![
             shortened(&usage.group, longest),
             usage.processes.to_string(),
-            format!("{:.2}", rates.cpus),
-            format!("{:.0} %", rates.throttled * 100.0),
-            size(usage.memory),
-            usage.memory_limit.map_or_else(|| "-".to_owned(), size),
-            size(rates.io as u64),
+            known(rates.cpus, |cpus| format!("{cpus:.2}")),
+            known(rates.throttled, |share| format!("{:.0} %", share * 100.0)),
+            known(usage.memory, size),
+            known(usage.memory_limit, size),
+            known(rates.io, |bytes| size(bytes as u64)),
         ];
         cells.extend(match usage.pressure {
             Some(pressure) => pressure.map(|percent| format!("{percent:.1} %")),
@@ -331,16 +340,22 @@ mod tests {
     use super::*;
 
     fn usage(group: &str, cpu_ns: u64, memory: u64) -> Usage {
+        let (cpu_ns, memory) = (Some(cpu_ns), Some(memory));
         Usage { group: group.to_owned(), cpu_ns, memory, ..Usage::default() }
     }
 
     #[test]
     fn between_two_looks() {
         let (before, mut now) = (usage("a", 1_000_000_000, 5), usage("a", 2_000_000_000, 9));
-        now.read = 4096;
+        let mut before = before;
+        (before.read, before.written) = (Some(0), Some(0));
+        (now.read, now.written) = (Some(4096), Some(0));
         let rates = rate(&now, Some(&before), Duration::from_secs(2));
-        assert_eq!((rates.cpus, rates.io), (0.5, 2048.0));
-        assert_eq!(rate(&now, None, Duration::ZERO).cpus, 0.0);
+        assert_eq!((rates.cpus, rates.io, rates.throttled), (Some(0.5), Some(2048.0), None));
+        assert_eq!(rate(&now, None, Duration::ZERO).cpus, Some(0.0));
+        let text = table(&[rates], usize::MAX).to_string();
+        let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["a", "0", "0.50", "-", "9", "-", "2K", "-", "-", "-"]);
     }
 
     #[test]
@@ -383,6 +398,6 @@ mod tests {
     #[test]
     fn lines_of_csv() {
         let line = csv(Duration::from_millis(1500), &usage("a,b", 7, 8));
-        assert_eq!(line, "1.500,\"a,b\",0,0,7,0,0,8,0,,0,0,,,\n");
+        assert_eq!(line, "1.500,\"a,b\",0,,7,,,8,,,,,,,\n");
     }
 }

@@ -1,35 +1,36 @@
 //! What a group uses, by either interface.
 
-use super::group::{Group, Tree, processes};
+use super::group::{Group, Tree, Version, processes};
 use cgroup::stats::{Pressure, Stats};
 use report::Error;
 use serde::Serialize;
+use std::path::PathBuf;
 
-/// A look at a group. Counters count since it was made.
+/// A look at a group. Counters count since it was made. Nothing stands for what no controller counts for this group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// Its name.
     pub group: String,
     /// Processes in it and below.
     pub processes: u64,
-    /// Tasks in it and below, where the pids controller counts them.
-    pub tasks: u64,
+    /// Tasks in it and below, as the pids controller counts them.
+    pub tasks: Option<u64>,
     /// CPU time, in nanoseconds.
-    pub cpu_ns: u64,
+    pub cpu_ns: Option<u64>,
     /// Periods of its quota in which it was held back.
-    pub throttled: u64,
+    pub throttled: Option<u64>,
     /// For how long, in nanoseconds.
-    pub throttled_ns: u64,
+    pub throttled_ns: Option<u64>,
     /// Memory, in bytes.
-    pub memory: u64,
-    /// The most there ever was; 0 where the kernel does not tell.
-    pub memory_peak: u64,
+    pub memory: Option<u64>,
+    /// The most there ever was (on cgroup v2 from Linux 5.19 on).
+    pub memory_peak: Option<u64>,
     /// The limit, if there is one.
     pub memory_limit: Option<u64>,
     /// Read from block devices, in bytes.
-    pub read: u64,
+    pub read: Option<u64>,
     /// Written to block devices, in bytes.
-    pub written: u64,
+    pub written: Option<u64>,
     /// The share of the last ten seconds in which some task waited for a CPU, for memory, for a
     /// block device; in percent, on cgroup v2 alone.
     pub pressure: Option<[f64; 3]>,
@@ -48,10 +49,11 @@ impl Usage {
         }
         all.sort_unstable();
         all.dedup();
-        Ok(Self { processes: all.len() as u64, ..Self::from_stats(group.to_string(), &stats) })
+        let usage = Self::from_stats(group.to_string(), &stats, &Counted::of(tree, group));
+        Ok(Self { processes: all.len() as u64, ..usage })
     }
 
-    fn from_stats(group: String, stats: &Stats) -> Self {
+    fn from_stats(group: String, stats: &Stats, counted: &Counted) -> Self {
         let limit = stats.memory.usage.limit;
         let bytes = |op: &str| {
             let entries = stats.blkio.io_service_bytes_recursive.iter();
@@ -62,23 +64,75 @@ impl Usage {
         Self {
             group,
             processes: 0,
-            tasks: stats.pids.current,
-            cpu_ns: stats.cpu.usage.total,
-            throttled: stats.cpu.throttling.throttled_periods,
-            throttled_ns: stats.cpu.throttling.throttled_time,
-            memory: stats.memory.usage.usage,
-            memory_peak: stats.memory.usage.max,
+            tasks: counted.tasks.then_some(stats.pids.current),
+            cpu_ns: counted.cpu.then_some(stats.cpu.usage.total),
+            throttled: counted.throttling.then_some(stats.cpu.throttling.throttled_periods),
+            throttled_ns: counted.throttling.then_some(stats.cpu.throttling.throttled_time),
+            memory: counted.memory.then_some(stats.memory.usage.usage),
+            memory_peak: counted.peak.then_some(stats.memory.usage.max),
             // What v1 shows for none is the most pages that a counter holds.
             memory_limit: Some(limit)
                 .filter(|limit| *limit != 0 && *limit < i64::MAX as u64 - 4095),
-            read: bytes("Read"),
-            written: bytes("Write"),
+            read: counted.io.then(|| bytes("Read")),
+            written: counted.io.then(|| bytes("Write")),
             pressure: match pressures {
                 (None, None, None) => None,
                 (cpu, memory, io) => Some([cpu, memory, io].map(Option::unwrap_or_default)),
             },
         }
     }
+}
+
+/// What is counted for a group: the rest of its figures would be zeros that nobody measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counted {
+    tasks: bool,
+    cpu: bool,
+    throttling: bool,
+    memory: bool,
+    peak: bool,
+    io: bool,
+}
+
+impl Counted {
+    /// By the files that the group has, in the hierarchies that [`Stats`] are read from: those of v1 if it is in any.
+    fn of(tree: &Tree, group: &Group) -> Self {
+        let directories = |version| -> Vec<PathBuf> {
+            let mounts = tree.mounts.iter().filter(|mount| mount.version == version);
+            let covered = mounts.filter(|mount| tree.covers(group, mount));
+            let all = covered.map(|mount| mount.path.join(&group.path));
+            all.filter(|directory| directory.is_dir()).collect()
+        };
+        match directories(Version::V1) {
+            legacy if !legacy.is_empty() => Self::by_files(&legacy, Version::V1),
+            _ => Self::by_files(&directories(Version::V2), Version::V2),
+        }
+    }
+
+    fn by_files(directories: &[PathBuf], version: Version) -> Self {
+        let has = |legacy: &[&str], unified: &str| {
+            let one = [unified];
+            let names = if version == Version::V1 { legacy } else { &one };
+            let mut files =
+                directories.iter().flat_map(|it| names.iter().map(|name| it.join(name)));
+            files.any(|file| file.exists())
+        };
+        Self {
+            tasks: has(&["pids.current"], "pids.current"),
+            cpu: has(&["cpuacct.usage"], "cpu.stat"),
+            // cpu.stat of v2 is there without the controller, too, with less in it.
+            throttling: has(&["cpu.stat"], "cpu.max"),
+            memory: has(&["memory.usage_in_bytes"], "memory.current"),
+            peak: has(&["memory.max_usage_in_bytes"], "memory.peak"),
+            io: has(&["blkio.throttle.io_service_bytes", "blkio.bfq.io_service_bytes"], "io.stat"),
+        }
+    }
+}
+
+/// A figure for people; `-` where it is not known.
+#[must_use]
+pub fn known<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    figure.map_or_else(|| "-".to_owned(), text)
 }
 
 /// Bytes for people.
@@ -112,6 +166,28 @@ pub fn time(nanoseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_controller_counts_is_not_known() {
+        let own = std::env::temp_dir().join(format!("dayfly-usage-{}", std::process::id()));
+        std::fs::create_dir_all(&own).unwrap();
+        let put = |name: &str| std::fs::write(own.join(name), "").unwrap();
+        let counted = |version| Counted::by_files(std::slice::from_ref(&own), version);
+        let usage =
+            |version| Usage::from_stats("a".to_owned(), &Stats::default(), &counted(version));
+        let none = Usage { group: "a".to_owned(), ..Usage::default() };
+        assert_eq!((usage(Version::V1), usage(Version::V2)), (none.clone(), none));
+        put("cpu.stat");
+        // Of v2 it is CPU time, of v1 what the quota held back.
+        assert_eq!((usage(Version::V2).cpu_ns, usage(Version::V2).throttled), (Some(0), None));
+        assert_eq!((usage(Version::V1).cpu_ns, usage(Version::V1).throttled), (None, Some(0)));
+        put("memory.current");
+        put("io.stat");
+        let now = usage(Version::V2);
+        assert_eq!((now.memory, now.memory_peak, now.read), (Some(0), None, Some(0)));
+        assert_eq!(usage(Version::V1).memory, None);
+        std::fs::remove_dir_all(&own).unwrap();
+    }
 
     #[test]
     fn for_people() {

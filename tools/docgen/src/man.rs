@@ -27,6 +27,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
         ("", dayfly_image::options::Options::command()),
         ("", dayfly_cgtool::options::Options::command()),
         ("", dayfly_host::options::Options::command()),
+        ("", dayfly_profile::options::Options::command()),
     ];
     tools.iter().try_for_each(|(name, command)| below(directory, command, name))
 }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 
 fn words(pid: Pid, event: &Event) -> String {
     match event {
-        Event::Entered { number, args } => {
+        Event::Entered { number, args, .. } => {
             let args: Vec<String> = args.iter().map(|arg| word(pid, *arg)).collect();
             format!("{}({})", call_name(*number), args.join(", "))
         }

@@ -14,6 +14,11 @@ pub trait Listener: Send {
         let _ = pid;
         true
     }
+
+    /// Whether containers' own programs, and what these make, are followed as well.
+    fn follows_containers(&self) -> bool {
+        false
+    }
 }
 
 /// A closure hears everything.
@@ -37,7 +42,7 @@ pub enum Event {
     Executed {
         /// The program's arguments, as /proc shows them.
         command: Vec<String>,
-        /// Whether that is a container's program, which is not followed: [`Event::Gone`] comes next.
+        /// Whether that is a container's program: [`Event::Gone`] comes next, unless these are followed.
         container: bool,
         /// Instructions since its birth or its last program, when these are counted.
         instructions: u64,
@@ -48,6 +53,9 @@ pub enum Event {
         number: u64,
         /// Its arguments.
         args: [u64; 6],
+        /// The architecture whose call it is: AUDIT_ARCH_* (linux/audit.h). A program of another one than this counts
+        /// its calls otherwise.
+        arch: u32,
     },
     /// The call has been made. Some never are: exit_group, an execve that works.
     Left {

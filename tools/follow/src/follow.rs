@@ -1,7 +1,7 @@
 //! The loop: waits for the next stop, tells what it means, lets the tracee go on.
 
 use crate::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
-use crate::watch::Watch;
+use crate::watch::{Stop, Watch};
 use crate::{Command, End, Error, Event, Listener};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -45,7 +45,23 @@ pub fn follow(
     deadline: Duration,
     listener: &mut dyn Listener,
 ) -> Result<End, Error> {
+    follow_until(command, mode, deadline, &Stop::default(), listener)
+}
+
+/// [`follow`], and kills everything that is followed when `stop` says so, from another thread; the answer is then as
+/// at the deadline.
+///
+/// # Errors
+/// As [`follow`].
+pub fn follow_until(
+    command: &Command,
+    mode: Mode,
+    deadline: Duration,
+    stop: &Stop,
+    listener: &mut dyn Listener,
+) -> Result<End, Error> {
     let watch = Watch::default();
+    let _heeds = stop.heeded_by(&watch);
     thread::scope(|scope| {
         scope.spawn(|| watch.guard(deadline));
         // A thread of its own: it waits for its own children and tracees only, and whatever happens
@@ -218,8 +234,8 @@ impl<'a> Follower<'a> {
         let crossing =
             self.tracees.get_mut(&pid).zip(call).and_then(|(tracee, call)| tracee.cross(call));
         match crossing {
-            Some(Crossing::Entered { number, args }) => {
-                self.listener.hear(pid, Event::Entered { number, args });
+            Some(Crossing::Entered { number, args, arch }) => {
+                self.listener.hear(pid, Event::Entered { number, args, arch });
             }
             Some(Crossing::Left { number, result }) => {
                 let result = sys::raw::check(result as isize).map(|value| value as u64);
@@ -251,7 +267,7 @@ impl<'a> Follower<'a> {
         let instructions = self.tracees.get_mut(&pid).map_or(0, Tracee::execute);
         let command = command_of(pid);
         self.listener.hear(pid, Event::Executed { command, container, instructions });
-        if container {
+        if container && !self.listener.follows_containers() {
             self.detach(pid, 0)?;
             self.lose(pid, End::Container);
             return Ok(());

@@ -8,8 +8,8 @@
 //! | [`count()`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
 //! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
 //!
-//! A container's own program is not followed: a process is let go when it executes a program with
-//! another root directory than ours. So what is counted is the runtime, with its helpers and hooks.
+//! A container's own program is not followed, unless a listener wants it: a process is let go when it executes a
+//! program with another root directory than ours. So what is counted is the runtime, with its helpers and hooks.
 //!
 //! Neither needs a performance counter, which virtual machines often lack, and both give the same
 //! numbers again for a program that does the same again. What it costs: two stops a system call, or one
@@ -32,5 +32,6 @@ pub use command::Command;
 pub use count::count;
 pub use error::Error;
 pub use event::{End, Event, Listener, call_name};
-pub use follow::{Mode, follow};
+pub use follow::{Mode, follow, follow_until};
 pub use report::{Image, Process, Report, Tally};
+pub use watch::Stop;

@@ -29,7 +29,7 @@ pub(crate) struct Tracee {
 /// What a stop at a system call means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    Entered { number: u64, args: [u64; 6] },
+    Entered { number: u64, args: [u64; 6], arch: u32 },
     Left { number: u64, result: i64 },
 }
 
@@ -49,7 +49,7 @@ impl Tracee {
     /// tracing makes more of them, since even ignored signals stop a tracee.
     pub(crate) fn cross(&mut self, call: Call) -> Option<Crossing> {
         match call {
-            Call::Entry { number, args } => {
+            Call::Entry { number, args, arch } => {
                 let before = self.restarts.take();
                 if let Some(before) = before
                     && (number == before || is_restart(number))
@@ -58,7 +58,7 @@ impl Tracee {
                     return None;
                 }
                 self.call = Some(number);
-                Some(Crossing::Entered { number, args })
+                Some(Crossing::Entered { number, args, arch })
             }
             Call::Exit(result) => {
                 let number = self.call.take()?;
@@ -130,8 +130,9 @@ mod tests {
     #[test]
     fn an_interrupted_call_is_told_once() {
         let mut tracee = tracee();
-        let entry = Call::Entry { number: READ, args: ARGS };
-        assert_eq!(tracee.cross(entry), Some(Crossing::Entered { number: READ, args: ARGS }));
+        let entry = Call::Entry { number: READ, args: ARGS, arch: 7 };
+        let entered = Crossing::Entered { number: READ, args: ARGS, arch: 7 };
+        assert_eq!(tracee.cross(entry), Some(entered));
         assert_eq!(tracee.cross(Call::Exit(-512)), None);
         assert_eq!(tracee.cross(entry), None);
         assert_eq!(tracee.cross(Call::Exit(5)), Some(Crossing::Left { number: READ, result: 5 }));

@@ -4,7 +4,7 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const SIGKILL: i32 = 9;
@@ -12,20 +12,77 @@ const SIGKILL: i32 = 9;
 /// The processes that must not outlive the deadline.
 #[derive(Default)]
 pub(crate) struct Watch {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default, Debug)]
+struct Shared {
     state: Mutex<State>,
     over: Condvar,
 }
 
-#[derive(Default)]
+/// Ends what is followed before its time: for who hears a signal meanwhile.
+#[derive(Default, Debug)]
+pub struct Stop(Mutex<Stopped>);
+
+#[derive(Default, Debug)]
+struct Stopped {
+    /// Whether all is to end, what is followed from now on as well.
+    is_said: bool,
+    /// What is followed at this moment.
+    followed: Option<Arc<Shared>>,
+}
+
+impl Stop {
+    fn lock(&self) -> MutexGuard<'_, Stopped> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kills all that is followed with it, now and later.
+    pub fn stop(&self) {
+        let mut stopped = self.lock();
+        stopped.is_said = true;
+        if let Some(shared) = &stopped.followed {
+            shared.lock().kill();
+        }
+    }
+
+    /// Has it reach those of `watch` as long as the answer lives.
+    pub(crate) fn heeded_by(&self, watch: &Watch) -> Heeded<'_> {
+        let mut stopped = self.lock();
+        if stopped.is_said {
+            watch.kill();
+        }
+        stopped.followed = Some(Arc::clone(&watch.shared));
+        Heeded(self)
+    }
+}
+
+/// See [`Stop::heeded_by`].
+pub(crate) struct Heeded<'a>(&'a Stop);
+
+impl Drop for Heeded<'_> {
+    fn drop(&mut self) {
+        self.0.lock().followed = None;
+    }
+}
+
+#[derive(Default, Debug)]
 struct State {
     processes: HashMap<Pid, OwnedFd>,
     expired: bool,
     over: bool,
 }
 
-impl Watch {
+impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
     }
 
     /// Adds a process, which is stopped or a child of the caller, so that the number is its own.
@@ -59,7 +116,7 @@ impl Watch {
                 state.kill();
                 return;
             }
-            let woken = self.over.wait_timeout(state, left);
+            let woken = self.shared.over.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -72,7 +129,7 @@ impl Watch {
     /// Ends [`Watch::guard`]: those who are left live on.
     pub(crate) fn finish(&self) {
         self.lock().over = true;
-        self.over.notify_all();
+        self.shared.over.notify_all();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Real commands, followed.
 
-use dayfly_follow::{Command, End, Error, Event, Mode, Report, count, follow};
+use dayfly_follow::{Command, End, Error, Event, Mode, Report, Stop, count, follow, follow_until};
 use rustix::fs::{Mode as FileMode, OFlags};
 use std::time::{Duration, Instant};
 
@@ -154,4 +154,28 @@ fn a_bound_on_instructions() {
     let report = count(&command, Mode::Instructions { bound }, SOON).expect("count");
     assert_eq!((report.end, report.complete), (End::Exited(6), false));
     assert_eq!(report.instructions(), bound);
+}
+
+/// Everything that is followed is killed when another thread says so, and what is followed later as well.
+#[test]
+fn is_stopped() {
+    let stop = Stop::default();
+    let start = Instant::now();
+    let command = || Command::new("/bin/sh").args(["-c", "sleep 60 & sleep 60"]);
+    let long = Duration::from_secs(50);
+    std::thread::scope(|scope| {
+        let mut births = 0;
+        let mut stopper = |_, event: Event| {
+            births += u32::from(matches!(event, Event::Born { .. }));
+            if births == 2 {
+                scope.spawn(|| stop.stop());
+            }
+        };
+        let end = follow_until(&command(), Mode::Syscalls, long, &stop, &mut stopper);
+        assert!(matches!(end, Err(Error::Deadline { .. })), "{end:?}");
+    });
+    let mut nobody = |_, _: Event| {};
+    let end = follow_until(&command(), Mode::Syscalls, long, &stop, &mut nobody);
+    assert!(matches!(end, Err(Error::Deadline { .. })), "{end:?}");
+    assert!(start.elapsed() < long);
 }

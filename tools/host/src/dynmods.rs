@@ -6,9 +6,11 @@
 //! root or, on v1, of the boot. From Linux 6.18 on, once on, each process has a lock of its own, and that
 //! stays so until the next boot.
 
+mod burst;
 mod persist;
 mod switch;
 
+pub use burst::auto;
 pub use persist::{persist, unpersist};
 pub use switch::{off, on, status};
 

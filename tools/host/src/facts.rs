@@ -48,6 +48,15 @@ impl Facts {
         &self.root
     }
 
+    /// The same as text, for what takes no other paths.
+    ///
+    /// # Errors
+    /// It is no UTF-8.
+    pub fn root_text(&self) -> Result<&str, Error> {
+        let refused = || Error::refused(format!("{}: the path is no UTF-8", self.root.display()));
+        self.root.to_str().ok_or_else(refused)
+    }
+
     /// Where the host's file `path` is.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {

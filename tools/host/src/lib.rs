@@ -4,10 +4,13 @@
 //! |---|---|
 //! | [`facts`], [`layout`], [`engines`] | what is read of a host, or of the files of another one |
 //! | [`check`] | the screen of verdicts |
+//! | [`hardware`] | CPUs, caches, sockets and memory nodes |
 //! | [`dynmods`] | favordynmods: looking at it, switching it, keeping it |
 //! | [`locks`] | how threads get in each other's way, and how wide to start |
+//! | [`score`] | one number for schedulers, and what it is made of |
 //! | [`limit`] | how many starts may be in flight |
 //! | [`chart`] | pictures of CSV |
+//! | [`output`] | where results go |
 //! | [`options`] | the command line |
 
 pub mod chart;
@@ -15,10 +18,13 @@ pub mod check;
 pub mod dynmods;
 pub mod engines;
 pub mod facts;
+pub mod hardware;
 pub mod layout;
 pub mod limit;
 pub mod locks;
 pub mod options;
+pub mod output;
+pub mod score;
 
 use self::facts::Facts;
 use crate::options::{Favordynmods, HostCommand};
@@ -38,19 +44,22 @@ pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
                 ExitCode::from(2)
             }));
         }
-        HostCommand::Favordynmods(command) => favordynmods(command)?,
+        HostCommand::Topology(options) => hardware::command(&options)?,
+        HostCommand::Favordynmods(command) => return favordynmods(command),
         HostCommand::Locks(options) => locks::locks(&options)?,
+        HostCommand::Score(options) => score::command(&options)?,
         HostCommand::Limit(command) => limit::execute(&command)?,
         HostCommand::Chart(options) => chart::command(&options)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn favordynmods(command: Favordynmods) -> Result<(), Error> {
+fn favordynmods(command: Favordynmods) -> Result<ExitCode, Error> {
     match command {
         Favordynmods::Status { format, sysroot } => {
             dynmods::status(&Facts::of(sysroot.as_deref())?, format)
         }
+        Favordynmods::Auto { command } => return dynmods::auto(&Facts::of(None)?, &command),
         Favordynmods::On(options) => {
             dynmods::on(&Facts::of(options.sysroot.as_deref())?, options.yes)
         }
@@ -61,5 +70,6 @@ fn favordynmods(command: Favordynmods) -> Result<(), Error> {
         Favordynmods::Unpersist(options) => {
             dynmods::unpersist(&Facts::of(options.sysroot.as_deref())?)
         }
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -11,8 +11,8 @@ mod mounts;
 mod placement;
 mod team;
 
-pub use advice::{Advice, advise};
-pub use placement::{Placement, placements};
+pub use advice::{Advice, ENOUGH, advise};
+pub use placement::{PLACEMENTS, Placement, placements};
 
 use crate::options::Format;
 use crate::options::{Locks, Work};
@@ -29,6 +29,9 @@ use topology::{List, Topology};
 
 /// How often each number of threads is measured.
 const ROUNDS: usize = 5;
+
+/// What threads may do: the names of [`Work`].
+pub const WORKS: [&str; 2] = ["lock", "mounts"];
 
 /// What a number of threads came to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -70,8 +73,8 @@ fn as_text<S: serde::Serializer>(list: &List, serializer: S) -> Result<S::Ok, S:
 impl Work {
     fn name(self) -> &'static str {
         match self {
-            Self::Lock => "lock",
-            Self::Mounts => "mounts",
+            Self::Lock => WORKS[0],
+            Self::Mounts => WORKS[1],
         }
     }
 
@@ -117,6 +120,14 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
 pub fn measured_width() -> Result<Option<usize>, Error> {
     let (curves, _) = measure(&[Work::Mounts], Locks::TIME)?;
     Ok(advise(&curves).iter().find_map(|advice| advice.starts))
+}
+
+/// The curves of these works, each number of threads measured for `time`.
+///
+/// # Errors
+/// As [`locks`].
+pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
+    Ok(measure(works, time)?.0)
 }
 
 /// The curves of each work, and the placements that are the same as another one.

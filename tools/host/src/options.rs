@@ -37,11 +37,16 @@ pub enum Format {
 pub enum HostCommand {
     /// Tell what this host does to the start of containers, and what helps
     Check(Check),
+    /// Show CPUs, level 3 caches, sockets and memory nodes, as "numactl --hardware" does and beyond
+    Topology(Hardware),
     /// Look at or change whether cgroups favour changes of their members over forks and exits
     #[command(subcommand)]
     Favordynmods(Favordynmods),
     /// Measure how threads get in each other's way at a lock, and how many starts to have in flight
     Locks(Locks),
+    /// Tell schedulers how well this host carries many starts at once: a number from 0 to 100, and what it is made of,
+    /// as JSON
+    Score(Score),
     /// Have no more than so many starts in flight at once; others wait their turn
     #[command(subcommand)]
     Limit(Limit),
@@ -67,6 +72,23 @@ pub struct Check {
     pub no_measure: bool,
 }
 
+/// `topology`.
+#[derive(Debug, Args)]
+pub struct Hardware {
+    /// How it is written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write a picture to this file: nodes, caches, cores and CPUs, and the distances between nodes
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write what would be printed to FILE
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Look at the host whose /proc and /sys are below DIR
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+}
+
 /// `favordynmods`.
 #[derive(Debug, Subcommand)]
 pub enum Favordynmods {
@@ -83,6 +105,15 @@ pub enum Favordynmods {
     On(Switch),
     /// Turn it off
     Off(Switch),
+    /// Run a command with it on, and turn it off afterwards if it was off before
+    ///
+    /// For a burst of starts by runtimes that move processes between cgroups. Several such commands may run at once; the
+    /// last one turns it off. Only where it can be turned off again: before Linux 6.18. Exits as the command does.
+    Auto {
+        /// The command, which is sent on the signals TERM, HUP and INT
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<String>,
+    },
     /// Have it turned on at every boot
     Persist(Switch),
     /// No longer turn it on at boot
@@ -121,6 +152,30 @@ pub struct Locks {
 impl Locks {
     /// How long each number of threads is measured, unless another time is given.
     pub const TIME: Duration = Duration::from_millis(250);
+}
+
+/// `score`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+\"carried\" is the most starts at once with which nine tenths of the most still get done on all CPUs, times the part \
+of that most which is still done with one on every CPU: all of it where the curve of \"dayfly host locks\" is flat, \
+little where it slows down.
+
+\"score\" is 100 * log2(1 + carried) / log2(1 + 64), at most 100, and 0 where \"dayfly host check\" finds something \
+broken. Measure while nothing else runs: what others do to the curve is in the number, too.")]
+pub struct Score {
+    /// Measure briefly: less than a second rather than some, and none of what "host check" measures
+    #[arg(long)]
+    pub quick: bool,
+    /// Take these curves, which "dayfly host locks --format json" has written, rather than measure
+    #[arg(long, value_name = "FILE")]
+    pub locks: Option<PathBuf>,
+    /// Write the document to FILE
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Judge the host whose /proc, /sys and /etc are below DIR, with its curves
+    #[arg(long, value_name = "DIR", requires = "locks")]
+    pub sysroot: Option<PathBuf>,
 }
 
 /// `limit`.

@@ -352,4 +352,12 @@ fn what_is_no_host_is_refused() {
     let refused = Facts::of(Some(&empty.path)).unwrap_err().to_string();
     assert!(refused.contains("proc/sys/kernel/osrelease: no such file"), "{refused}");
     assert!(Facts::of(Some(std::path::Path::new("/nowhere"))).is_err());
+    // A path that is no text is refused; it is not this host that is looked at instead.
+    let odd =
+        empty.path.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"\xff"));
+    let host = good();
+    std::os::unix::fs::symlink(&host.path, &odd).expect("link");
+    let facts = Facts::of(Some(&odd)).expect("facts");
+    let refused = look(&facts, false).unwrap_err().to_string();
+    assert!(refused.ends_with("the path is no UTF-8"), "{refused}");
 }

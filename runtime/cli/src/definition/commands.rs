@@ -400,17 +400,26 @@ it.",
     Command {
         description: "\
 Tells what this host does to the start of containers, and what helps: \"check\"
-is a screen of verdicts with measured times, \"favordynmods\" has cgroups favour
-changes of their members, \"locks\" measures how threads get in each other's way,
-\"limit\" has starts beyond a number wait their turn. Executes the program
-dayfly-host; \"dayfly host --help\" tells all of it.",
+is a screen of verdicts with measured times, \"topology\" shows CPUs, caches and
+memory nodes, \"favordynmods\" has cgroups favour changes of their members,
+\"locks\" measures how threads get in each other's way, \"score\" makes a number
+for schedulers of all that, \"limit\" has starts beyond a number wait their
+turn. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
             Example { line: "host check", does: "tell what could be improved here" },
             Example {
+                line: "host topology --svg topology.svg",
+                does: "show memory nodes, caches and CPUs, and draw them",
+            },
+            Example {
                 line: "host locks --svg locks.svg",
                 does: "tell how many containers to start at once, and from which CPUs",
+            },
+            Example {
+                line: "host score --quick --output score.json",
+                does: "tell schedulers how many starts at once this host carries",
             },
             Example {
                 line: "host limit set auto",
@@ -421,6 +430,30 @@ dayfly-host; \"dayfly host --help\" tells all of it.",
             "host",
             Execute("dayfly-host", &["host"]),
             "check what this host does to container starts",
+        )
+    },
+    Command {
+        description: "\
+Runs a bundle some times, finds which system calls its processes make, and
+writes a seccomp profile that allows these and nothing that the bundle's own
+does not: \"profile learn\". Executes the program dayfly-profile; \"dayfly profile
+learn --help\" tells all of it.",
+        arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
+        order: Order::PassedOn,
+        examples: &[
+            Example {
+                line: "profile learn -b /srv/web -n 5 -o web.json",
+                does: "learn from five runs, and tell what the filter saves",
+            },
+            Example {
+                line: "profile learn -b /srv/web --merge web.json -o web.json -- /bin/web --check",
+                does: "add what another program of the image does",
+            },
+        ],
+        ..Command::new(
+            "profile",
+            Execute("dayfly-profile", &["profile"]),
+            "learn a seccomp profile from what a container does",
         )
     },
     Command {

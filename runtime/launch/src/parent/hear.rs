@@ -21,8 +21,10 @@ impl Parent<'_> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
             Ok(()) => Ok(()),
-            // Init is gone; it may have said why.
-            Err(Errno::PIPE) => self.await_message(&Message::Closed).and(Err(self.death())),
+            // Init is gone; it may have said why, or have left words of ours unread.
+            Err(Errno::PIPE | Errno::CONNRESET) => {
+                self.await_message(&Message::Closed).and(Err(self.death()))
+            }
             Err(errno) => Err(sys::Error::new("send", "init", errno).into()),
         }
     }

@@ -1,6 +1,6 @@
-//! Those of `first-use`, `staircase`, `memory` and `bulk`.
+//! Those of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
 
-use super::{Common, Timing, some};
+use super::{Common, Faas, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -38,6 +38,24 @@ pub struct Steps {
     /// How rounds are run.
     #[command(flatten)]
     pub timing: Timing,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// `learned`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+pub struct Learned {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// How rounds are run.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// Runs that each runtime learns from
+    #[arg(long, value_name = "N", value_parser = some, default_value = "3")]
+    pub learn: usize,
     /// What to write
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
@@ -130,4 +148,4 @@ macro_rules! settled {
         }
     )* };
 }
-settled!(Steps, Memory, Bulk);
+settled!(Steps, Learned, Memory, Bulk, Faas);

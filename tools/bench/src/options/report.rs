@@ -1,9 +1,10 @@
-//! Those of `report` and `unshare`.
+//! Those of `report`, `unshare`, `lookups` and `favordynmods`.
 
-use super::some;
+use super::{Common, some, time};
 use crate::view::View;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -37,6 +38,26 @@ pub struct Report {
     pub rounds: Option<usize>,
 }
 
+/// `lookups`.
+#[derive(Debug, Args)]
+pub struct Lookups {
+    /// How often all names are looked up, a round
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
+    pub rounds: usize,
+    /// Print JSON, every sample in it, instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write every sample as a line of CSV, - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write a picture of the results
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
 /// `unshare`.
 #[derive(Debug, Args)]
 pub struct Unshare {
@@ -49,4 +70,24 @@ pub struct Unshare {
     /// Print JSON, every sample in it, instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// `favordynmods`.
+#[derive(Debug, Args)]
+pub struct FavorDynmods {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// Rounds that count
+    #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
+    pub rounds: usize,
+    /// Rounds before those that count
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub warm_up: usize,
+    /// Wait this long before every move and start
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
+    pub pause: Duration,
+    /// Turn it on and off in turns, for the whole host: before Linux 6.18, on cgroup v2
+    #[arg(long)]
+    pub switch: bool,
 }

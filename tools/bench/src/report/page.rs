@@ -161,8 +161,15 @@ impl Section {
             .collect();
         let (date, load) = (text("date")?, text("load")?);
         let (view, kind) = (text("cgroups")?, text("container")?);
-        let versions = versions.join("; ");
-        Some(format!("{date}, load {load}, cgroups {view}, {kind}. {versions}"))
+        let circumstances = format!("{date}, load {load}, cgroups {view}, {kind}");
+        // An experiment on the host itself has no runtimes.
+        Some(
+            [circumstances, versions.join("; ")]
+                .into_iter()
+                .filter(|it| !it.is_empty())
+                .collect::<Vec<_>>()
+                .join(". "),
+        )
     }
 
     /// Who is out.

@@ -73,6 +73,8 @@ pub enum Runtimes {
     Named,
     /// dayfly.
     Own,
+    /// dayfly, where its containers' memory can be limited: as the host is, if the report's view has no controller.
+    OwnLimited,
     /// No runtime: it is about the host.
     None,
 }
@@ -161,7 +163,8 @@ impl Command {
         words.extend(self.limits.iter().filter(|_| limits).map(|&word| word.to_owned()));
         let is_bench = self.line.first() == Some(&"bench");
         let has_containers = is_bench && self.runtimes != Runtimes::None;
-        if let Some(view) = options.view.filter(|_| has_containers) {
+        let has_view = has_containers && self.runtimes != Runtimes::OwnLimited;
+        if let Some(view) = options.view.filter(|_| has_view) {
             words.extend(["--view".to_owned(), view.name().to_owned()]);
         }
         if options.no_device_rules && has_containers {
@@ -171,7 +174,9 @@ impl Command {
         let taking_part: Vec<String> = match self.runtimes {
             Runtimes::Named if options.runtimes.is_empty() => found.collect(),
             Runtimes::All | Runtimes::Named => options.runtimes.clone(),
-            Runtimes::Own => options.runtimes.iter().take(1).cloned().collect(),
+            Runtimes::Own | Runtimes::OwnLimited => {
+                options.runtimes.iter().take(1).cloned().collect()
+            }
             Runtimes::None => Vec::new(),
         };
         for runtime in taking_part {

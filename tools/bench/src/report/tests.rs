@@ -205,11 +205,11 @@ fn published_figures_stand_beside_measured_ones() {
 #[test]
 fn what_is_missing_is_told() {
     let failed = Kept { failure: Some("no <cgroup>".to_owned()), ..done() };
-    let all = ["spaced", "consolidation"].map(|name| section(name, None));
+    let all = ["spaced", "hardware"].map(|name| section(name, None));
     let [html, markdown, _] = page(all.into_iter().chain([section("run", Some(failed))]).collect());
     assert!(markdown.contains("0 of 2 experiments are done."), "{markdown}");
     assert!(markdown.contains("Not measured yet: `dayfly bench report --only spaced`"));
-    assert!(markdown.contains("Not shown here: it needs a database under load"));
+    assert!(markdown.contains("Not shown here: no host has all of these machines"));
     assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
     assert!(!markdown.contains(".svg"), "{markdown}");
 }

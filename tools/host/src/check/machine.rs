@@ -14,8 +14,7 @@ const FEW: usize = 8;
 /// # Errors
 /// A topology that can't be read.
 pub fn section(facts: &Facts) -> Result<Section, Error> {
-    let root = facts.root().to_str().unwrap_or_default();
-    let topology = Topology::read(root)?;
+    let topology = Topology::read(facts.root_text()?)?;
     let verdicts = vec![nodes(&topology), threads(&topology), caches(&topology)];
     Ok(Section { title: "machine", verdicts })
 }

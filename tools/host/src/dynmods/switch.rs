@@ -1,6 +1,6 @@
 //! Looking at the option, and turning it on and off by remounting the root of cgroup2.
 
-use super::{BOOT_PARAMETER, OPTION, State, refusal};
+use super::{BOOT_PARAMETER, OPTION, State, burst, refusal};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 use crate::options::Format;
@@ -89,6 +89,7 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     let root = possible(&layout, &state)?;
     if state.is_on() {
+        burst::keep()?;
         sayln!("favordynmods is on already");
         return Ok(());
     }
@@ -132,8 +133,18 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
+/// Turns it on or off, and says nothing.
+///
+/// # Errors
+/// Not on this layout, kernel or host; what remounting fails with.
+pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
+    let layout = Layout::of(facts);
+    let root = possible(&layout, &State::of(facts, &layout))?;
+    remount(facts, &layout, root, favour)
+}
+
 /// The root to remount, if it can be.
-fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
+pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
     if let Some(reason) = refusal(layout.mode()) {
         let advice = match layout.mode() {
             Mode::None => "mount cgroup2 there".to_owned(),

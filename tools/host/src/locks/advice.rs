@@ -4,7 +4,7 @@ use super::{Curve, Point};
 use serde::Serialize;
 
 /// So much of the most that a placement gets done is as good as the most.
-const ENOUGH: f64 = 0.9;
+pub const ENOUGH: f64 = 0.9;
 /// So much more than from all CPUs makes a placement worth it.
 const BETTER: f64 = 1.1;
 /// A turn may cost so many times what it costs two threads until it is too much.

@@ -3,6 +3,10 @@
 use crate::check::machine::one_per_core;
 use topology::{List, Topology};
 
+/// The names of all placements.
+pub const PLACEMENTS: [&str; 5] =
+    ["all CPUs", "one a core", "one node", "one a core of one node", "one level 3 cache"];
+
 /// CPUs for threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
@@ -26,15 +30,16 @@ pub fn placements(
     };
     let node = largest(topology.nodes.iter().map(|node| node.cpus.clone()).collect());
     let cache = largest(topology.ccxs().into_iter().map(|cache| cache.cpus).collect());
-    let all = [
-        Placement { name: "all CPUs", cpus: allowed.clone() },
-        Placement { name: "one a core", cpus: one_per_core(topology, allowed) },
-        Placement { name: "one node", cpus: node.clone() },
-        Placement { name: "one a core of one node", cpus: one_per_core(topology, &node) },
-        Placement { name: "one level 3 cache", cpus: cache },
+    let cpus = [
+        allowed.clone(),
+        one_per_core(topology, allowed),
+        node.clone(),
+        one_per_core(topology, &node),
+        cache,
     ];
+    let all = PLACEMENTS.into_iter().zip(cpus).map(|(name, cpus)| Placement { name, cpus });
     let (mut different, mut same): (Vec<Placement>, Vec<_>) = (Vec::new(), Vec::new());
-    for placement in all.into_iter().filter(|placement| !placement.cpus.is_empty()) {
+    for placement in all.filter(|placement| !placement.cpus.is_empty()) {
         match different.iter().find(|other| other.cpus == placement.cpus) {
             Some(other) => same.push((placement.name, other.name)),
             None => different.push(placement),

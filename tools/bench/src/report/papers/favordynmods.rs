@@ -20,10 +20,10 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
                 started one after the other, as the article's script does, and 16 at a time.",
             way: Way::Command(Command {
                 line: &["bench", "bulk"],
-                quick: &["--count", "30", "--rounds", "6"],
+                quick: &["--count", "20", "--rounds", "6"],
                 full: &["--count", "100", "--rounds", "10"],
                 limits: &["--limits"],
-                seconds: [60, 300],
+                seconds: [40, 300],
                 runtimes: Runtimes::All,
                 draws: true,
             }),
@@ -99,16 +99,42 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
             name: "favordynmods-cost",
             place: "The trade-off: forks and exits dearer, reads later",
             about: "The article says that favordynmods makes forks and exits more expensive and reads later, without \
-                figures.",
-            way: Way::Nothing(
-                "the report changes nothing of the host, and this is one setting for all of it; from Linux 6.18 on \
-                 it can't be taken back before the next boot. \"dayfly host favordynmods\" tells and sets it.",
-            ),
-            lines: &[],
-            instead: all_shown,
+                figures. A move, forks and exits, reads of cgroup.procs, and a start by each runtime, 60 ms apart.",
+            way: Way::Command(Command {
+                line: &["bench", "favordynmods"],
+                quick: &["--rounds", "20"],
+                full: &["--rounds", "60"],
+                limits: &[],
+                seconds: [15, 45],
+                runtimes: Runtimes::All,
+                draws: true,
+            }),
+            lines: &[
+                cost("a move, a while after the last one", &[("step", "a move")]),
+                cost("500 forks and exits", &[("step", "500 forks and exits")]),
+                cost("500 reads of cgroup.procs", &[("step", "500 reads of cgroup.procs")]),
+                cost("a start by dayfly", &[("step", "run by dayfly")]),
+                cost("a start by crun", &[("step", "run by crun")]),
+                cost("a start by runc", &[("step", "run by runc")]),
+            ],
+            instead: not_switched,
         },
     ],
 };
+
+/// With favordynmods as it is, or off and on.
+const fn cost(what: &'static str, step: &'static [(&'static str, &'static str)]) -> Line {
+    ms(what, &[], Take::ms(step, Figure::Median("rounds_us")))
+}
+
+fn not_switched(_: &Circumstances) -> Option<String> {
+    Some(
+        "The report changes nothing of the host, and this is one setting for all of it; from Linux 6.18 on it can't be \
+         taken back before the next boot. Shown is the host as it is: \"dayfly bench favordynmods --switch\" shows both on a \
+         host that can go back."
+            .to_owned(),
+    )
+}
 
 fn off_and_on(host: &Circumstances) -> Option<String> {
     let now = if host.cgroup_mount.contains("favordynmods") { "with" } else { "without" };

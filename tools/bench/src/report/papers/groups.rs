@@ -1,12 +1,8 @@
 //! Red Hat's case study of control groups with a database.
 
-use super::super::paper::{Line, Paper, Part, Published, Way};
-use super::super::take::Take;
+use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way};
+use super::super::take::{Figure, Take};
 use crate::circumstances::Circumstances;
-
-/// Why none of it is measured by this command.
-const DATABASE: &str = "it needs a database under load, which this command does not bring. scripts/scenarios in the \
-    source of dayfly runs these uses with PostgreSQL and pgbench, one instance a group, by dayfly cgroup.";
 
 const ORACLE: &str = "Oracle 10g";
 
@@ -14,60 +10,190 @@ pub(in super::super) const GROUPS: Paper = Paper {
     title: "Resource Management using Control Groups (Cgroups) in Red Hat Enterprise Linux 6. Case Study: Database Performance",
     by: "Red Hat, 2010",
     on: "4 sockets with 32 cores (Xeon X7560), 128 GB on 4 nodes, Oracle 10g, an OLTP workload",
-    parts: &[
-        part(
-            "consolidation",
-            "Fig. 3: application consolidation",
-            "Four instances, unrestricted and on 2, 4, 8 and 14 CPUs.",
-            &[said("instance 3 and instance 4 gain", &[Published::text("23 % and 36 %", ORACLE)])],
-        ),
-        part(
-            "pinning",
-            "Fig. 6: an instance a memory node",
-            "One instance on all CPUs, four side by side, and four pinned to a node each.",
-            &[said("pinned instances gain up to", &[Published::text("12.5 %", ORACLE)])],
-        ),
-        part(
-            "scaling",
-            "Fig. 8: one instance on 2, 4, 6 and 8 CPUs",
-            "The throughput of one instance grows with the CPUs of its group.",
-            &[],
-        ),
-        part(
-            "swap-of-cpus",
-            "Fig. 11: CPUs exchanged between running instances",
-            "4 CPUs and 32, then the other way round, while both work.",
-            &[
-                said(
-                    "instance 1, from 4 CPUs to 32",
-                    &[Published::text("88000 to 190000 transactions a minute", ORACLE)],
-                ),
-                said(
-                    "instance 2, from 32 CPUs to 4",
-                    &[Published::text("186000 to 87000 transactions a minute", ORACLE)],
-                ),
-            ],
-        ),
-        part(
-            "isolation",
-            "Table 4 and Figs. 14 to 16: memory of one instance limited",
-            "One instance is held to 8 GB and swaps; the others don't notice.",
-            &[said("the others gain up to", &[Published::text("12 %", ORACLE)])],
-        ),
-    ],
+    parts: &[CONSOLIDATION, PINNING, SCALING, SWAP, ISOLATION, ROGUE],
 };
 
-const fn part(
-    name: &'static str,
-    place: &'static str,
-    about: &'static str,
-    lines: &'static [Line],
-) -> Part {
-    Part { name, place, about, way: Way::Nothing(DATABASE), lines, instead: smaller }
+const CONSOLIDATION: Part = Part {
+    name: "consolidation",
+    place: "Fig. 3: application consolidation",
+    about: "Four instances, unrestricted and on 2, 4, 8 and 14 CPUs. In place of a database instances work on memory of their \
+        own; scripts/scenarios in the source of dayfly does the same with PostgreSQL.",
+    way: way(&["bench", "groups", "--use", "consolidation"], 2),
+    lines: &[
+        rate("unrestricted", &[], &[("use", "consolidation"), ("state", "unrestricted")]),
+        rate("controlled", &[], &[("use", "consolidation"), ("state", "controlled")]),
+        change(
+            "more than unrestricted",
+            &[
+                Published::text("instance 3: 23 %", ORACLE),
+                Published::text("instance 4: 36 %", ORACLE),
+            ],
+            &[("use", "consolidation")],
+        ),
+    ],
+    instead: smaller,
+};
+
+const PINNING: Part = Part {
+    name: "pinning",
+    place: "Fig. 6: an instance a memory node",
+    about: "One instance on all CPUs, several side by side, and each of these pinned to a node.",
+    way: way(&["bench", "groups", "--use", "pinning"], 3),
+    lines: &[
+        rate("one instance", &[], &[("use", "pinning"), ("state", "one instance")]),
+        rate("side by side", &[], &[("use", "pinning"), ("state", "side by side")]),
+        rate("pinned", &[], &[("use", "pinning"), ("state", "pinned")]),
+        change(
+            "more by pinning",
+            &[Published::number("up to 12.5 %", 12.5, ORACLE)],
+            &[("use", "pinning")],
+        ),
+    ],
+    instead: smaller,
+};
+
+const SCALING: Part = Part {
+    name: "scaling",
+    place: "Fig. 8: one instance on 2, 4, 6 and 8 CPUs",
+    about: "The throughput of one instance grows with the CPUs of its group.",
+    way: way(&["bench", "groups", "--use", "scaling"], 4),
+    lines: &[Line {
+        what: "on so many CPUs",
+        published: &[],
+        take: Take {
+            rows: "/rows",
+            only: &[("use", "scaling")],
+            by: "state",
+            figure: Figure::Mean("rates"),
+            scale: 1.0,
+        },
+        unit: "transactions/s",
+    }],
+    instead: smaller,
+};
+
+const SWAP: Part = Part {
+    name: "swap-of-cpus",
+    place: "Fig. 11: CPUs exchanged between running instances",
+    about: "4 CPUs and 32, then the other way round, while both work: dayfly cgroup swap.",
+    way: way(&["bench", "groups", "--use", "swap"], 2),
+    lines: &[
+        rate(
+            "before",
+            &[
+                Published::text("instance 1, 4 CPUs: 88000 a minute", ORACLE),
+                Published::text("instance 2, 32 CPUs: 186000 a minute", ORACLE),
+            ],
+            &[("use", "swap"), ("state", "before")],
+        ),
+        rate(
+            "after",
+            &[
+                Published::text("instance 1, 32 CPUs: 190000 a minute", ORACLE),
+                Published::text("instance 2, 4 CPUs: 87000 a minute", ORACLE),
+            ],
+            &[("use", "swap"), ("state", "after")],
+        ),
+        change(
+            "more after the exchange",
+            &[
+                Published::text("instance 1: 116 %", ORACLE),
+                Published::text("instance 2: -53 %", ORACLE),
+            ],
+            &[("use", "swap")],
+        ),
+    ],
+    instead: smaller,
+};
+
+const ISOLATION: Part = Part {
+    name: "isolation",
+    place: "Table 4 and Figs. 14 to 16: memory of one instance limited",
+    about: "One instance is held to a quarter of the memory that it uses, as 8 GB are of 32; it swaps, the others don't notice.",
+    way: way(&["bench", "groups", "--use", "isolation"], 2),
+    lines: &[
+        rate("regular", &[], &[("use", "isolation"), ("state", "regular")]),
+        rate("throttled", &[], &[("use", "isolation"), ("state", "throttled")]),
+        change(
+            "more than before",
+            &[Published::number("others: up to 12 %", 12.0, ORACLE)],
+            &[("use", "isolation")],
+        ),
+    ],
+    instead: without_swap,
+};
+
+const ROGUE: Part = Part {
+    name: "rogue",
+    place: "Section 4.4: misbehaving or rogue applications",
+    about: "An instance alone, beside one that takes what it can get, and beside the same one limited to a tenth of the CPUs: \
+        the time below which 99 of 100 of its transactions are.",
+    way: way(&["bench", "groups", "--use", "rogue"], 3),
+    lines: &[
+        Line {
+            what: "the neighbour's slowest hundredth",
+            published: &[],
+            take: Take {
+                rows: "/rows",
+                only: &[("use", "rogue"), ("instance", "neighbour")],
+                by: "state",
+                figure: Figure::Number("/p99_us"),
+                scale: 1.0,
+            },
+            unit: "µs",
+        },
+        Line {
+            what: "the neighbour",
+            published: &[],
+            take: Take {
+                rows: "/rows",
+                only: &[("use", "rogue"), ("instance", "neighbour")],
+                by: "state",
+                figure: Figure::Mean("rates"),
+                scale: 1.0,
+            },
+            unit: "transactions/s",
+        },
+    ],
+    instead: smaller,
+};
+
+/// By an experiment of so many states.
+const fn way(line: &'static [&'static str], states: u64) -> Way {
+    Way::Command(Command {
+        line,
+        quick: &["--phase", "2s"],
+        full: &["--phase", "10s"],
+        limits: &[],
+        seconds: [3 * states, 12 * states],
+        runtimes: Runtimes::None,
+        draws: true,
+    })
 }
 
-const fn said(what: &'static str, published: &'static [Published]) -> Line {
-    Line { what, published, take: Take::nothing(), unit: "" }
+const fn rate(
+    what: &'static str,
+    published: &'static [Published],
+    only: &'static [(&'static str, &'static str)],
+) -> Line {
+    let take =
+        Take { rows: "/rows", only, by: "instance", figure: Figure::Mean("rates"), scale: 1.0 };
+    Line { what, published, take, unit: "transactions/s" }
+}
+
+const fn change(
+    what: &'static str,
+    published: &'static [Published],
+    only: &'static [(&'static str, &'static str)],
+) -> Line {
+    let take = Take {
+        rows: "/changes",
+        only,
+        by: "instance",
+        figure: Figure::Number("/percent"),
+        scale: 1.0,
+    };
+    Line { what, published, take, unit: "%" }
 }
 
 fn smaller(host: &Circumstances) -> Option<String> {
@@ -78,4 +204,12 @@ fn smaller(host: &Circumstances) -> Option<String> {
              and what a far node costs can't be shown."
         )
     })
+}
+
+fn without_swap(host: &Circumstances) -> Option<String> {
+    let swaps = std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1);
+    let words = "No swap here: instances work on files, of which the kernel keeps in memory what there is room for. \
+        scripts/guest-groups in the source of dayfly shows swapping, in a virtual machine.";
+    let swap = (!swaps).then(|| words.to_owned());
+    [smaller(host), swap].into_iter().flatten().reduce(|both, more| format!("{both} {more}"))
 }

@@ -81,7 +81,7 @@ impl<'a> Gather<'a> {
             Event::Executed { command, container, .. } => {
                 self.executed(pid, command, container, seen);
             }
-            Event::Entered { number, args } => self.entered(pid, call_name(number), args, seen),
+            Event::Entered { number, args, .. } => self.entered(pid, call_name(number), args, seen),
             Event::Left { result, .. } => self.left(pid, result, seen),
             Event::Signalled(_) => {}
             Event::Gone { end, .. } => self.gone(pid, end, seen),

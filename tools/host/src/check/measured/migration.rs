@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A cgroup made for measuring; removed when dropped.
 #[derive(Debug)]
@@ -23,7 +23,21 @@ impl Group {
     /// Makes one in the hierarchy that is mounted at `top`; none if that is not allowed.
     #[must_use]
     pub fn make(top: &str) -> Option<Self> {
-        Self::at(Path::new(top).join(format!("dayfly-birth-{}", std::process::id()))).ok()
+        Self::named("birth", Path::new(top)).ok()
+    }
+
+    /// Makes one for the use `name`, and removes what checks that were killed have left.
+    fn named(name: &str, top: &Path) -> Result<Self, Error> {
+        let start = format!("dayfly-{name}-");
+        for entry in fs::read_dir(top).into_iter().flatten().flatten() {
+            let of = entry.file_name();
+            let pid = of.to_str().and_then(|of| of.strip_prefix(&start)?.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                // One that is in use refuses.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        Self::at(top.join(format!("{start}{}", std::process::id())))
     }
 
     fn at(path: PathBuf) -> Result<Self, Error> {
@@ -47,11 +61,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Whoever was in it may need a moment to be gone.
-        for _ in 0..100 {
+        // Whoever was in it may need a moment to be gone, on a busy host a long one; v1 does not announce it.
+        for wait in (1..100).map(Duration::from_millis) {
             match fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(std::time::Duration::from_millis(2));
+                    std::thread::sleep(wait);
                 }
                 _ => return,
             }
@@ -92,10 +106,8 @@ impl Migration {
         let legacy = layout.legacy.iter().find(fits);
         let top = legacy.or(layout.unified.as_ref());
         let top = top.ok_or_else(|| Error::refused("no cgroup hierarchy to move in"))?;
-        let place = |name: &str| {
-            Group::at(Path::new(top).join(format!("dayfly-{name}-{}", std::process::id())))
-        };
-        let places = [place("here")?, place("there")?];
+        let top = Path::new(top);
+        let places = [Group::named("here", top)?, Group::named("there", top)?];
         let mut cat = Command::new("cat");
         cat.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = cat.spawn().map_err(Error::of("execute", Path::new("cat")))?;

@@ -1,0 +1,379 @@
+//! Boxes in boxes: what holds what, and a matrix of numbers below.
+
+use crate::{COLOURS, Error, LIGHT, failed};
+use plotters::coord::Shift;
+use plotters::prelude::{
+    BLACK, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoFont, RGBColor, Rectangle,
+    SVGBackend, Text, TextStyle, WHITE,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The least width of a picture.
+const WIDTH: i32 = 900;
+/// Of a cell.
+const CELL: (i32, i32) = (32, 22);
+/// Between what does not belong together.
+const GAP: i32 = 10;
+/// Of a line of text.
+const LINE: i32 = 20;
+/// About what a letter takes.
+const LETTER: i32 = 7;
+
+/// A picture of boxes.
+#[derive(Debug, Clone, Default)]
+pub struct Boxes {
+    /// What stands above it.
+    pub title: String,
+    /// What the kinds of cells mean; only those that occur are told.
+    pub kinds: Vec<String>,
+    /// The outer boxes.
+    pub boxes: Vec<Outer>,
+    /// What stands below them.
+    pub matrix: Option<Matrix>,
+}
+
+/// An outer box.
+#[derive(Debug, Clone, Default)]
+pub struct Outer {
+    /// Its name.
+    pub title: String,
+    /// What else there is to say of it.
+    pub note: String,
+    /// What it holds.
+    pub trays: Vec<Tray>,
+}
+
+/// A box in a box.
+#[derive(Debug, Clone, Default)]
+pub struct Tray {
+    /// Its name.
+    pub title: String,
+    /// Its cells; those of a group touch each other.
+    pub groups: Vec<Vec<Cell>>,
+}
+
+/// The smallest box.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    /// What stands in it.
+    pub text: String,
+    /// Which of [`Boxes::kinds`] it is.
+    pub kind: usize,
+}
+
+/// Numbers by row and column.
+#[derive(Debug, Clone, Default)]
+pub struct Matrix {
+    /// What they are.
+    pub title: String,
+    /// The names of rows and columns.
+    pub labels: Vec<String>,
+    /// The numbers.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Where something is, and how large.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    x: i32,
+    y: i32,
+    width: i32,
+    height: i32,
+}
+
+type Area<D> = DrawingArea<D, Shift>;
+
+impl Boxes {
+    /// Draws it; returns the SVG.
+    ///
+    /// # Errors
+    /// Those of the drawing library.
+    pub fn svg(&self) -> Result<String, Error> {
+        let columns = if self.boxes.len() > 1 { 2 } else { 1 };
+        let wide = (WIDTH - GAP) / columns - GAP;
+        let mut places = Vec::new();
+        let mut y = 2 * LINE + GAP;
+        for pair in self.boxes.chunks(columns as usize) {
+            let high = pair.iter().map(|outer| outer.height(wide)).max().unwrap_or(0);
+            for (outer, column) in pair.iter().zip(0..) {
+                let x = GAP + column * (wide + GAP);
+                places.push((outer, Place { x, y, width: wide, height: high }));
+            }
+            y = y.saturating_add(high + GAP);
+        }
+        let legend = y;
+        let matrix = legend + LINE + GAP;
+        let labels = self.matrix.as_ref().map_or(0, |it| to_pixels(it.labels.len()));
+        let below = (labels > 0).then(|| CELL.1.saturating_mul(labels + 1) + LINE + GAP);
+        let height = matrix.saturating_add(below.unwrap_or(0));
+        let width = WIDTH.max((CELL.0 + 12).saturating_mul(labels + 1) + 2 * GAP);
+
+        let mut text = String::new();
+        {
+            let size = (width.unsigned_abs(), height.unsigned_abs());
+            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+            area.fill(&WHITE).map_err(failed)?;
+            write(&area, &self.title, (width / 2, LINE), 18, HPos::Center)?;
+            for (outer, place) in places {
+                outer.draw(&area, place)?;
+            }
+            self.legend(&area, legend)?;
+            if let Some(of) = &self.matrix {
+                of.draw(&area, (GAP, matrix))?;
+            }
+            area.present().map_err(failed)?;
+        }
+        Ok(text)
+    }
+
+    fn legend<D: DrawingBackend>(&self, area: &Area<D>, y: i32) -> Result<(), Error> {
+        let cells = || {
+            let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
+            trays.flat_map(|tray| &tray.groups).flatten()
+        };
+        let mut x = GAP;
+        for (kind, name) in self.kinds.iter().enumerate() {
+            if !cells().any(|cell| cell.kind == kind) {
+                continue;
+            }
+            let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
+            area.draw(&place.filled(&colour(kind))).map_err(failed)?;
+            area.draw(&place.framed()).map_err(failed)?;
+            write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
+            x += CELL.0 + GAP + letters(name);
+        }
+        Ok(())
+    }
+}
+
+impl Outer {
+    /// The places of its trays in a box of this width, from its upper left corner on, and its height.
+    fn flow(&self, width: i32) -> (Vec<Place>, i32) {
+        let inner = width - 2 * GAP;
+        let (mut x, mut y, mut row) = (GAP, LINE + GAP, 0);
+        let mut places = Vec::new();
+        for tray in &self.trays {
+            let (width, height) = tray.size(inner);
+            if x > GAP && x + width > GAP + inner {
+                (x, y, row) = (GAP, y.saturating_add(row + GAP), 0);
+            }
+            places.push(Place { x, y, width, height });
+            x += width + GAP;
+            row = row.max(height);
+        }
+        (places, y.saturating_add(row + GAP))
+    }
+
+    fn height(&self, width: i32) -> i32 {
+        self.flow(width).1
+    }
+
+    fn draw<D: DrawingBackend>(&self, area: &Area<D>, place: Place) -> Result<(), Error> {
+        area.draw(&place.filled(&LIGHT.mix(0.4))).map_err(failed)?;
+        area.draw(&place.framed()).map_err(failed)?;
+        let line = place.y + GAP + 4;
+        write(area, &self.title, (place.x + GAP, line), 15, HPos::Left)?;
+        write(area, &self.note, (place.x + place.width - GAP, line), 12, HPos::Right)?;
+        for (tray, of) in self.trays.iter().zip(self.flow(place.width).0) {
+            tray.draw(area, Place { x: place.x + of.x, y: place.y + of.y, ..of })?;
+        }
+        Ok(())
+    }
+}
+
+impl Tray {
+    /// How many cells its largest group has.
+    fn largest(&self) -> i32 {
+        to_pixels(self.groups.iter().map(Vec::len).max().unwrap_or(0)).max(1)
+    }
+
+    /// What a group takes, with the gap behind it.
+    fn group(&self) -> i32 {
+        CELL.0.saturating_mul(self.largest()).saturating_add(GAP / 2)
+    }
+
+    /// How many groups stand in a line of a box of this width.
+    fn in_a_line(&self, width: i32) -> usize {
+        usize::try_from((width - GAP - GAP / 2) / self.group()).unwrap_or(1).max(1)
+    }
+
+    /// Width and height, at most as wide as `inner` where its groups are not wider.
+    fn size(&self, inner: i32) -> (i32, i32) {
+        let columns = to_pixels(self.in_a_line(inner).min(self.groups.len().max(1)));
+        let cells = self.group().saturating_mul(columns) + GAP + GAP / 2;
+        let width = cells.max(letters(&self.title) + 2 * GAP).min(inner.max(cells));
+        let lines = to_pixels(self.groups.len().div_ceil(self.in_a_line(width)));
+        (width, (CELL.1 + GAP / 2).saturating_mul(lines) + LINE + GAP / 2)
+    }
+
+    /// Its cells, and where they are in a box at `place`.
+    fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
+        let columns = self.in_a_line(place.width);
+        let groups = self.groups.iter().enumerate();
+        groups.flat_map(move |(at, cells)| {
+            let (line, column) = (to_pixels(at / columns), to_pixels(at % columns));
+            let x = place.x + GAP + column.saturating_mul(self.group());
+            let y = place.y + LINE + line.saturating_mul(CELL.1 + GAP / 2);
+            let at = move |cell| Place { x: x + cell * CELL.0, y, width: CELL.0, height: CELL.1 };
+            cells.iter().zip((0..).map(at))
+        })
+    }
+
+    fn draw<D: DrawingBackend>(&self, area: &Area<D>, place: Place) -> Result<(), Error> {
+        area.draw(&place.filled(&WHITE)).map_err(failed)?;
+        area.draw(&place.framed()).map_err(failed)?;
+        write(area, &self.title, (place.x + GAP, place.y + GAP + 1), 12, HPos::Left)?;
+        for (cell, place) in self.cells(place) {
+            area.draw(&place.filled(&colour(cell.kind))).map_err(failed)?;
+            area.draw(&place.framed()).map_err(failed)?;
+            write(area, &cell.text, place.middle(), 12, HPos::Center)?;
+        }
+        Ok(())
+    }
+}
+
+impl Matrix {
+    fn draw<D: DrawingBackend>(&self, area: &Area<D>, (x, y): (i32, i32)) -> Result<(), Error> {
+        write(area, &self.title, (x, y + GAP), 15, HPos::Left)?;
+        let (width, height) = (CELL.0 + 12, CELL.1);
+        let place = |row: usize, column: usize| Place {
+            x: x + width.saturating_mul(to_pixels(column)),
+            y: y + LINE + height.saturating_mul(to_pixels(row)),
+            width,
+            height,
+        };
+        for (at, label) in self.labels.iter().enumerate() {
+            write(area, label, place(0, at + 1).middle(), 12, HPos::Center)?;
+            write(area, label, place(at + 1, 0).middle(), 12, HPos::Center)?;
+        }
+        for (row, numbers) in self.rows.iter().enumerate() {
+            for (column, number) in numbers.iter().enumerate() {
+                let place = place(row + 1, column + 1);
+                let of = if row == column { colour(0) } else { WHITE.mix(1.0) };
+                area.draw(&place.filled(&of)).map_err(failed)?;
+                area.draw(&place.framed()).map_err(failed)?;
+                write(area, number, place.middle(), 12, HPos::Center)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn filled<C: Color>(self, colour: &C) -> Rectangle<(i32, i32)> {
+        Rectangle::new(self.corners(), colour.filled())
+    }
+
+    fn framed(self) -> Rectangle<(i32, i32)> {
+        Rectangle::new(self.corners(), RGBColor(120, 120, 120).stroke_width(1))
+    }
+
+    fn corners(self) -> [(i32, i32); 2] {
+        let (right, lower) = (self.x + self.width, self.y.saturating_add(self.height));
+        [(self.x, self.y), (right, lower)]
+    }
+
+    fn middle(self) -> (i32, i32) {
+        (self.x + self.width / 2, self.y + self.height / 2)
+    }
+}
+
+fn write<D: DrawingBackend>(
+    area: &Area<D>,
+    text: &str,
+    at: (i32, i32),
+    size: u32,
+    across: HPos,
+) -> Result<(), Error> {
+    let style = TextStyle::from(("sans-serif", size).into_font());
+    let style = style.pos(Pos::new(across, VPos::Center)).color(&BLACK);
+    area.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
+}
+
+/// The colour of a kind of cells, light enough for text on it.
+fn colour(kind: usize) -> plotters::style::RGBAColor {
+    match kind {
+        0 => COLOURS[5].mix(0.45),
+        1 => COLOURS[4].mix(0.6),
+        _ => LIGHT.mix(1.0),
+    }
+}
+
+fn letters(text: &str) -> i32 {
+    to_pixels(text.chars().count()).saturating_mul(LETTER)
+}
+
+fn to_pixels(count: usize) -> i32 {
+    // No picture has room for more.
+    i32::try_from(count).unwrap_or(i32::MAX).min(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tray(title: &str, cores: usize, threads: usize) -> Tray {
+        let core = |core: usize| {
+            let cell =
+                |thread| Cell { text: format!("c{}", core + thread * cores), kind: thread % 2 };
+            (0..threads).map(cell).collect()
+        };
+        Tray { title: title.to_owned(), groups: (0..cores).map(core).collect() }
+    }
+
+    #[test]
+    fn everything_is_in_the_picture() {
+        let outer = |title: &str| Outer {
+            title: title.to_owned(),
+            note: "32 <GB>".to_owned(),
+            trays: vec![tray("cache a", 24, 2), tray("cache b", 8, 1)],
+        };
+        let boxes = Boxes {
+            title: "a & b".to_owned(),
+            kinds: vec!["first".to_owned(), "second".to_owned(), "nowhere".to_owned()],
+            boxes: vec![outer("node 0"), outer("node 1"), outer("node 2")],
+            matrix: Some(Matrix {
+                title: "distances".to_owned(),
+                labels: ["0", "1", "2"].map(str::to_owned).to_vec(),
+                rows: vec![["10", "21", "31"].map(str::to_owned).to_vec(); 3],
+            }),
+        };
+        let text = boxes.svg().expect("drawn");
+        for word in ["a &amp; b", "32 &lt;GB&gt;", "node 2", "cache b", "c47", "second", "31"] {
+            assert!(text.contains(word), "{word}");
+        }
+        assert!(!text.contains("nowhere"));
+    }
+
+    #[test]
+    fn nothing_leaves_its_box() {
+        let inside = |one: Place, other: Place| {
+            one.x >= other.x
+                && one.y >= other.y
+                && one.x + one.width <= other.x + other.width
+                && one.y + one.height <= other.y + other.height
+        };
+        let trays = vec![tray("a", 100, 2), tray("a longer title", 10, 2), tray("b", 3, 1)];
+        let outer = Outer { trays, ..Outer::default() };
+        for width in 200..900 {
+            let (places, height) = outer.flow(width);
+            let all = Place { x: 0, y: 0, width, height };
+            for (tray, place) in outer.trays.iter().zip(places) {
+                assert!(inside(place, all), "{width}: {place:?}");
+                assert!(
+                    tray.cells(place).all(|(_, cell)| inside(cell, place)),
+                    "{width}: {place:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn empty_pictures_can_be_drawn() {
+        assert!(Boxes::default().svg().is_ok());
+        let boxes =
+            vec![Outer::default(), Outer { trays: vec![Tray::default()], ..Outer::default() }];
+        let matrix = Some(Matrix::default());
+        assert!(Boxes { boxes, matrix, ..Boxes::default() }.svg().is_ok());
+    }
+}

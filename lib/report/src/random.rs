@@ -1,0 +1,62 @@
+//! Chance that can be repeated: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
+
+/// A row of numbers that looks like chance.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The row that begins with `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next one, of 64 bits.
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; the high half of a product has no bias worth speaking of.
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.number()) * bound as u128) >> 64) as usize
+    }
+
+    /// A number from 0 on, below 1, all alike.
+    pub fn share(&mut self) -> f64 {
+        // As many bits as a float has.
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number from 0 on whose mean is 1, as the gaps of a Poisson process have it.
+    pub fn gap(&mut self) -> f64 {
+        -(1.0 - self.share()).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_algorithm() {
+        // Of the authors' own program (splitmix64.c), from 1234567 on.
+        let mut random = Random::new(1_234_567);
+        assert_eq!(random.number(), 6_457_827_717_110_365_317);
+        assert_eq!(random.number(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn shares_and_gaps_have_their_means() {
+        let mut random = Random::new(1);
+        let shares: Vec<f64> = (0..10_000).map(|_| random.share()).collect();
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+        let mean = |samples: &[f64]| samples.iter().sum::<f64>() / samples.len() as f64;
+        assert!((mean(&shares) - 0.5).abs() < 0.02);
+        let gaps: Vec<f64> = (0..10_000).map(|_| random.gap()).collect();
+        assert!(gaps.iter().all(|gap| *gap >= 0.0) && (mean(&gaps) - 1.0).abs() < 0.05);
+    }
+}

@@ -1,0 +1,135 @@
+//! System calls by name and by number.
+//!
+//! A name is found by a hash of its bytes: the place of its row in the table is in the slot that the hash
+//! says, or in one of the next. The slots are filled by the compiler. A profile that no cache knows has some 450
+//! names, each of which is looked up once: a binary search takes nine comparisons a name and most of their branches
+//! wrong, this one.
+
+use crate::Arch;
+
+/// Where an architecture has no such call.
+const NONE: u32 = u32::MAX;
+
+// TABLE: names with their numbers, in the order of the names.
+include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+/// At most half of the slots are taken, so that the next empty one is near.
+const COUNT: usize = (2 * TABLE.len()).next_power_of_two();
+/// An empty slot.
+const EMPTY: u16 = u16::MAX;
+
+/// Rows of the table, by the hash of their names.
+static SLOTS: [u16; COUNT] = fill();
+
+/// Puts each row into the first free slot from that of its hash on.
+const fn fill() -> [u16; COUNT] {
+    assert!(TABLE.len() < EMPTY as usize);
+    let mut slots = [EMPTY; COUNT];
+    let mut row = 0;
+    while row < TABLE.len() {
+        let mut slot = hash(TABLE[row].0.as_bytes());
+        while slots[slot] != EMPTY {
+            slot = (slot + 1) % COUNT;
+        }
+        slots[slot] = row as u16;
+        row += 1;
+    }
+    slots
+}
+
+/// FNV-1a of 32 bits, its upper half folded in, as a slot.
+const fn hash(name: &[u8]) -> usize {
+    let mut hash = 0x811c_9dc5_u32;
+    let mut rest = name;
+    while let [byte, others @ ..] = rest {
+        hash = (hash ^ *byte as u32).wrapping_mul(0x0100_0193);
+        rest = others;
+    }
+    (hash ^ hash >> 15) as usize % COUNT
+}
+
+/// The number of the system call `name` on `arch`, if it has one.
+pub fn number(name: &str, arch: Arch) -> Option<u32> {
+    numbers(name)?.on(arch)
+}
+
+/// The names of a system call number on `arch`: more than one where a call has been renamed.
+pub fn names(number: u32, arch: Arch) -> impl Iterator<Item = &'static str> {
+    let rows = TABLE.iter().filter(move |(_, row)| Numbers(row).on(arch) == Some(number));
+    rows.map(|(name, _)| *name)
+}
+
+/// The numbers of a system call on all architectures, or `None` for a name that is none anywhere.
+pub(crate) fn numbers(name: &str) -> Option<Numbers> {
+    let mut slot = hash(name.as_bytes());
+    loop {
+        // There are no rows for empty slots.
+        let (known, numbers) = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
+        if *known == name {
+            return Some(Numbers(numbers));
+        }
+        slot = (slot + 1) % COUNT;
+    }
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Numbers(&'static [u32; 6]);
+
+impl Numbers {
+    /// The number on `arch`.
+    pub(crate) fn on(self, arch: Arch) -> Option<u32> {
+        self.0.get(arch as usize).copied().filter(|number| *number != NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::X32_BIT;
+
+    #[test]
+    fn names_have_their_numbers() {
+        let read = numbers("read").unwrap();
+        assert_eq!(
+            Arch::ALL.map(|arch| read.on(arch)).map(Option::unwrap),
+            [0, 3, X32_BIT, 63, 3, 63]
+        );
+        assert_eq!(numbers("execve").unwrap().on(Arch::X32), Some(X32_BIT | 520));
+        assert_eq!(numbers("open").unwrap().on(Arch::Aarch64), None);
+        assert_eq!(numbers("set_tls").unwrap().on(Arch::Arm), Some(0x0f_0005));
+    }
+
+    #[test]
+    fn every_name_is_found_and_no_other() {
+        for (name, row) in &TABLE {
+            assert_eq!(numbers(name), Some(Numbers(row)), "{name}");
+            assert_eq!(numbers(&std::format!("{name}_")), None, "{name}");
+        }
+        for name in ["", "no_such_call", "rea", "READ", "é"] {
+            assert_eq!(numbers(name), None, "{name}");
+        }
+        assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn names_are_near_their_slots() {
+        let away = |(slot, row): (usize, &u16)| {
+            let (name, _) = TABLE.get(usize::from(*row))?;
+            Some((slot + COUNT - hash(name.as_bytes())) % COUNT)
+        };
+        let away: std::vec::Vec<usize> = SLOTS.iter().enumerate().filter_map(away).collect();
+        assert_eq!(away.len(), TABLE.len());
+        assert!(away.iter().max() < Some(&16), "{:?}", away.iter().max());
+        assert!(away.iter().sum::<usize>() < TABLE.len());
+    }
+
+    #[test]
+    fn numbers_have_their_names() {
+        let all = |number, arch| names(number, arch).collect::<std::vec::Vec<_>>();
+        assert_eq!(all(0, Arch::X86_64), ["read"]);
+        assert_eq!(all(79, Arch::Aarch64), ["fstatat", "newfstatat"]);
+        assert_eq!(all(X32_BIT | 520, Arch::X32), ["execve"]);
+        assert!(all(0xffff, Arch::Arm).is_empty());
+    }
+}

@@ -1,0 +1,320 @@
+//! `faas`: invocations of functions in an open loop, by each runtime, with each way to have containers ready.
+//!
+//! | part | what |
+//! |---|---|
+//! | `schedule`, `azure`, `csv_lines` | what is replayed: functions at an interval, or a trace |
+//! | `replay`, `replay/placing`, `instance` | a replay, which container an invocation gets, a container's part in it |
+//! | `histogram` | when a function's container is needed, by its past |
+//! | `meter` | what containers take |
+//! | `figures` | how results are written |
+
+mod azure;
+mod csv_lines;
+mod figures;
+mod histogram;
+mod instance;
+mod meter;
+mod replay;
+mod schedule;
+
+pub use schedule::Workload;
+
+use crate::Error;
+use crate::options::{Faas, Policy};
+use crate::results;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use meter::By;
+use replay::Replayed;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::interrupt;
+use report::progress::Progress;
+use serde::Serialize;
+
+/// One runtime with one policy, over all rounds.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    runtime: String,
+    policy: Policy,
+    /// The functions of the invocations that were served, by their place.
+    #[serde(skip)]
+    functions: Vec<usize>,
+    /// When these were due, in seconds after the beginning.
+    due_s: Vec<f64>,
+    /// From when one was due until its own code had begun, in microseconds.
+    latencies_us: Vec<f64>,
+    /// From when it was due until it was done.
+    totals_us: Vec<f64>,
+    /// Whether it had to wait for a container's start.
+    was_cold: Vec<bool>,
+    /// Cold starts.
+    cold: usize,
+    /// Their share of all that were served.
+    cold_share: f64,
+    /// Invocations that were not served.
+    failed: usize,
+    /// Why the first was not.
+    reason: Option<String>,
+    /// Containers that were started, in stock or ahead among them.
+    started: usize,
+    /// Containers at most at a time.
+    most: usize,
+    /// Those that had work, at most at a time, after the first 30 % of the time.
+    busy_late: usize,
+    /// Those that were there without work from then on.
+    idle_late: usize,
+    /// How many containers there must be at the least, by the functions' intervals and the median of cold starts.
+    least: Option<usize>,
+    /// Containers' time, in seconds a round.
+    container_s: f64,
+    /// Their memory times that, in MiB·s a round.
+    memory_mib_s: Option<f64>,
+    /// How memory was told.
+    memory_by: Option<By>,
+    /// The first runtime's latency ÷ this one's.
+    ratio: Option<Estimate>,
+}
+
+/// One function's part in a row.
+#[derive(Debug, Serialize)]
+struct Part<'a> {
+    runtime: &'a str,
+    policy: Policy,
+    function: &'a str,
+    latencies_us: Vec<f64>,
+}
+
+/// The experiment: every policy, the runtimes taking turns.
+///
+/// # Errors
+/// Only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Faas,
+    workload: &Workload,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    if !options.common.program.is_empty() {
+        let why = "faas has a program of its own in containers: leave PROGRAM out";
+        return Err(Error::Unfit(why.to_owned()));
+    }
+    let wakes = interrupt::wakes()?;
+    crate::burst::warm_up(stand, entrants)?;
+    let racers = entrants.to_vec();
+    let mut rows: Vec<Row> = Vec::new();
+    for &policy in &options.policy {
+        rows.extend(racers.iter().map(|racer| Row::new(&racer.name, policy)));
+    }
+    let mut progress = Progress::new();
+    let all = options.rounds * rows.len();
+    let mut done = 0;
+    for round in 0..options.rounds {
+        for (turn, &policy) in options.policy.iter().enumerate() {
+            for place in 0..racers.len() {
+                progress.tell("faas, replays", done, all);
+                done += 1;
+                let at = (round + turn + place) % racers.len();
+                if entrants[at].failure.is_some() {
+                    continue;
+                }
+                let result = replay::replay(stand, &racers[at], options, workload, policy, &wakes)?;
+                interrupt::check()?;
+                match result {
+                    Ok(replayed) => rows[turn * racers.len() + at].add(replayed, workload),
+                    Err(reason) => {
+                        entrants[at].failure = Some(format!("{}: {reason}", policy.name()));
+                    }
+                }
+            }
+        }
+    }
+    drop(progress);
+    let is_in = |row: &Row| {
+        entrants.iter().any(|entrant| entrant.name == row.runtime && entrant.failure.is_none())
+    };
+    rows.retain(|row| is_in(row) && row.latencies_us.len() + row.failed > 0);
+    for row in &mut rows {
+        row.finish(workload, options.rounds);
+    }
+    compare(&mut rows, racers.first().map_or("", |racer| &racer.name));
+    let parts: Vec<Part<'_>> = rows.iter().flat_map(|row| row.parts(workload)).collect();
+    Ok(Outcome {
+        text: figures::text(&rows, workload, options),
+        json: vec![
+            ("workload", results::value(&workload.functions)?),
+            ("rows", results::value(&rows)?),
+            ("functions", results::value(&parts)?),
+        ],
+        csv: figures::csv(&rows, workload),
+        pictures: figures::pictures(&rows),
+        ..Outcome::default()
+    })
+}
+
+/// Sets beside each row the first runtime's with the same policy.
+fn compare(rows: &mut [Row], first: &str) {
+    let base: Vec<(Policy, Vec<f64>)> = rows
+        .iter()
+        .filter(|row| row.runtime == first)
+        .map(|row| (row.policy, row.latencies_us.clone()))
+        .collect();
+    for row in rows.iter_mut().filter(|row| row.runtime != first) {
+        let base = base.iter().find(|(policy, _)| *policy == row.policy);
+        row.ratio = base
+            .and_then(|(_, base)| bootstrap::ratio(base, &row.latencies_us, Pairing::Independent));
+    }
+}
+
+/// How many containers there must be for functions at an interval, each of which takes so long and its container's start
+/// besides: a new one for every invocation until the first one can be used again. None where intervals differ.
+fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
+    let of = |function: &schedule::Function| {
+        let every = function.every_ms?;
+        // One that is free at the moment an invocation is due can take it.
+        Some(((function.takes_ms + cold_ms) / every).ceil().max(1.0) as usize)
+    };
+    workload.functions.iter().map(of).sum()
+}
+
+impl Row {
+    fn new(runtime: &str, policy: Policy) -> Self {
+        Self {
+            runtime: runtime.to_owned(),
+            policy,
+            functions: Vec::new(),
+            due_s: Vec::new(),
+            latencies_us: Vec::new(),
+            totals_us: Vec::new(),
+            was_cold: Vec::new(),
+            cold: 0,
+            cold_share: 0.0,
+            failed: 0,
+            reason: None,
+            started: 0,
+            most: 0,
+            busy_late: 0,
+            idle_late: 0,
+            least: None,
+            container_s: 0.0,
+            memory_mib_s: None,
+            memory_by: None,
+            ratio: None,
+        }
+    }
+
+    fn add(&mut self, replayed: Replayed, workload: &Workload) {
+        for served in replayed.served {
+            let invocation = workload.invocations[served.invocation];
+            self.functions.push(invocation.function);
+            self.due_s.push(invocation.due.as_secs_f64());
+            self.latencies_us.push(served.begun.as_secs_f64() * 1e6);
+            self.totals_us.push(served.done.as_secs_f64() * 1e6);
+            self.was_cold.push(served.is_cold);
+        }
+        self.failed += replayed.failed;
+        self.reason = self.reason.take().or(replayed.reason);
+        self.started += replayed.started;
+        self.most = self.most.max(replayed.most);
+        self.busy_late = self.busy_late.max(replayed.busy_late);
+        self.container_s += replayed.container_s;
+        let more = replayed.mib_s;
+        self.memory_mib_s = self.memory_mib_s.map_or(more, |sum| Some(sum + more?));
+        self.memory_by = self.memory_by.or(replayed.by);
+    }
+
+    /// Sums up, once all rounds are in.
+    fn finish(&mut self, workload: &Workload, rounds: usize) {
+        self.cold = self.was_cold.iter().filter(|cold| **cold).count();
+        self.cold_share = self.cold as f64 / self.was_cold.len().max(1) as f64;
+        self.idle_late = self.most.saturating_sub(self.busy_late);
+        self.container_s /= rounds as f64;
+        self.memory_mib_s = self.memory_mib_s.map(|sum| sum / rounds as f64);
+        let mut cold: Vec<f64> = self.of_cold().collect();
+        if !cold.is_empty() && matches!(self.policy, Policy::KeepAlive | Policy::Histogram) {
+            let median = report::statistics::median(&mut cold);
+            self.least = least(workload, median / 1e3);
+        }
+    }
+
+    /// The latencies of cold starts, in microseconds.
+    fn of_cold(&self) -> impl Iterator<Item = f64> {
+        let both = self.latencies_us.iter().zip(&self.was_cold);
+        both.filter(|(_, is_cold)| **is_cold).map(|(us, _)| *us)
+    }
+
+    fn parts<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = Part<'a>> {
+        workload.functions.iter().enumerate().map(|(at, function)| {
+            let both = self.latencies_us.iter().zip(&self.functions);
+            let latencies_us = both.filter(|(_, of)| **of == at).map(|(us, _)| *us).collect();
+            Part {
+                runtime: &self.runtime,
+                policy: self.policy,
+                function: &function.name,
+                latencies_us,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Command, Options};
+    use clap::Parser;
+
+    fn workload(words: &[&str]) -> Workload {
+        let line = ["bench", "faas"].iter().chain(words);
+        let Command::Faas(faas) = Options::try_parse_from(line).expect("options").command else {
+            panic!("not faas")
+        };
+        Workload::of(&faas).expect("workload")
+    }
+
+    #[test]
+    fn containers_that_must_be_there_are_counted() {
+        // The paper's example: at 1.25 s a container that began at 0 is free for the invocation of 1.3 s.
+        let requests = workload(&["--function", "100ms/1s", "--duration", "10s"]);
+        assert_eq!(least(&requests, 250.0), Some(13));
+        assert_eq!(least(&requests, 5.0), Some(11));
+        assert_eq!(least(&requests, 0.0), Some(10));
+        assert_eq!(least(&workload(&["--function", "1s/0"]), 0.0), Some(1));
+        assert_eq!(least(&workload(&[]), 4.0), Some(2 + 1 + 7));
+        assert_eq!(least(&workload(&["--arrivals", "random"]), 4.0), None);
+    }
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let workload = workload(&["--function", "100ms/1s", "--duration", "1s"]);
+        let served = |invocation, begun, is_cold| replay::Served {
+            invocation,
+            begun: std::time::Duration::from_millis(begun),
+            done: std::time::Duration::from_millis(begun + 1000),
+            is_cold,
+        };
+        let mut row = Row::new("a", Policy::KeepAlive);
+        for most in [3, 5] {
+            row.add(
+                Replayed {
+                    served: vec![served(0, 20, true), served(1, 1, false)],
+                    most,
+                    busy_late: 2,
+                    container_s: 4.0,
+                    mib_s: Some(f64::from(u8::try_from(most).expect("small"))),
+                    ..Replayed::default()
+                },
+                &workload,
+            );
+        }
+        row.finish(&workload, 2);
+        assert_eq!((row.cold, row.cold_share), (2, 0.5));
+        assert_eq!((row.most, row.busy_late, row.idle_late), (5, 2, 3));
+        assert_eq!((row.container_s, row.memory_mib_s), (4.0, Some(4.0)));
+        assert_eq!(row.least, Some(11));
+        let parts: Vec<_> = row.parts(&workload).collect();
+        assert_eq!(parts.len(), 1);
+        assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
+        // What can't be told of one round can't be told of all.
+        row.add(Replayed::default(), &workload);
+        assert_eq!(row.memory_mib_s, None);
+    }
+}

@@ -1,0 +1,243 @@
+//! Results of `faas` as tables, CSV and pictures.
+
+use super::Row;
+use super::schedule::Workload;
+use crate::options::{Arrivals, Faas, Policy};
+use crate::results::{self, judged};
+use chart::{Axis, Chart, Picture, Series};
+use report::Table;
+use report::csv::quoted;
+use report::statistics::Summary;
+use std::fmt::Write;
+
+/// The functions, then a table a policy.
+pub(super) fn text(rows: &[Row], workload: &Workload, options: &Faas) -> String {
+    let how = match options.arrivals {
+        Arrivals::Even => "evenly spread",
+        Arrivals::Random => "by chance",
+    };
+    let mut text = format!(
+        "{} invocations within {:?}, {how}, due whether or not earlier ones are done; replays: {}\n",
+        workload.invocations.len(),
+        workload.duration,
+        options.rounds,
+    );
+    let mut table = Table::new(&["function", "invocations", "every, ms", "takes, ms"]);
+    for function in &workload.functions {
+        table.row(vec![
+            function.name.clone(),
+            function.invocations.to_string(),
+            function.every_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0}")),
+            format!("{:.0}", function.takes_ms),
+        ]);
+    }
+    let _ = writeln!(text, "{table}");
+    let first = rows.first().map_or("", |row| &row.runtime);
+    for &policy in &options.policy {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.policy == policy).collect();
+        if !rows.is_empty() {
+            let _ = writeln!(text, "{}\n{}", about(policy, options), of_policy(&rows, first));
+        }
+    }
+    let mut ways: Vec<&str> = rows.iter().filter_map(|row| Some(row.memory_by?.name())).collect();
+    ways.dedup();
+    let _ = writeln!(
+        text,
+        "A latency is from when an invocation was due until its own code had begun. A cold one had to wait for a \
+         container's start. Of containers: how many were started, were there at most at a time, and had work at most at a \
+         time after 30 % of it. MiB·s: containers' memory, {}, times their time from start to end.",
+        if ways.is_empty() { "which could not be told" } else { ways[0] },
+    );
+    for row in rows.iter().filter(|row| row.failed > 0) {
+        let reason = row.reason.as_deref().unwrap_or_default();
+        let (runtime, policy) = (&row.runtime, row.policy.name());
+        let _ = writeln!(text, "{runtime}, {policy}: {} failed: {reason}", row.failed);
+    }
+    text
+}
+
+fn about(policy: Policy, options: &Faas) -> String {
+    let what = match policy {
+        Policy::Cold => "a container for each invocation, removed after it".to_owned(),
+        Policy::KeepAlive => format!("an idle container is kept for {:?}", options.keep),
+        Policy::Warm => format!("{} started containers in stock", options.pool),
+        Policy::Histogram => format!(
+            "kept or started ahead by idle times, for {:?} while these tell nothing",
+            options.keep
+        ),
+    };
+    format!("{}: {what}", policy.name())
+}
+
+fn of_policy(rows: &[&Row], first: &str) -> Table {
+    let ratio = format!("{first} ÷ it");
+    let headings = [
+        "latency, ms",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        &ratio,
+        "95 %",
+        "cold",
+        "%",
+        "started",
+        "at most",
+        "at work later",
+        "container·s",
+        "MiB·s",
+        "failed",
+    ];
+    let mut table = Table::new(&headings);
+    for row in rows {
+        let mut cells = vec![row.runtime.clone()];
+        match Summary::of(&row.latencies_us) {
+            Some(times) => cells.extend(
+                [times.median, times.p90, times.p99, times.max]
+                    .map(|us| format!("{:.2}", us / 1e3)),
+            ),
+            None => cells.extend(["-"; 4].map(str::to_owned)),
+        }
+        cells.extend(row.ratio.map_or_else(Default::default, judged));
+        cells.push(row.cold.to_string());
+        cells.push(format!("{:.1}", row.cold_share * 100.0));
+        cells.push(row.started.to_string());
+        cells.push(row.most.to_string());
+        cells.push(row.busy_late.to_string());
+        cells.push(format!("{:.1}", row.container_s));
+        cells.push(row.memory_mib_s.map_or_else(|| "-".to_owned(), |sum| format!("{sum:.2}")));
+        cells.push(row.failed.to_string());
+        table.row(cells);
+    }
+    table
+}
+
+/// Every invocation that was served.
+pub(super) fn csv(rows: &[Row], workload: &Workload) -> String {
+    let mut text = String::from("runtime,policy,function,due_s,latency_us,total_us,cold\n");
+    for row in rows {
+        let samples = row.functions.iter().zip(&row.due_s).zip(&row.latencies_us);
+        let samples = samples.zip(&row.totals_us).zip(&row.was_cold);
+        for ((((function, due), latency), total), cold) in samples {
+            let _ = writeln!(
+                text,
+                "{},{},{},{due:.6},{latency:.1},{total:.1},{cold}",
+                quoted(&row.runtime),
+                row.policy.name(),
+                quoted(&workload.functions[*function].name),
+            );
+        }
+    }
+    text
+}
+
+/// What latency costs in memory, each cold start over time, and how cold starts are distributed.
+pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
+    let cold: Vec<(&Row, Vec<f64>)> = rows
+        .iter()
+        .filter(|row| row.policy == Policy::Cold && !row.latencies_us.is_empty())
+        .map(|row| (row, row.of_cold().collect()))
+        .collect();
+    let mut pictures = vec![trade_off(rows)];
+    if !cold.is_empty() {
+        let over_time = |row: &Row| {
+            let both = row.due_s.iter().zip(&row.latencies_us);
+            Series {
+                name: row.runtime.clone(),
+                points: both.map(|(&due, us)| (due, us / 1e3)).collect(),
+            }
+        };
+        pictures.push(Picture::Chart(Chart {
+            title: "Each cold start, from when it is due until the function begins".to_owned(),
+            x: Axis::linear("due, s"),
+            y: Axis::logarithmic("ms"),
+            series: cold.iter().map(|(row, _)| over_time(row)).collect(),
+            marks: Vec::new(),
+            joined: false,
+        }));
+        let samples = cold.iter().map(|(row, us)| (row.runtime.as_str(), us.as_slice()));
+        pictures.push(results::distribution("Cold starts", samples));
+    }
+    let most =
+        rows.iter().map(|row| (row.policy.name().to_owned(), row.runtime.clone(), row.most as f64));
+    pictures.push(results::bars("Containers at most at a time", "containers", most));
+    pictures
+}
+
+/// A point for each runtime with each policy. Where memory can't be told, containers' time stands for it.
+fn trade_off(rows: &[Row]) -> Picture {
+    let has_memory = rows.iter().all(|row| row.memory_mib_s.is_some());
+    let point = |row: &Row| {
+        let cost = row.memory_mib_s.filter(|_| has_memory).unwrap_or(row.container_s);
+        Summary::of(&row.latencies_us).map(|times| (cost, times.p99 / 1e3))
+    };
+    let series = rows.iter().map(|row| Series {
+        name: format!("{}, {}", row.runtime, row.policy.name()),
+        points: point(row).into_iter().collect(),
+    });
+    let cost = if has_memory { "containers' memory, MiB·s" } else { "containers' time, s" };
+    Picture::Chart(Chart {
+        title: "What latency costs".to_owned(),
+        x: Axis::linear(cost),
+        y: Axis::logarithmic("latency p99, ms"),
+        series: series.collect(),
+        marks: Vec::new(),
+        joined: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(runtime: &str, policy: Policy, memory: Option<f64>) -> Row {
+        Row {
+            functions: vec![0, 0],
+            due_s: vec![0.0, 0.1],
+            latencies_us: vec![4000.0, 900.0],
+            totals_us: vec![5000.0, 1900.0],
+            was_cold: vec![true, false],
+            container_s: 3.0,
+            memory_mib_s: memory,
+            ..Row::new(runtime, policy)
+        }
+    }
+
+    fn points(picture: &Picture) -> Vec<(String, Vec<(f64, f64)>)> {
+        let Picture::Chart(chart) = picture else { panic!("no chart") };
+        chart.series.iter().map(|of| (of.name.clone(), of.points.clone())).collect()
+    }
+
+    #[test]
+    fn each_runtime_and_policy_is_a_point() {
+        let rows = [row("a", Policy::Cold, Some(2.0)), row("b", Policy::Warm, Some(6.0))];
+        let of = points(&trade_off(&rows));
+        assert_eq!((of[0].0.as_str(), of[0].1[0].0), ("a, cold", 2.0));
+        assert_eq!((of[1].0.as_str(), of[1].1[0].0), ("b, warm", 6.0));
+        assert!((of[0].1[0].1 - 3.969).abs() < 1e-6, "{of:?}");
+        // All by the same measure.
+        let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
+        assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
+        assert!(chart::draw(&pictures(&rows)).expect("drawn").contains("a, cold"));
+        assert!(chart::draw(&pictures(&[])).is_ok());
+    }
+
+    #[test]
+    fn samples_are_lines() {
+        let rows = [row("a,b", Policy::KeepAlive, None)];
+        let workload = Workload {
+            functions: vec![super::super::schedule::Function {
+                name: "f".to_owned(),
+                every_ms: None,
+                takes_ms: 1.0,
+                invocations: 2,
+            }],
+            invocations: Vec::new(),
+            duration: std::time::Duration::from_secs(1),
+        };
+        let text = csv(&rows, &workload);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "\"a,b\",keep-alive,f,0.000000,4000.0,5000.0,true");
+        assert_eq!(lines[2], "\"a,b\",keep-alive,f,0.100000,900.0,1900.0,false");
+    }
+}

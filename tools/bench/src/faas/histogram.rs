@@ -1,0 +1,191 @@
+//! The policy of "Serverless in the Wild" (Shahrad and others, USENIX ATC '20, section 4.2): from how long a function was
+//! idle before, when to have a container ready for it, and until when.
+//!
+//! There a class is a minute and a histogram four hours, beside a platform that keeps containers for ten minutes. Here
+//! the same proportions are taken of `--keep`: a class is a tenth of it. What that policy foresees by ARIMA where most
+//! idle times are longer than the histogram is left to keep-alive, as is every function that it knows too little of.
+//! The paper's functions have a container each. Where several are busy at once, an idle time is that from an execution's
+//! end to the arrival that can make use of its container: the latest end that none has been for yet.
+
+use std::time::Duration;
+
+/// Classes of a histogram.
+const CLASSES: usize = 240;
+
+/// Classes in the time that keep-alive keeps a container.
+const IN_KEEP: u32 = 10;
+
+/// Idle times before anything is told by them.
+const FEWEST: u32 = 10;
+
+/// The least coefficient of variation of the classes' counts: below, the times are spread evenly and tell nothing.
+const REPRESENTATIVE: f64 = 2.0;
+
+/// The share of idle times that are shorter than the time before a container is ready again, and that are not longer than
+/// the time until which it is.
+const HEAD: f64 = 0.05;
+const TAIL: f64 = 0.99;
+
+/// By how much of them these times are moved apart.
+const MARGIN: f64 = 0.1;
+
+/// When a container is there for a function, from the end of an execution on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    /// From then on; at once if that is 0.
+    pub(super) from: Duration,
+    /// Until then.
+    pub(super) until: Duration,
+}
+
+/// When a function was idle, and for how long.
+#[derive(Debug)]
+pub(super) struct Habits {
+    class: Duration,
+    counts: Vec<u32>,
+    /// Idle times that are longer than the histogram.
+    beyond: u32,
+    /// Ends of executions for which no arrival has been yet.
+    ends: Vec<Duration>,
+}
+
+impl Habits {
+    /// Of nothing yet, in proportion to the time that keep-alive keeps a container.
+    pub(super) fn new(keep: Duration) -> Self {
+        Self { class: keep / IN_KEEP, counts: vec![0; CLASSES], beyond: 0, ends: Vec::new() }
+    }
+
+    /// An execution has ended.
+    pub(super) fn end(&mut self, at: Duration) {
+        self.ends.push(at);
+    }
+
+    /// An invocation is there.
+    pub(super) fn arrive(&mut self, at: Duration) {
+        let Some(end) = self.ends.pop() else { return };
+        self.add(at.saturating_sub(end));
+        let range = self.class * u32::try_from(CLASSES).unwrap_or(u32::MAX);
+        let before = self.ends.len();
+        self.ends.retain(|end| at.saturating_sub(*end) <= range);
+        self.beyond += u32::try_from(before - self.ends.len()).unwrap_or(u32::MAX);
+    }
+
+    fn add(&mut self, idle: Duration) {
+        let class = idle.as_nanos() / self.class.as_nanos().max(1);
+        match usize::try_from(class).ok().and_then(|class| self.counts.get_mut(class)) {
+            Some(count) => *count += 1,
+            None => self.beyond += 1,
+        }
+    }
+
+    /// What the histogram tells; nothing of too few times, of those that are spread evenly, or mostly beyond it.
+    pub(super) fn window(&self) -> Option<Window> {
+        let sum: u32 = self.counts.iter().sum();
+        if sum < FEWEST || self.beyond > sum || self.variation() < REPRESENTATIVE {
+            return None;
+        }
+        // The head's class from its beginning on, the tail's to its end.
+        let class = self.class.as_secs_f64();
+        let from = self.class_of(HEAD, sum) as f64 * class * (1.0 - MARGIN);
+        let until = (self.class_of(TAIL, sum) + 1) as f64 * class * (1.0 + MARGIN);
+        let time = |seconds| Duration::try_from_secs_f64(seconds).ok();
+        Some(Window { from: time(from)?, until: time(until)? })
+    }
+
+    /// The class in which this share of all times is reached.
+    fn class_of(&self, share: f64, sum: u32) -> usize {
+        let wanted = (share * f64::from(sum)).ceil().max(1.0);
+        let mut below = 0.0;
+        let reached = self.counts.iter().position(|&count| {
+            below += f64::from(count);
+            below >= wanted
+        });
+        reached.unwrap_or(CLASSES - 1)
+    }
+
+    /// The coefficient of variation of the classes' counts.
+    fn variation(&self) -> f64 {
+        let counts = || self.counts.iter().copied().map(f64::from);
+        let mean = counts().sum::<f64>() / CLASSES as f64;
+        let squares = counts().map(|count| (count - mean).powi(2)).sum::<f64>();
+        if mean > 0.0 { (squares / CLASSES as f64).sqrt() / mean } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Idle for each of these times, one after the other, with classes of 100 ms.
+    fn after(idle: impl IntoIterator<Item = u64>) -> Habits {
+        let mut habits = Habits::new(ms(1000));
+        let mut now = ms(0);
+        for idle in idle {
+            habits.end(now);
+            now += ms(idle);
+            habits.arrive(now);
+        }
+        habits
+    }
+
+    #[test]
+    fn a_regular_function_is_foreseen() {
+        // Always idle for some 3 seconds: class 30.
+        let window = after([3050; 20]).window().expect("representative");
+        assert_eq!(window, Window { from: ms(2700), until: ms(3410) });
+        // At once again: nothing to unload for.
+        let window = after([20; 20]).window().expect("representative");
+        assert_eq!(window, Window { from: ms(0), until: ms(110) });
+    }
+
+    #[test]
+    fn outliers_move_the_windows() {
+        // Of 100 times 6 are short and 2 long: the 5th percentile is among the short, the 99th the long ones.
+        let times = [vec![450; 6], vec![3050; 92], vec![9050; 2]].concat();
+        assert_eq!(after(times).window(), Some(Window { from: ms(360), until: ms(10_010) }));
+        let times = [vec![450; 4], vec![3050; 95], vec![9050; 1]].concat();
+        assert_eq!(after(times).window(), Some(Window { from: ms(2700), until: ms(3410) }));
+    }
+
+    #[test]
+    fn what_tells_nothing_is_left_alone() {
+        assert_eq!(after([3050; 9]).window(), None, "too few");
+        assert_eq!(after((0..240).map(|class| class * 100)).window(), None, "spread evenly");
+        assert_eq!(after([vec![3050; 10], vec![30_000; 11]].concat()).window(), None, "beyond");
+        assert!(after([vec![3050; 10], vec![30_000; 10]].concat()).window().is_some());
+    }
+
+    #[test]
+    fn several_at_once_have_their_own_ends() {
+        let mut habits = Habits::new(ms(1000));
+        habits.end(ms(1000));
+        habits.end(ms(1500));
+        habits.arrive(ms(1600));
+        assert_eq!(habits.counts[1], 1, "since the latest end");
+        habits.arrive(ms(2250));
+        assert_eq!(habits.counts[12], 1, "since the one before");
+        habits.arrive(ms(2300));
+        assert_eq!(habits.counts.iter().sum::<u32>(), 2, "no container would have been idle");
+        // One that nobody needs any more is beyond, in the end.
+        habits.end(ms(3000));
+        habits.end(ms(40_000));
+        habits.arrive(ms(40_050));
+        assert_eq!((habits.beyond, habits.ends.len()), (1, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn windows_are_in_order_and_in_range(times in vec(0_u64..60_000, 0..200)) {
+            if let Some(window) = after(times).window() {
+                prop_assert!(window.from < window.until);
+                prop_assert!(window.until <= ms(24_000 * 11 / 10));
+            }
+        }
+    }
+}

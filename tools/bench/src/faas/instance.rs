@@ -1,0 +1,434 @@
+//! A container that serves invocations: from its start to its end, step by step as things happen.
+//!
+//! Its program is a shell that reads invocations from its standard input, a line each, as the agents of platforms do from a
+//! socket. It tells the time when it is ready, when it begins and when it is done. An invocation's time is waited for by a
+//! read with a time-out of the same pipe, where nothing comes before it is done: that takes no other process, and it
+//! ends early when the pipe does, as when this experiment is killed.
+
+use super::meter::{By, Meter};
+use crate::container::Container;
+use crate::process::{self, Failure};
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, ioctl_fionbio, read, write};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sys::rusage::{End, wait4};
+
+/// What the container runs: `r` is ready, `b` begun, `d` done, each with the time.
+pub(super) const AGENT: [&str; 3] = [
+    "/bin/sh",
+    "-c",
+    "echo r $EPOCHREALTIME; while read -r t; do echo b $EPOCHREALTIME; read -r -t $t x; echo d $EPOCHREALTIME; done",
+];
+
+/// No line of it is longer.
+const LONGEST: usize = 64;
+
+/// Where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nowhere.
+    Free,
+    /// It is starting, serves, or is idle.
+    Up,
+    /// Its program was told to end.
+    Ending,
+    /// Its program has ended, the runtime removes it.
+    Deleting,
+    /// Something went wrong with it: it is not used again.
+    Broken,
+}
+
+/// What has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Its program has begun.
+    Ready,
+    /// An invocation's own code has begun.
+    Begun(SystemTime),
+    /// It is done.
+    Done(SystemTime),
+    /// It is gone.
+    Gone,
+}
+
+/// A container's place.
+#[derive(Debug)]
+pub(super) struct Instance<'a> {
+    container: Container<'a>,
+    pub(super) state: State,
+    /// Whose it is.
+    pub(super) function: usize,
+    /// The invocation that it serves, or is to.
+    pub(super) work: Option<usize>,
+    pub(super) is_ready: bool,
+    /// When it is ended, if it is idle then.
+    pub(super) until: Option<Instant>,
+    /// Since when it has had nothing to do.
+    pub(super) idle_since: Instant,
+    /// When what is under way has to be done.
+    overdue: Option<Instant>,
+    /// The runtime's, under way.
+    command: Option<(Pid, OwnedFd)>,
+    program: Option<(Pid, OwnedFd)>,
+    stdin: Option<PipeWriter>,
+    stdout: Option<PipeReader>,
+    heard: Vec<u8>,
+    meter: Option<Meter>,
+    pub(super) bill: Bill,
+}
+
+/// What a container takes, and for how long.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Bill {
+    /// From when on it is to be counted.
+    since: Option<Instant>,
+    /// The last that was measured.
+    kib: Option<f64>,
+    /// Time for which nothing has been measured yet.
+    open_s: f64,
+    /// Memory times time.
+    pub(super) kib_s: f64,
+    /// Time.
+    pub(super) seconds: f64,
+    /// Time for which memory was measured.
+    pub(super) measured_s: f64,
+    /// How it was.
+    pub(super) by: Option<By>,
+}
+
+impl Bill {
+    /// Counts from now on.
+    pub(super) fn begin(&mut self, now: Instant) {
+        (self.since, self.kib, self.open_s) = (Some(now), None, 0.0);
+    }
+
+    /// Forgets all so far, and counts from now on.
+    pub(super) fn restart(&mut self, now: Instant) {
+        *self = Self { by: self.by, kib: self.kib, since: Some(now), ..Self::default() };
+    }
+
+    /// What is measured now was so since the last time; what could not be measured is as it was.
+    fn measure(&mut self, now: Instant, kib: Option<f64>) {
+        let Some(since) = self.since.replace(now) else { return };
+        let passed = now.saturating_duration_since(since).as_secs_f64();
+        self.seconds += passed;
+        self.kib = kib.or(self.kib);
+        self.open_s += passed;
+        if let Some(kib) = self.kib {
+            self.kib_s += kib * self.open_s;
+            self.measured_s += self.open_s;
+            self.open_s = 0.0;
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.measure(now, None);
+        self.since = None;
+    }
+}
+
+impl<'a> Instance<'a> {
+    pub(super) fn new(container: Container<'a>) -> Self {
+        Self {
+            container,
+            state: State::Free,
+            function: 0,
+            work: None,
+            is_ready: false,
+            until: None,
+            idle_since: Instant::now(),
+            overdue: None,
+            command: None,
+            program: None,
+            stdin: None,
+            stdout: None,
+            heard: Vec::new(),
+            meter: None,
+            bill: Bill::default(),
+        }
+    }
+
+    /// Whether it has, or will have, nothing to do.
+    pub(super) fn is_spare(&self) -> bool {
+        self.state == State::Up && self.work.is_none()
+    }
+
+    /// Begins its start.
+    ///
+    /// # Errors
+    /// Why not, in a sentence; it is broken then.
+    pub(super) fn start(
+        &mut self,
+        function: usize,
+        until: Option<Instant>,
+        deadline: Duration,
+    ) -> Result<(), String> {
+        let now = Instant::now();
+        (self.function, self.until, self.work) = (function, until, None);
+        (self.is_ready, self.meter) = (false, None);
+        self.heard.clear();
+        self.overdue = Some(now + deadline);
+        self.bill.begin(now);
+        self.state = State::Up;
+        let begun = self.begin();
+        begun.inspect_err(|_| self.state = State::Broken)
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("make a pipe: {error}");
+        let (stdin, commands) = pipe().map_err(failed)?;
+        let (answers, stdout) = pipe().map_err(failed)?;
+        ioctl_fionbio(&answers, true).map_err(|errno| failed(errno.into()))?;
+        (self.stdin, self.stdout) = (Some(commands), Some(answers));
+        let child = self.container.begin_run(stdin.into(), stdout.into());
+        let pid = Pid::from_child(&child.map_err(|fault| fault.to_string())?);
+        self.command = Some((pid, handle(pid)?));
+        Ok(())
+    }
+
+    /// Has it serve an invocation that takes so long, at once or as soon as it is ready.
+    ///
+    /// # Errors
+    /// Why not, in a sentence; it is broken then.
+    pub(super) fn serve(
+        &mut self,
+        invocation: usize,
+        takes: Duration,
+        deadline: Duration,
+    ) -> Result<(), String> {
+        self.work = Some(invocation);
+        self.overdue = Some(Instant::now() + takes + deadline);
+        // A shell's read knows milliseconds; to wait for 0 means not to read at all.
+        let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
+        let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
+        let written = write(stdin, line.as_bytes());
+        written.map(drop).map_err(|errno| self.broken(&format!("write to the container: {errno}")))
+    }
+
+    /// Has its program end.
+    pub(super) fn end(&mut self, deadline: Duration) {
+        self.measure();
+        self.stdin = None;
+        self.state = State::Ending;
+        self.overdue = Some(Instant::now() + deadline);
+    }
+
+    /// Reads its memory.
+    pub(super) fn measure(&mut self) {
+        let kib = self.meter.as_ref().and_then(Meter::kib);
+        self.bill.measure(Instant::now(), kib);
+    }
+
+    /// When it is too late for what is under way.
+    pub(super) fn overdue(&self) -> Option<Instant> {
+        self.overdue.filter(|_| self.state != State::Free && self.state != State::Broken)
+    }
+
+    /// Gives it up.
+    pub(super) fn give_up(&mut self, deadline: Duration) -> String {
+        let step = match (self.state, self.is_ready) {
+            (State::Up, false) => "run",
+            (State::Up, true) => "an invocation",
+            (State::Ending, _) => "the program's end",
+            _ => "delete",
+        };
+        let fault = self.container.wrong(step, Failure::Overdue(deadline));
+        self.broken(&fault.to_string())
+    }
+
+    fn broken(&mut self, reason: &str) -> String {
+        self.bill.end(Instant::now());
+        self.stop();
+        self.state = State::Broken;
+        reason.to_owned()
+    }
+
+    /// Ends a command that is under way, and lets go of pipes.
+    pub(super) fn stop(&mut self) {
+        if let Some((pid, _)) = self.command.take() {
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = process::wait(pid, Duration::from_secs(1));
+        }
+        (self.stdin, self.stdout) = (None, None);
+        self.overdue = None;
+    }
+
+    /// What it can be waited for by.
+    pub(super) fn handles(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let command = self.command.as_ref().map(|(_, handle)| handle.as_fd());
+        let program = self.program.as_ref().map(|(_, handle)| handle.as_fd());
+        let stdout = self.stdout.as_ref().map(AsFd::as_fd);
+        [command, program, stdout].into_iter().flatten().map(|handle| (handle, PollFlags::IN))
+    }
+
+    /// Looks at all that may have happened to it, in its order.
+    ///
+    /// # Errors
+    /// What went wrong, in a sentence; it is broken then.
+    pub(super) fn look(&mut self, deadline: Duration) -> Result<Vec<Event>, String> {
+        let mut events = Vec::new();
+        let result = self.look_at_all(deadline, &mut events);
+        result.map_err(|reason| self.broken(&reason)).map(|()| events)
+    }
+
+    fn look_at_all(&mut self, deadline: Duration, events: &mut Vec<Event>) -> Result<(), String> {
+        let has_ended = |of: &Option<(Pid, OwnedFd)>| {
+            of.as_ref().map(|(pid, handle)| has_ended(handle).map(|ended| ended.then_some(*pid)))
+        };
+        if let Some(pid) = has_ended(&self.command).transpose()?.flatten() {
+            self.command = None;
+            let end = reap(pid)?;
+            if self.state == State::Deleting {
+                self.container.deleted(end).map_err(|fault| fault.to_string())?;
+                (self.state, self.overdue) = (State::Free, None);
+                events.push(Event::Gone);
+                return Ok(());
+            }
+            let pid = self.container.started(end).map_err(|fault| fault.to_string())?;
+            self.program = Some((pid, handle(pid)?));
+        }
+        self.listen(events)?;
+        // Before its program speaks, the process may still be the runtime's.
+        if let Some((pid, _)) = self.program.as_ref().filter(|_| self.is_ready)
+            && self.meter.is_none()
+        {
+            self.meter = Meter::of(pid.as_raw_nonzero().get());
+            self.bill.by = self.meter.as_ref().map_or(self.bill.by, |meter| Some(meter.by()));
+            self.measure();
+        }
+        if let Some(pid) = has_ended(&self.program).transpose()?.flatten() {
+            self.program = None;
+            let end = reap(pid)?;
+            self.container.ended();
+            if self.state != State::Ending {
+                return Err(format!("the container's program ended by itself: {end:?}"));
+            }
+            self.bill.end(Instant::now());
+            self.stdout = None;
+            let child = self.container.begin_delete().map_err(|fault| fault.to_string())?;
+            let pid = Pid::from_child(&child);
+            self.command = Some((pid, handle(pid)?));
+            self.state = State::Deleting;
+            self.overdue = Some(Instant::now() + deadline);
+        }
+        Ok(())
+    }
+
+    /// Reads what its program says.
+    fn listen(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
+        let mut buffer = [0; 512];
+        while let Some(stdout) = &self.stdout {
+            match read(stdout, &mut buffer) {
+                Ok(0) => self.stdout = None,
+                Ok(length) => self.heard.extend_from_slice(&buffer[..length]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(format!("read from the container: {errno}")),
+            }
+        }
+        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            let event = event(&line);
+            let event = event.ok_or_else(|| format!("the container said {:?}", shown(&line)))?;
+            if event == Event::Ready {
+                self.is_ready = true;
+                self.idle_since = Instant::now();
+            }
+            if matches!(event, Event::Done(_)) || self.work.is_none() {
+                self.overdue = None;
+            }
+            events.push(event);
+        }
+        if self.heard.len() > LONGEST {
+            return Err(format!("the container said {:?}", shown(&self.heard)));
+        }
+        Ok(())
+    }
+}
+
+fn handle(pid: Pid) -> Result<OwnedFd, String> {
+    pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
+}
+
+/// Whether a process has ended.
+fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
+    use rustix::event::{PollFd, Timespec, poll};
+    let mut fds = [PollFd::new(handle, PollFlags::IN)];
+    match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(format!("wait for a process: {errno}")),
+    }
+}
+
+fn reap(pid: Pid) -> Result<End, String> {
+    loop {
+        match wait4(pid) {
+            Ok((end, _)) => return Ok(end),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(format!("wait for {}: {errno}", pid.as_raw_nonzero())),
+        }
+    }
+}
+
+/// What a line of the program says: a letter, and seconds since the epoch.
+fn event(line: &[u8]) -> Option<Event> {
+    let (letter, seconds) = std::str::from_utf8(line).ok()?.trim_end().split_once(' ')?;
+    let seconds = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+    let time = UNIX_EPOCH.checked_add(seconds)?;
+    match letter {
+        "r" => Some(Event::Ready),
+        "b" => Some(Event::Begun(time)),
+        "d" => Some(Event::Done(time)),
+        _ => None,
+    }
+}
+
+/// What a program said, as an error shows it.
+fn shown(said: &[u8]) -> String {
+    String::from_utf8_lossy(&said[..said.len().min(LONGEST)]).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_events() {
+        assert_eq!(event(b"r 1795258760.264780\n"), Some(Event::Ready));
+        let Some(Event::Done(time)) = event(b"d 1795258760.500000\n") else { panic!("not done") };
+        let since = time.duration_since(UNIX_EPOCH).expect("after 1970");
+        assert_eq!(since.as_millis(), 1_795_258_760_500);
+        for bad in [&b"b\n"[..], b"b x\n", b"x 1.0\n", b"b -1\n", b"\xff 1\n", b"b 1e300\n", b"\n"]
+        {
+            assert_eq!(event(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn memory_counts_backwards_to_when_it_was_unknown() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut bill = Bill::default();
+        bill.measure(at(0), Some(5.0));
+        assert_eq!(bill.seconds, 0.0, "not begun");
+        bill.begin(at(0));
+        bill.measure(at(1), None);
+        assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (1.0, 0.0, 0.0));
+        bill.measure(at(2), Some(100.0));
+        assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (2.0, 200.0, 2.0));
+        bill.measure(at(3), Some(300.0));
+        bill.end(at(4));
+        assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (4.0, 800.0, 4.0));
+        bill.end(at(9));
+        assert_eq!(bill.seconds, 4.0, "ended");
+        // The next container begins with nothing.
+        bill.begin(at(10));
+        bill.end(at(12));
+        assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (6.0, 800.0, 4.0));
+    }
+}

@@ -1,0 +1,138 @@
+//! What memory a container takes.
+
+use serde::Serialize;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// How memory is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum By {
+    /// What the container's cgroup is charged with.
+    #[serde(rename = "charged to the container's cgroup")]
+    Charged,
+    /// What its process has resident, what it shares divided by those that share it (PSS).
+    #[serde(rename = "resident, shared pages in parts (smaps_rollup)")]
+    Resident,
+}
+
+impl By {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Charged => "as charged to containers' cgroups",
+            Self::Resident => {
+                "as resident by smaps_rollup, shared pages in parts: there is no memory controller"
+            }
+        }
+    }
+}
+
+/// A container's memory, which can be read again and again.
+#[derive(Debug)]
+pub(super) enum Meter {
+    /// The cgroup's file.
+    Charged(File),
+    /// The process's, to be opened each time: it shows the memory that the process had when it was opened, and no other
+    /// after an exec.
+    Resident(PathBuf),
+}
+
+impl Meter {
+    /// That of the container whose program this is, until that is waited for; none of nothing.
+    pub(super) fn of(pid: i32) -> Option<Self> {
+        let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());
+        let resident = || Self::Resident(format!("/proc/{pid}/smaps_rollup").into());
+        Some(charged.map_or_else(resident, Self::Charged))
+    }
+
+    pub(super) fn by(&self) -> By {
+        match self {
+            Self::Charged(_) => By::Charged,
+            Self::Resident(_) => By::Resident,
+        }
+    }
+
+    /// What it takes now, in KiB; none once it has ended.
+    pub(super) fn kib(&self) -> Option<f64> {
+        match self {
+            Self::Charged(file) => {
+                let mut buffer = [0; 32];
+                let length = file.read_at(&mut buffer, 0).ok()?;
+                let text = std::str::from_utf8(&buffer[..length]).ok()?;
+                text.trim().parse::<f64>().ok().map(|bytes| bytes / 1024.0)
+            }
+            Self::Resident(path) => {
+                let text = fs::read_to_string(path).ok()?;
+                let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+                line.split_whitespace().next()?.parse().ok()
+            }
+        }
+    }
+}
+
+/// The file that tells what a cgroup is charged with, by a line of /proc/PID/cgroup; for a line of another hierarchy none.
+fn charged(line: &str) -> Option<String> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    match controllers {
+        "" => Some(format!("/sys/fs/cgroup{path}/memory.current"))
+            .filter(|file| fs::exists(file).unwrap_or(false)),
+        "memory" => Some(format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+    use rustix::process::Pid;
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    #[test]
+    fn this_process_has_memory() {
+        let pid = std::process::id().cast_signed();
+        let meter = Meter::Resident(format!("/proc/{pid}/smaps_rollup").into());
+        let before = meter.kib().expect("read");
+        let held = std::hint::black_box(vec![1_u8; 8 << 20]);
+        let after = meter.kib().expect("read again");
+        assert!(before > 100.0 && after > before + 7000.0, "{before} {after}");
+        drop(held);
+        assert!(Meter::of(pid).is_some());
+        assert!(Meter::of(i32::MAX).is_none());
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "process::wait is what reaps it")]
+    fn another_program_is_seen() {
+        // The first program is large, the second one small.
+        let script = "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo 1; read l; exec /bin/cat";
+        let mut command = Command::new("/bin/bash");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("bash");
+        let (mut stdin, mut stdout) =
+            (child.stdin.take().expect("pipe"), child.stdout.take().expect("pipe"));
+        let mut said = |count: usize| stdout.read_exact(&mut vec![0; count]).expect("an answer");
+        said(2);
+        let meter = Meter::Resident(format!("/proc/{}/smaps_rollup", child.id()).into());
+        let before = meter.kib().expect("bash");
+        stdin.write_all(b"go\n").expect("write");
+        stdin.write_all(b"cat\n").expect("write");
+        said(4);
+        let after = meter.kib().expect("cat");
+        assert!(before > 7000.0 && after < 3000.0, "{before} {after}");
+        drop(stdin);
+        process::wait(Pid::from_child(&child), Duration::from_secs(10)).expect("its end");
+    }
+
+    #[test]
+    fn lines_of_other_hierarchies_tell_nothing() {
+        assert_eq!(charged("4:cpu,cpuacct:/a"), None);
+        assert_eq!(charged("junk"), None);
+        let file = charged("5:memory:/a:b").expect("v1");
+        assert_eq!(file, "/sys/fs/cgroup/memory/a:b/memory.usage_in_bytes");
+    }
+}

@@ -1,0 +1,152 @@
+//! Which container an invocation gets, and what becomes of a container that has none.
+
+use super::{Planned, RAMP, Replay};
+use crate::faas::instance::{Instance, State};
+use crate::options::Policy;
+use std::time::{Duration, Instant};
+
+impl Replay<'_> {
+    /// Gives an invocation to a container that is idle, or about to be, or to a new one; or has it wait.
+    pub(super) fn place(&mut self, invocation: usize) {
+        let function = self.workload.invocations[invocation].function;
+        let fits = |of: &Instance<'_>| {
+            of.is_spare() && (self.policy == Policy::Warm || of.function == function)
+        };
+        let all = || self.instances.iter().enumerate().filter(|(_, of)| fits(of));
+        // The one that was used last: those used before may go.
+        let idle = all().filter(|(_, of)| of.is_ready).max_by_key(|(_, of)| of.idle_since);
+        let starting = || all().find(|(_, of)| !of.is_ready);
+        if let Some(at) = idle.or_else(starting).map(|(at, _)| at) {
+            self.underway[invocation].is_cold = !self.instances[at].is_ready;
+            return self.serve(at, invocation);
+        }
+        if let Some(at) = self.instances.iter().position(|of| of.state == State::Free) {
+            self.underway[invocation].is_cold = true;
+            // The one that was to be started for it later.
+            if let Some(planned) = self.planned.iter().position(|it| it.function == function) {
+                self.planned.remove(planned);
+            }
+            if self.start(at, function, None) {
+                self.serve(at, invocation);
+            } else {
+                self.replayed.failed += 1;
+            }
+            return;
+        }
+        // What it gets in the end may well be warm.
+        self.waiting.push_back(invocation);
+        self.make_room();
+    }
+
+    /// Ends the container that has been idle for longest, unless enough are on their way out.
+    fn make_room(&mut self) {
+        let leaving = |of: &&Instance<'_>| matches!(of.state, State::Ending | State::Deleting);
+        if self.instances.iter().filter(leaving).count() >= self.waiting.len() {
+            return;
+        }
+        let idle = self.instances.iter_mut().filter(|of| of.is_spare() && of.is_ready);
+        if let Some(oldest) = idle.min_by_key(|of| of.idle_since) {
+            oldest.end(self.deadline);
+        }
+    }
+
+    /// Begins a container's start; false if that can't be.
+    pub(super) fn start(&mut self, at: usize, function: usize, until: Option<Instant>) -> bool {
+        let result = self.instances[at].start(function, until, self.deadline);
+        let worked = result.is_ok();
+        self.replayed.started += usize::from(worked);
+        self.note(result.err());
+        let there = |of: &&Instance<'_>| !matches!(of.state, State::Free | State::Broken);
+        let count = self.instances.iter().filter(there).count();
+        self.replayed.most = self.replayed.most.max(count);
+        worked
+    }
+
+    /// Hands an invocation to a container.
+    pub(super) fn serve(&mut self, at: usize, invocation: usize) {
+        let takes = self.workload.invocations[invocation].takes;
+        if let Err(reason) = self.instances[at].serve(invocation, takes, self.deadline) {
+            self.instances[at].work = None;
+            self.note(Some(reason));
+            self.replayed.failed += 1;
+        }
+        let passed = self.begin.map_or(Duration::ZERO, |(begin, _)| begin.elapsed());
+        if passed >= self.workload.duration.mul_f64(RAMP) {
+            let busy = self.instances.iter().filter(|of| of.work.is_some()).count();
+            self.replayed.busy_late = self.replayed.busy_late.max(busy);
+        }
+    }
+
+    /// Starts what is missing in the stock, as long as more invocations come.
+    pub(super) fn refill(&mut self) {
+        if self.policy != Policy::Warm || self.next == self.workload.invocations.len() {
+            return;
+        }
+        let mut stock = self.instances.iter().filter(|of| of.is_spare()).count();
+        while stock < usize::from(self.options.pool) && self.waiting.is_empty() {
+            let free = self.instances.iter().position(|of| of.state == State::Free);
+            let Some(at) = free else { return };
+            if self.start(at, 0, None) {
+                stock += 1;
+            } else if self.is_hopeless() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the stock is full, and ready.
+    pub(super) fn is_stocked(&self) -> bool {
+        let ready = self.instances.iter().filter(|of| of.is_spare() && of.is_ready).count();
+        ready >= usize::from(self.options.pool).min(self.instances.len())
+    }
+
+    /// What becomes of a container that has nothing to do any more.
+    pub(super) fn afterwards(&mut self, at: usize) {
+        let now = Instant::now();
+        let function = self.instances[at].function;
+        if matches!(self.policy, Policy::Cold | Policy::Warm) {
+            return self.instances[at].end(self.deadline);
+        }
+        self.instances[at].measure();
+        if self.reassign(at) {
+            return;
+        }
+        let mut until = now + self.options.keep;
+        if self.policy == Policy::Histogram {
+            let passed = self.begin.map_or(Duration::ZERO, |(begin, _)| now - begin);
+            self.habits[function].end(passed);
+            if let Some(window) = self.habits[function].window() {
+                until = now + window.until;
+                if !window.from.is_zero() {
+                    self.planned.push(Planned { function, at: now + window.from, until });
+                    return self.instances[at].end(self.deadline);
+                }
+            }
+        }
+        self.instances[at].until = Some(until);
+        self.instances[at].idle_since = now;
+    }
+
+    /// Gives an idle container to an invocation that waits, or ends it to make room for one; false if none does.
+    pub(super) fn reassign(&mut self, at: usize) -> bool {
+        let function = self.instances[at].function;
+        let is_any = self.policy == Policy::Warm;
+        let fits = |it: &usize| is_any || self.workload.invocations[*it].function == function;
+        let place = self.waiting.iter().position(fits);
+        match place.and_then(|place| self.waiting.remove(place)) {
+            Some(invocation) => self.serve(at, invocation),
+            None if self.waiting.is_empty() => return false,
+            None => self.instances[at].end(self.deadline),
+        }
+        true
+    }
+
+    /// There is room for one that waits.
+    pub(super) fn next_waiting(&mut self) {
+        while self.instances.iter().any(|of| of.state == State::Free)
+            && let Some(invocation) = self.waiting.pop_front()
+        {
+            self.place(invocation);
+        }
+    }
+}

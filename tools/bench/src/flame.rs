@@ -1,0 +1,142 @@
+//! `flame`: where the CPUs are in a burst, the kernel's functions included.
+//!
+//! perf(1) samples the stacks of all processes of a burst: a flame graph for each runtime, the share of each subject, and
+//! how much of the time CPUs wait for locks that others have.
+
+mod perf;
+mod stacks;
+
+use crate::Error;
+use crate::burst::{self, Load};
+use crate::layers;
+use crate::options::Flame;
+use crate::results;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use chart::Picture;
+use perf::Perf;
+use report::Table;
+use report::csv::quoted;
+use report::progress::Progress;
+use serde::Serialize;
+use stacks::{LOCKS, OTHER, SUBJECTS, Stacks, USER, subject, waits};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What one entrant's burst showed.
+#[derive(Debug, Serialize)]
+struct Row {
+    runtime: String,
+    samples: u64,
+    /// The share of each subject, in per cent.
+    subjects: BTreeMap<&'static str, f64>,
+    /// Of the samples, in per cent: those in which a CPU waited for a lock that another one had.
+    locks: f64,
+    #[serde(skip)]
+    stacks: Stacks,
+}
+
+/// The experiment.
+///
+/// # Errors
+/// Only the harness's own, among them that there is no perf; an interrupt.
+pub fn experiment(
+    options: &Flame,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let mut racers = match options.layers {
+        0 => entrants.to_vec(),
+        count => layers::racers(stand, entrants, count, &options.modes)?,
+    };
+    burst::warm_up(stand, &mut racers)?;
+    let mut progress = Progress::new();
+    let mut rows = Vec::new();
+    let mut failures = Vec::new();
+    for (at, racer) in racers.iter_mut().enumerate() {
+        if racer.failure.is_some() {
+            continue;
+        }
+        progress.tell("flame", at, options.count);
+        let perf = Perf::ready(stand.directory(), options.frequency)?;
+        let mut load = Load::default();
+        burst::burst(stand, racer, options.width, options.count, &mut load)?;
+        let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);
+        if load.failed > 0 {
+            failures.push(format!(
+                "{}: {} failed: {}",
+                racer.name,
+                load.failed,
+                load.reason.unwrap_or_default()
+            ));
+        }
+        if stacks.is_empty() {
+            racer.failure = Some("perf has seen nothing".to_owned());
+        } else {
+            rows.push(row(&racer.name, stacks));
+        }
+    }
+    drop(progress);
+    for (entrant, racer) in entrants.iter_mut().zip(&racers) {
+        entrant.failure.clone_from(&racer.failure);
+    }
+    Ok(Outcome {
+        text: text(options, &rows) + &failures.join("\n"),
+        json: vec![("rows", results::value(&rows)?)],
+        csv: csv(&rows),
+        pictures: rows.iter().map(|row| picture(options, row)).collect(),
+        ..Outcome::default()
+    })
+}
+
+fn row(name: &str, stacks: Stacks) -> Row {
+    let samples: u64 = stacks.iter().map(|(_, samples)| samples).sum();
+    let share = |of: u64| of as f64 / samples as f64 * 100.0;
+    let sum = |fits: &dyn Fn(&[String]) -> bool| {
+        share(stacks.iter().filter(|(stack, _)| fits(stack)).map(|(_, samples)| samples).sum())
+    };
+    let names = SUBJECTS.iter().map(|(name, _)| *name).chain([OTHER, USER]);
+    let subjects = names.map(|name| (name, sum(&|stack| subject(stack) == name))).collect();
+    Row { runtime: name.to_owned(), samples, subjects, locks: sum(&waits), stacks }
+}
+
+fn text(options: &Flame, rows: &[Row]) -> String {
+    let names = SUBJECTS.iter().map(|(name, _)| *name).chain([OTHER, USER]);
+    let headings: Vec<&str> =
+        [""].into_iter().chain(names.clone()).chain(["waiting for locks", "samples"]).collect();
+    let mut table = Table::new(&headings);
+    for row in rows {
+        let mut cells = vec![row.runtime.clone()];
+        cells.extend(names.clone().map(|name| format!("{:.1}", row.subjects[name])));
+        cells.extend([format!("{:.1}", row.locks), row.samples.to_string()]);
+        table.row(cells);
+    }
+    let Flame { count, width, .. } = options;
+    format!("% of the CPU time of {count} containers, {width} in flight\n{table}\n")
+}
+
+/// Each stack as tools for flame graphs take it, in a column.
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("runtime,stack,samples\n");
+    for row in rows {
+        for (stack, samples) in &row.stacks {
+            let _ =
+                writeln!(text, "{},{},{samples}", quoted(&row.runtime), quoted(&stack.join(";")));
+        }
+    }
+    text
+}
+
+fn picture(options: &Flame, row: &Row) -> Picture {
+    let owned = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+    let locks = ("waiting for locks".to_owned(), owned(&LOCKS));
+    let subjects = SUBJECTS.iter().map(|(name, parts)| ((*name).to_owned(), owned(parts)));
+    Picture::Flame(chart::Flame {
+        title: format!(
+            "{}: {} containers, {} in flight",
+            row.runtime, options.count, options.width
+        ),
+        stacks: row.stacks.clone(),
+        classes: [locks].into_iter().chain(subjects).collect(),
+    })
+}

@@ -1,0 +1,125 @@
+//! perf(1) as the one who looks: it samples stacks of this process's children, kernel and all.
+
+use crate::Error;
+use crate::process;
+use report::interrupt;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long it may take to write down what it has seen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A perf that records.
+pub(super) struct Perf {
+    child: Child,
+    commands: File,
+    answers: BufReader<File>,
+    data: PathBuf,
+}
+
+impl Perf {
+    /// Has it ready to record this process and all children that it will have, in a file in `directory`.
+    ///
+    /// # Errors
+    /// There is no perf, or the kernel lets it see nothing.
+    pub(super) fn ready(directory: &Path, frequency: u32) -> Result<Self, Error> {
+        let [commands, answers, data, errors] =
+            ["perf.commands", "perf.answers", "perf.data", "perf.errors"]
+                .map(|name| directory.join(name));
+        for fifo in [&commands, &answers] {
+            let _ = std::fs::remove_file(fifo);
+            let mode = Mode::RUSR | Mode::WUSR;
+            mknodat(CWD, fifo, FileType::Fifo, mode, 0).map_err(Error::errno("make fifo", fifo))?;
+        }
+        // Both ways, so that neither end waits for the other to open it.
+        let open = |path: &PathBuf| {
+            File::options().read(true).write(true).open(path).map_err(Error::at("open", path))
+        };
+        let (to, from) = (open(&commands)?, open(&answers)?);
+        let mut perf = Command::new("perf");
+        // By the CPUs' clocks: virtual machines often have no counters. Nothing is seen before it is told to look.
+        perf.args(["record", "--quiet", "-e", "cpu-clock", "-g", "--delay=-1", "-F"])
+            .arg(frequency.to_string())
+            .args(["-p", &std::process::id().to_string(), "-o"])
+            .arg(&data)
+            .arg(format!("--control=fifo:{},{}", commands.display(), answers.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&errors).map_err(Error::at("write", &errors))?);
+        let child = perf.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::Unfit("there is no perf: install linux-perf".to_owned())
+            }
+            _ => Error::at("execute", Path::new("perf"))(error),
+        })?;
+        let mut perf = Self { child, commands: to, answers: BufReader::new(from), data };
+        perf.tell("enable").map_err(|error| {
+            let said = std::fs::read_to_string(&errors).unwrap_or_default();
+            match said.trim() {
+                "" => error,
+                said => Error::Unfit(format!("perf record: {said}")),
+            }
+        })?;
+        Ok(perf)
+    }
+
+    /// Tells it what to do, and waits until it has.
+    fn tell(&mut self, what: &str) -> Result<(), Error> {
+        let failed = Error::at("tell", Path::new("perf"));
+        writeln!(self.commands, "{what}").map_err(failed)?;
+        let mut answer = String::new();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Error::Unfit(format!("perf record: {status}")));
+            }
+            if self.has_answered()? {
+                self.answers.read_line(&mut answer).map_err(Error::at("ask", Path::new("perf")))?;
+                return Ok(());
+            }
+            interrupt::check()?;
+        }
+    }
+
+    /// Waits for an answer for a moment.
+    fn has_answered(&self) -> Result<bool, Error> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let mut fds = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+        match poll(&mut fds, Some(&moment)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(errno) => Err(Error::errno("wait for", Path::new("perf"))(errno)),
+        }
+    }
+
+    /// Has it look no more; returns what it has seen, as `perf script` writes it.
+    ///
+    /// # Errors
+    /// It does not end, or can't read what it wrote.
+    pub(super) fn seen(mut self) -> Result<String, Error> {
+        self.tell("disable")?;
+        let pid = Pid::from_child(&self.child);
+        let _ = kill_process(pid, Signal::INT);
+        process::wait(pid, PATIENCE)
+            .map_err(|failure| Error::Unfit(format!("perf record: {failure}")))?;
+        let mut script = Command::new("perf");
+        script.args(["script", "-F", "comm,pid,ip,sym", "-i"]).arg(&self.data);
+        let output = script.stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let output = output.map_err(Error::at("execute", Path::new("perf")))?;
+        let _ = std::fs::remove_file(&self.data);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Perf {
+    fn drop(&mut self) {
+        // Once it has been waited for, this does nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

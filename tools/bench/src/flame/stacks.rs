@@ -1,0 +1,255 @@
+//! Stacks as `perf script` writes them, folded, and what they were about.
+
+use std::collections::BTreeMap;
+
+/// Stacks from the outermost function on, and how many samples were there.
+pub(super) type Stacks = Vec<(Vec<String>, u64)>;
+
+/// What samples are about: parts of the names of kernel functions. The first that fits a stack counts.
+pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
+    (
+        "mounts",
+        &[
+            "copy_mnt_ns",
+            "put_mnt_ns",
+            "sys_mount",
+            "path_mount",
+            "do_mount",
+            "move_mount",
+            "open_tree",
+            "sys_fsmount",
+            "sys_fsopen",
+            "sys_fsconfig",
+            "fspick",
+            "umount",
+            "pivot_root",
+            "cleanup_mnt",
+            "mntput",
+            "statmount",
+            "listmount",
+            "show_mountinfo",
+            "mountinfo",
+            "namespace_unlock",
+        ],
+    ),
+    ("network namespaces", &["net_ns", "setup_net", "cleanup_net", "free_netns"]),
+    ("cgroups", &["cgroup_", "css_", "cpuset_", "kernfs_fop", "bpf_prog_attach"]),
+    (
+        "seccomp",
+        &[
+            "do_seccomp",
+            "seccomp_set_mode",
+            "seccomp_attach",
+            "bpf_prog_create",
+            "seccomp_filter_release",
+        ],
+    ),
+    (
+        "processes",
+        &[
+            "sys_clone",
+            "sys_fork",
+            "sys_vfork",
+            "kernel_clone",
+            "sys_exec",
+            "do_exec",
+            "do_exit",
+            "do_group_exit",
+            "sys_wait",
+            "release_task",
+            "sched",
+            "sys_kill",
+        ],
+    ),
+    (
+        "memory",
+        &[
+            "page_fault",
+            "sys_mmap",
+            "sys_munmap",
+            "sys_mprotect",
+            "sys_brk",
+            "exit_mm",
+            "sys_madvise",
+        ],
+    ),
+    (
+        "files",
+        &[
+            "sys_open",
+            "sys_read",
+            "sys_write",
+            "sys_close",
+            "sys_unlink",
+            "sys_mkdir",
+            "sys_rmdir",
+            "sys_getdents",
+            "sys_stat",
+            "sys_newfstat",
+            "sys_statx",
+            "sys_rename",
+            "sys_link",
+            "sys_symlink",
+            "sys_pread",
+            "____fput",
+            "__fput",
+            "sys_splice",
+            "sys_sendfile",
+            "sys_lseek",
+            "sys_access",
+            "sys_faccess",
+            "sys_readlink",
+        ],
+    ),
+];
+
+/// Functions in which a CPU waits for a lock that another one has.
+pub(super) const LOCKS: [&str; 6] = [
+    "queued_spin_lock_slowpath",
+    "osq_lock",
+    "rwsem_spin_on_owner",
+    "rwsem_optimistic_spin",
+    "mutex_spin_on_owner",
+    "queued_read_lock_slowpath",
+];
+
+/// What is left of a stack that no subject fits.
+pub(super) const OTHER: &str = "the kernel, other";
+/// A stack that the kernel is not in.
+pub(super) const USER: &str = "user space";
+
+/// Folds what `perf script -F comm,pid,ip,sym` wrote, without the processes of these names.
+pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
+    let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for sample in script.split("\n\n") {
+        let mut lines = sample.lines().filter(|line| !line.trim().is_empty());
+        let Some(head) = lines.next() else { continue };
+        let name = command(head);
+        if without.contains(&name) {
+            continue;
+        }
+        let mut stack: Vec<String> = lines.filter_map(function).collect();
+        // Functions without names: one stands for all that call each other.
+        stack.dedup_by(|one, next| one.starts_with('(') && one == next);
+        stack.push(kind(name).to_owned());
+        stack.reverse();
+        *stacks.entry(stack).or_default() += 1;
+    }
+    stacks.into_iter().collect()
+}
+
+/// The process's name in `NAME PID`: it may have blanks.
+fn command(head: &str) -> &str {
+    let head = head.trim();
+    head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
+}
+
+/// Processes of one kind under one name: runc's are called after what they are about to do.
+fn kind(name: &str) -> &str {
+    match name.split_once(":[") {
+        Some((name, _)) => name,
+        None => name,
+    }
+}
+
+/// The function in `ADDRESS SYMBOL`. Programs without symbols have one name for all they do.
+fn function(line: &str) -> Option<String> {
+    let (address, symbol) = line.trim().split_once(' ')?;
+    let is_kernel = address.len() == 16 && address.starts_with("ffff");
+    match symbol.trim() {
+        "[unknown]" if is_kernel => Some("(kernel)".to_owned()),
+        "[unknown]" => Some("(program)".to_owned()),
+        symbol => Some(symbol.trim_end_matches("_noprof").to_owned()),
+    }
+}
+
+/// Whether the kernel is in a stack: by a system call, a fault or an interrupt, or the way a new process begins.
+fn has_kernel(stack: &[String]) -> bool {
+    let entries = [
+        "entry_SYSCALL",
+        "asm_exc_",
+        "asm_sysvec_",
+        "ret_from_fork",
+        "el0",
+        "do_syscall",
+        "(kernel)",
+    ];
+    stack.iter().any(|function| entries.iter().any(|entry| function.starts_with(entry)))
+}
+
+/// What a stack is about.
+pub(super) fn subject(stack: &[String]) -> &'static str {
+    if !has_kernel(stack) {
+        return USER;
+    }
+    let fits = |parts: &[&str]| {
+        stack.iter().any(|function| parts.iter().any(|part| function.contains(part)))
+    };
+    SUBJECTS.iter().find(|(_, parts)| fits(parts)).map_or(OTHER, |(name, _)| name)
+}
+
+/// Whether its CPU waits for a lock.
+pub(super) fn waits(stack: &[String]) -> bool {
+    stack.iter().any(|function| LOCKS.iter().any(|lock| function.contains(lock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCRIPT: &str = "\
+dayfly  1234 
+\tffffffff82163c7a native_queued_spin_lock_slowpath
+\tffffffff816e0e31 copy_mnt_ns
+\tffffffff81000130 entry_SYSCALL_64_after_hwframe
+\t          401000 [unknown]
+
+runc:[2:INIT]  1235 
+\tffffffff81692e18 __alloc_frozen_pages_noprof
+\tffffffff82000c82 asm_exc_page_fault
+\t          55d0c0 runtime.memmove
+
+dayfly-bench  99 
+\t          55d0c0 main
+
+dayfly  1234 
+\tffffffff82163c7a native_queued_spin_lock_slowpath
+\tffffffff816e0e31 copy_mnt_ns
+\tffffffff81000130 entry_SYSCALL_64_after_hwframe
+\t          401000 [unknown]
+\t          402000 [unknown]
+
+sh  7 
+\t          55d0c0 main
+";
+
+    #[test]
+    fn stacks_are_folded() {
+        let stacks = fold(SCRIPT, &["dayfly-bench"]);
+        let told: Vec<(String, u64)> =
+            stacks.iter().map(|(stack, samples)| (stack.join(";"), *samples)).collect();
+        assert_eq!(
+            told,
+            [
+                (
+                    "dayfly;(program);entry_SYSCALL_64_after_hwframe;copy_mnt_ns;native_queued_spin_lock_slowpath"
+                        .to_owned(),
+                    2
+                ),
+                ("runc;runtime.memmove;asm_exc_page_fault;__alloc_frozen_pages".to_owned(), 1),
+                ("sh;main".to_owned(), 1),
+            ]
+        );
+        let subjects: Vec<&str> = stacks.iter().map(|(stack, _)| subject(stack)).collect();
+        assert_eq!(subjects, ["mounts", "memory", USER]);
+        let waiting: Vec<bool> = stacks.iter().map(|(stack, _)| waits(stack)).collect();
+        assert_eq!(waiting, [true, false, false]);
+    }
+
+    #[test]
+    fn anything_can_be_folded() {
+        for text in ["", "\n\n\n", "a", "a 1\n\t", "\u{0}\n\n\u{fffd} ü\n\t1 2 3"] {
+            let _ = fold(text, &[]);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `groups`: what control groups do for applications that share a host, by `dayfly cgroup`.
+//!
+//! The uses of Red Hat's case study with a database, with instances of a work that needs none ([`work`]): consolidation,
+//! pinning to memory nodes, more and more CPUs, CPUs exchanged under load, memory of one instance limited, and a rogue.
+
+mod ground;
+mod instance;
+mod tell;
+mod uses;
+pub mod work;
+
+use crate::options::{Groups, Use};
+use crate::results;
+use crate::session::Outcome;
+use crate::stand::{Stand, is_in_memory};
+use crate::view::View;
+use crate::{Error, cgroup, circumstances};
+use ground::Ground;
+use report::progress::Progress;
+use serde::Serialize;
+use uses::Site;
+
+/// One instance in one state.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(rename = "use")]
+    of: Use,
+    state: String,
+    instance: String,
+    /// Transactions a second, a figure a tenth of a second.
+    rates: Vec<f64>,
+    /// The time below which 99 of 100 transactions were, in µs; none of an instance that got nothing done.
+    p99_us: Option<f64>,
+}
+
+impl Row {
+    /// Their mean: a group whose share of CPU time is limited works in bursts.
+    fn rate(&self) -> f64 {
+        self.rates.iter().fold(0.0, |sum, rate| sum + rate) / self.rates.len().max(1) as f64
+    }
+}
+
+/// What a state did to an instance.
+#[derive(Debug, Serialize)]
+struct Change {
+    #[serde(rename = "use")]
+    of: Use,
+    instance: String,
+    /// More transactions than in the state before, in per cent of those.
+    percent: f64,
+}
+
+/// A figure over time.
+#[derive(Debug, Serialize)]
+struct Curve {
+    #[serde(rename = "use")]
+    of: Use,
+    name: String,
+    unit: &'static str,
+    /// Seconds, and the figure.
+    points: Vec<(f64, f64)>,
+}
+
+/// All that is shown.
+#[derive(Debug, Default, Serialize)]
+struct Shown {
+    rows: Vec<Row>,
+    changes: Vec<Change>,
+    curves: Vec<Curve>,
+    /// When something was changed, in seconds.
+    marks: Vec<(Use, f64)>,
+    notes: Vec<String>,
+}
+
+impl Shown {
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Compares two states, instance by instance, and in sum.
+    fn changes(&mut self, of: Use, from: &str, to: &str) {
+        let rows = |state: &str| {
+            let rows = self.rows.iter().filter(|row| row.of == of && row.state == state);
+            rows.map(|row| (row.instance.clone(), row.rate())).collect::<Vec<_>>()
+        };
+        let (before, after) = (rows(from), rows(to));
+        let sum = |rows: &[(String, f64)]| rows.iter().map(|(_, rate)| rate).sum::<f64>();
+        let both =
+            before.iter().zip(&after).map(|((name, from), (_, to))| (name.clone(), *from, *to));
+        let sums = ("all".to_owned(), sum(&before), sum(&after));
+        let changes = both.chain([sums]).filter(|(_, from, _)| *from > 0.0);
+        let changes: Vec<Change> = changes
+            .map(|(instance, from, to)| Change { of, instance, percent: (to / from - 1.0) * 100.0 })
+            .collect();
+        self.changes.extend(changes);
+    }
+}
+
+/// Shows the controllers where a view hides them that this program's caller has entered: they are v1's on a hybrid host.
+///
+/// # Errors
+/// Those of a mount namespace of its own.
+pub fn uncover(options: &Groups) -> Result<(), Error> {
+    match options.common.view {
+        None if !cgroup::can_limit("cpu") => View::leave(),
+        _ => Ok(()),
+    }
+}
+
+/// The experiment.
+///
+/// # Errors
+/// A host without controllers for groups; instances that don't start; an interrupt.
+pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
+    let ground = Ground::make(stand)?;
+    let has_swap = has_swap(options.memory);
+    let on_disk = !is_in_memory(stand.directory());
+    let site = Site {
+        ground: &ground,
+        options,
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        nodes: circumstances::nodes(),
+        has_swap,
+    };
+    let mut shown = Shown::default();
+    let mut progress = Progress::new();
+    for (at, &of) in options.uses.iter().enumerate() {
+        progress.tell(&format!("groups, {}", of.name()), at, options.uses.len());
+        if of == Use::Isolation && !has_swap && !on_disk {
+            shown.note("isolation: there is neither swap nor a disk for temporary files (TMPDIR)");
+            continue;
+        }
+        site.show(of, &mut shown)?;
+    }
+    drop(progress);
+    Ok(Outcome {
+        text: tell::text(options, &shown),
+        json: vec![
+            ("rows", results::value(&shown.rows)?),
+            ("changes", results::value(&shown.changes)?),
+            ("curves", results::value(&shown.curves)?),
+            ("notes", results::value(&shown.notes)?),
+        ],
+        csv: tell::csv(&shown),
+        pictures: tell::pictures(options, &shown),
+        ..Outcome::default()
+    })
+}
+
+/// Whether there is swap for so many MiB.
+fn has_swap(mib: usize) -> bool {
+    uses::memory_mib("SwapFree:") >= mib as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_compared() {
+        let row = |state: &str, instance: &str, rate: f64| Row {
+            of: Use::Pinning,
+            state: state.to_owned(),
+            instance: instance.to_owned(),
+            rates: vec![rate; 3],
+            p99_us: Some(1.0),
+        };
+        let mut shown = Shown::default();
+        shown.rows.extend([row("free", "a", 100.0), row("free", "b", 0.0)]);
+        shown.rows.extend([row("pinned", "a", 125.0), row("pinned", "b", 75.0)]);
+        shown.changes(Use::Pinning, "free", "pinned");
+        let changes: Vec<_> =
+            shown.changes.iter().map(|change| (change.instance.as_str(), change.percent)).collect();
+        // What stood still before can't be told in per cent.
+        assert_eq!(changes, [("a", 25.0), ("all", 100.0)]);
+    }
+}

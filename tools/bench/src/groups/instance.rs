@@ -1,0 +1,154 @@
+//! An instance in its group, and what it tells while it works.
+
+use super::ground::Ground;
+use super::work;
+use crate::Error;
+use crate::options::Groups;
+use report::statistics::median;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::thread::JoinHandle;
+
+/// What an instance has done in a tenth of a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tick {
+    /// When it was over, in ms since 1970.
+    pub at_ms: f64,
+    /// Transactions.
+    pub count: f64,
+    /// The time below which 99 of 100 were, in µs.
+    pub p99_us: f64,
+}
+
+/// What an instance works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Data {
+    /// Memory that only swap can take.
+    Memory,
+    /// A file that the kernel keeps in memory while there is room.
+    File,
+}
+
+/// An instance that is ready, or works.
+pub(super) struct Instance {
+    pub name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    told: Option<JoinHandle<Vec<Tick>>>,
+}
+
+impl Instance {
+    /// Starts the instance `name` in a group; it has its data when this returns, and waits.
+    ///
+    /// # Errors
+    /// It can't be started, or does not get its data.
+    pub(super) fn start(
+        ground: &Ground,
+        options: &Groups,
+        (group, name): (&str, &str),
+        threads: usize,
+        data: Data,
+    ) -> Result<Self, Error> {
+        let program =
+            std::env::current_exe().map_err(Error::at("find", Path::new("this program")))?;
+        let mut command = ground.inside(group);
+        command.arg(program).args([work::NAME, "--threads", &threads.to_string()]);
+        command.args(["--memory", &options.memory.to_string()]);
+        if data == Data::File {
+            let file: PathBuf = ground.directory().join(format!("{name}.data"));
+            command.arg("--file").arg(file);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::at("execute", Path::new("dayfly")))?;
+        let input = child.stdin.take();
+        let mut lines = child.stdout.take().map(BufReader::new);
+        let mut instance = Self { name: name.to_owned(), child, input, told: None };
+        let mut first = String::new();
+        if let Some(lines) = &mut lines {
+            lines.read_line(&mut first).map_err(Error::at("read from", Path::new(name)))?;
+        }
+        if first.trim() != "ready" {
+            return Err(Error::Unfit(format!("the instance in the group {name} did not start")));
+        }
+        instance.told = lines.map(|lines| {
+            std::thread::spawn(move || {
+                lines.lines().map_while(Result::ok).filter_map(|line| tick(&line)).collect()
+            })
+        });
+        Ok(instance)
+    }
+
+    /// Has it begin.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(super) fn go(&mut self) -> Result<(), Error> {
+        let gone = Error::at("write to", Path::new(&self.name));
+        match &mut self.input {
+            Some(input) => input.write_all(b"go\n").map_err(gone),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends it; returns what it has told.
+    pub(super) fn end(mut self) -> Vec<Tick> {
+        drop(self.input.take());
+        self.told.take().and_then(|told| told.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tick(line: &str) -> Option<Tick> {
+    let mut words = line.split_whitespace().map(|word| word.parse::<f64>().ok());
+    Some(Tick { at_ms: words.next()??, count: words.next()??, p99_us: words.next()?? })
+}
+
+/// Transactions a second of each tenth of a second that began and ended in a time, in ms since 1970. The first of all is
+/// not whole.
+pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
+    let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
+    both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()
+}
+
+/// The median of the times below which 99 of 100 transactions were, of each tenth of a second in a time.
+pub(super) fn p99(ticks: &[Tick], from: f64, to: f64) -> Option<f64> {
+    let is_in = |tick: &&Tick| tick.at_ms >= from && tick.at_ms <= to && tick.count > 0.0;
+    let mut times: Vec<f64> = ticks.iter().filter(is_in).map(|tick| tick.p99_us).collect();
+    (!times.is_empty()).then(|| median(&mut times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_read() {
+        assert_eq!(tick("1000 20 3.5"), Some(Tick { at_ms: 1000.0, count: 20.0, p99_us: 3.5 }));
+        for bad in ["", "ready", "1 2", "1 2 x"] {
+            assert_eq!(tick(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_are_of_whole_ticks() {
+        let ticks: Vec<Tick> = (0..6)
+            .map(|at| Tick {
+                at_ms: 1000.0 + 100.0 * f64::from(at),
+                count: 10.0 * f64::from(at),
+                p99_us: 5.0,
+            })
+            .collect();
+        assert_eq!(rates(&ticks, 1100.0, 1400.0), [200.0, 300.0, 400.0]);
+        assert_eq!(p99(&ticks, 1100.0, 1400.0), Some(5.0));
+        assert_eq!(p99(&ticks, 2000.0, 2100.0), None);
+        assert!(rates(&ticks[..1], 0.0, 1e12).is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! What was shown, as tables, lines and pictures.
+
+use super::{Row, Shown};
+use crate::options::{Groups, Use};
+use crate::results;
+use chart::{Axis, Chart, Picture, Series};
+use report::Table;
+use report::csv::quoted;
+use std::fmt::Write;
+
+/// The rows of a use, and its states in their order.
+fn of_use(shown: &Shown, of: Use) -> (Vec<&Row>, Vec<&str>) {
+    let rows: Vec<&Row> = shown.rows.iter().filter(|row| row.of == of).collect();
+    let mut states: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !states.contains(&row.state.as_str()) {
+            states.push(&row.state);
+        }
+    }
+    (rows, states)
+}
+
+pub(super) fn text(options: &Groups, shown: &Shown) -> String {
+    let mut text = String::new();
+    for &of in &options.uses {
+        let (rows, states) = of_use(shown, of);
+        let headings = ["", "instance", "transactions/s", "p99 µs", "than before"];
+        let mut table = Table::new(&headings).left(&[0, 1]);
+        for state in &states {
+            for row in rows.iter().filter(|row| row.state == *state) {
+                let change =
+                    shown.changes.iter().find(|it| it.of == of && it.instance == row.instance);
+                let change = change.filter(|_| states.last() == Some(state) && states.len() > 1);
+                table.row(vec![
+                    row.state.clone(),
+                    row.instance.clone(),
+                    format!("{:.0}", row.rate()),
+                    row.p99_us.map_or("-".to_owned(), |us| format!("{us:.1}")),
+                    change.map(|change| format!("{:+.1} %", change.percent)).unwrap_or_default(),
+                ]);
+            }
+        }
+        let _ = writeln!(text, "{}, {:?} each\n{table}", of.name(), options.phase);
+    }
+    for note in &shown.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+pub(super) fn csv(shown: &Shown) -> String {
+    let mut text = String::from("use,state,instance,tenth,transactions_per_s\n");
+    for row in &shown.rows {
+        for (at, rate) in row.rates.iter().enumerate() {
+            let (state, instance) = (quoted(&row.state), quoted(&row.instance));
+            let _ = writeln!(text, "{},{state},{instance},{at},{rate:.1}", row.of.name());
+        }
+    }
+    text
+}
+
+/// Bars of states; what changed under way as curves, one picture a unit.
+pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
+    let mut pictures = Vec::new();
+    for &of in &options.uses {
+        let (rows, _) = of_use(shown, of);
+        if rows.is_empty() {
+            continue;
+        }
+        let bars = rows.iter().map(|row| (row.state.clone(), row.instance.clone(), row.rate()));
+        pictures.push(results::bars(
+            &format!("{}: transactions", of.name()),
+            "transactions/s",
+            bars,
+        ));
+        if of == Use::Rogue {
+            let bars = rows.iter().filter(|row| row.instance == "neighbour");
+            let bars =
+                bars.filter_map(|row| Some((row.state.clone(), row.instance.clone(), row.p99_us?)));
+            pictures.push(results::bars(
+                "rogue: the slowest hundredth of the neighbour's",
+                "p99, µs",
+                bars,
+            ));
+        }
+        let curves = || shown.curves.iter().filter(move |curve| curve.of == of);
+        let marks: Vec<(f64, String)> = shown
+            .marks
+            .iter()
+            .filter(|(it, _)| *it == of)
+            .map(|(_, at)| (*at, "the change begins".to_owned()))
+            .collect();
+        for unit in ["transactions/s", "MiB"] {
+            let of_unit = curves().filter(|curve| curve.unit == unit);
+            let series: Vec<Series> = of_unit
+                .map(|curve| Series { name: curve.name.clone(), points: curve.points.clone() })
+                .collect();
+            if !series.is_empty() {
+                pictures.push(Picture::Chart(Chart {
+                    title: format!("{}, over time", of.name()),
+                    x: Axis::linear("s"),
+                    y: Axis::linear(unit),
+                    series,
+                    marks: marks.clone(),
+                    joined: true,
+                }));
+            }
+        }
+    }
+    pictures
+}

@@ -1,0 +1,400 @@
+//! The uses, each in its states.
+
+use super::ground::Ground;
+use super::instance::{Data, Instance, Tick, p99, rates};
+use super::{Curve, Row, Shown};
+use crate::Error;
+use crate::options::{Groups, Use};
+use report::interrupt;
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// In which instances are that no group tells apart.
+const ALL: &str = "all";
+
+/// What instances need to get going, and a change to be felt.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How long nothing is looked at.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// A use under way.
+pub(super) struct Site<'a> {
+    pub ground: &'a Ground,
+    pub options: &'a Groups,
+    pub cpus: usize,
+    pub nodes: usize,
+    /// Whether there is swap for what an instance is not let keep.
+    pub has_swap: bool,
+}
+
+impl Site<'_> {
+    /// Goes through the states of a use.
+    ///
+    /// # Errors
+    /// Those of groups and instances; an interrupt.
+    pub(super) fn show(&self, of: Use, shown: &mut Shown) -> Result<(), Error> {
+        match of {
+            Use::Consolidation => self.consolidation(shown),
+            Use::Pinning => self.pinning(shown),
+            Use::Scaling => self.scaling(shown),
+            Use::Swap => self.swap(shown),
+            Use::Isolation => self.isolation(shown),
+            Use::Rogue => self.rogue(shown),
+        }
+    }
+
+    fn consolidation(&self, shown: &mut Shown) -> Result<(), Error> {
+        let parts = [("instance 1", 2), ("instance 2", 4), ("instance 3", 8), ("instance 4", 14)];
+        let names = parts.map(|(name, _)| name);
+        self.together(shown, Use::Consolidation, "unrestricted", &names, false)?;
+        if self.cpus < 28 {
+            let cpus = self.cpus;
+            shown.note(format!(
+                "{cpus} CPUs here: parts of their time stand for 2, 4, 8 and 14 of them"
+            ));
+        }
+        let mut from = 0;
+        for (name, part) in parts {
+            self.ground.create(name)?;
+            if self.cpus >= 28 {
+                self.ground.pin(name, &format!("{from}-{}", from + part - 1))?;
+                from += part;
+            } else {
+                self.ground.limit_cpus(name, (self.cpus * part) as f64 / 28.0)?;
+            }
+        }
+        self.together(shown, Use::Consolidation, "controlled", &names, true)?;
+        self.remove(&names)?;
+        shown.changes(Use::Consolidation, "unrestricted", "controlled");
+        Ok(())
+    }
+
+    fn pinning(&self, shown: &mut Shown) -> Result<(), Error> {
+        let places = if self.nodes >= 2 { self.nodes } else { self.cpus.clamp(1, 4) };
+        let names: Vec<String> = (1..=places).map(|number| format!("instance {number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.ground.create(ALL)?;
+        let threads = self.options.threads * places;
+        let one = Instance::start(
+            self.ground,
+            self.options,
+            (ALL, "one instance"),
+            threads,
+            Data::Memory,
+        )?;
+        self.state(shown, Use::Pinning, "one instance", vec![one])?;
+        self.ground.remove(ALL)?;
+        self.together(shown, Use::Pinning, "side by side", &names, false)?;
+        for (place, name) in names.iter().enumerate() {
+            self.ground.create(name)?;
+            match self.nodes >= 2 {
+                true => self.ground.pin_to_node(name, place)?,
+                false => self.ground.pin(name, &place.to_string())?,
+            }
+        }
+        if self.nodes < 2 {
+            shown.note("one memory node here: each instance is pinned to a CPU, its memory is as near as before");
+        }
+        self.together(shown, Use::Pinning, "pinned", &names, true)?;
+        self.remove(&names)?;
+        shown.changes(Use::Pinning, "side by side", "pinned");
+        Ok(())
+    }
+
+    fn scaling(&self, shown: &mut Shown) -> Result<(), Error> {
+        if self.cpus < 8 {
+            shown.note(format!(
+                "{} CPUs here: quarters of their time stand for 2, 4, 6 and 8 of them",
+                self.cpus
+            ));
+        }
+        for quarter in 1..=4 {
+            self.ground.create("instance")?;
+            let state = if self.cpus >= 8 {
+                self.ground.pin("instance", &format!("0-{}", 2 * quarter - 1))?;
+                format!("{} CPUs", 2 * quarter)
+            } else {
+                let cpus = (self.cpus * quarter) as f64 / 4.0;
+                self.ground.limit_cpus("instance", cpus)?;
+                format!("{cpus} CPUs")
+            };
+            let threads = self.options.threads.max(self.cpus.min(8));
+            let group = ("instance", "instance");
+            let one = Instance::start(self.ground, self.options, group, threads, Data::Memory)?;
+            self.state(shown, Use::Scaling, &state, vec![one])?;
+            self.ground.remove("instance")?;
+        }
+        Ok(())
+    }
+
+    fn swap(&self, shown: &mut Shown) -> Result<(), Error> {
+        if self.cpus < 2 {
+            shown.note("one CPU here: there are none to exchange");
+            return Ok(());
+        }
+        let mut names = vec!["instance 1", "instance 2"];
+        if self.cpus < 6 {
+            names.push("neighbour");
+            shown.note(
+                "instance 2 has a CPU, instance 1 a quarter of another one, which a neighbour has the rest of: then they \
+                 exchange",
+            );
+        }
+        for name in &names {
+            self.ground.create(name)?;
+        }
+        if self.cpus >= 6 {
+            let few = (self.cpus / 9).max(1);
+            self.ground.pin("instance 1", &format!("0-{}", few - 1))?;
+            self.ground.pin("instance 2", &format!("{few}-{}", self.cpus - 1))?;
+        } else {
+            self.ground.pin("instance 1", "0")?;
+            self.ground.pin("neighbour", "0")?;
+            self.ground.pin("instance 2", "1")?;
+            self.ground.set("neighbour", "cpu.weight=300")?;
+        }
+        let instances = self.start(&names, true, Data::Memory)?;
+        let change = || self.ground.swap("instance 1", "instance 2");
+        let told = self.changed(instances, change, &mut |_| {})?;
+        told.add_to(shown, Use::Swap, ["before", "after"]);
+        self.remove(&names)?;
+        shown.changes(Use::Swap, "before", "after");
+        Ok(())
+    }
+
+    fn isolation(&self, shown: &mut Shown) -> Result<(), Error> {
+        let names: Vec<String> = std::iter::once("held".to_owned())
+            .chain((1..self.cpus.clamp(2, 4)).map(|number| format!("neighbour {number}")))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (place, name) in names.iter().enumerate() {
+            self.ground.create(name)?;
+            match self.nodes >= names.len() {
+                true => self.ground.pin_to_node(name, place)?,
+                false if place < self.cpus => self.ground.pin(name, &place.to_string())?,
+                false => {}
+            }
+        }
+        let data = if self.has_swap { Data::Memory } else { Data::File };
+        if data == Data::File {
+            shown.note(
+                "no swap here: instances work on files, of which the kernel keeps in memory what there is room for; what a \
+                 held one has no room for is read again",
+            );
+        }
+        let instances = self.start(&names, true, data)?;
+        let limit = self.options.memory / 4;
+        let change = || {
+            // In steps: the kernel gives up where it has to push out too much at once.
+            for part in [3, 2, 1] {
+                let _ = self.ground.set("held", &format!("memory.max={}M", limit * part));
+            }
+            self.ground.set("held", &format!("memory.max={limit}M"))
+        };
+        let names_of = [
+            "free memory, MiB",
+            "charged to the held one, MiB",
+            "swapped in, MiB",
+            "swapped out, MiB",
+        ];
+        let mut points: [Vec<(f64, f64)>; 4] = Default::default();
+        let swapped = || {
+            [vmstat("pswpin"), vmstat("pswpout")].map(|pages| pages * 4096.0 / f64::from(1 << 20))
+        };
+        let before = swapped();
+        let told = self.changed(instances, change, &mut |at| {
+            let now = swapped();
+            let figures = [
+                memory_mib("MemFree:"),
+                self.ground.used_mib("held"),
+                now[0] - before[0],
+                now[1] - before[1],
+            ];
+            for (points, figure) in points.iter_mut().zip(figures) {
+                points.push((at, figure));
+            }
+        })?;
+        shown.note(format!("the held one is left {limit} of some {} MiB", self.options.memory));
+        told.add_to(shown, Use::Isolation, ["regular", "throttled"]);
+        for (name, points) in names_of.into_iter().zip(points) {
+            let points =
+                points.into_iter().map(|(at, value)| ((at - told.begin) / 1e3, value)).collect();
+            shown.curves.push(Curve {
+                of: Use::Isolation,
+                name: name.to_owned(),
+                unit: "MiB",
+                points,
+            });
+        }
+        self.remove(&names)?;
+        shown.changes(Use::Isolation, "regular", "throttled");
+        Ok(())
+    }
+
+    fn rogue(&self, shown: &mut Shown) -> Result<(), Error> {
+        let threads = self.cpus.clamp(1, self.options.threads);
+        let many = 8 * self.cpus;
+        let start = |group: &str, name: &str, threads| {
+            Instance::start(self.ground, self.options, (group, name), threads, Data::Memory)
+        };
+        self.ground.create(ALL)?;
+        let alone = start(ALL, "neighbour", threads)?;
+        self.state(shown, Use::Rogue, "alone", vec![alone])?;
+        let both = vec![start(ALL, "neighbour", threads)?, start(ALL, "rogue", many)?];
+        self.state(shown, Use::Rogue, "beside a rogue", both)?;
+        self.ground.remove(ALL)?;
+        for name in ["neighbour", "rogue"] {
+            self.ground.create(name)?;
+        }
+        self.ground.limit_cpus("rogue", self.cpus as f64 / 10.0)?;
+        self.ground.set("neighbour", "cpu.weight=1000")?;
+        let both = vec![start("neighbour", "neighbour", threads)?, start("rogue", "rogue", many)?];
+        self.state(shown, Use::Rogue, "beside a limited rogue", both)?;
+        self.remove(&["neighbour", "rogue"])?;
+        Ok(())
+    }
+
+    /// A state of instances that work side by side: in a group of its own each, which is there, or all in one.
+    fn together(
+        &self,
+        shown: &mut Shown,
+        of: Use,
+        state: &str,
+        names: &[&str],
+        apart: bool,
+    ) -> Result<(), Error> {
+        if !apart {
+            self.ground.create(ALL)?;
+        }
+        let instances = self.start(names, apart, Data::Memory)?;
+        self.state(shown, of, state, instances)?;
+        if apart { Ok(()) } else { self.ground.remove(ALL) }
+    }
+
+    fn start(&self, names: &[&str], apart: bool, data: Data) -> Result<Vec<Instance>, Error> {
+        let one = |name: &&str| {
+            interrupt::check()?;
+            let group = if apart { name } else { ALL };
+            Instance::start(self.ground, self.options, (group, name), self.options.threads, data)
+        };
+        names.iter().map(one).collect()
+    }
+
+    /// Has instances work for a phase.
+    fn state(
+        &self,
+        shown: &mut Shown,
+        of: Use,
+        state: &str,
+        mut instances: Vec<Instance>,
+    ) -> Result<(), Error> {
+        for instance in &mut instances {
+            instance.go()?;
+        }
+        let begin = now_ms();
+        wait(SETTLE + self.options.phase, &mut |_| {})?;
+        let end = now_ms();
+        let from = begin + SETTLE.as_secs_f64() * 1e3;
+        for instance in instances {
+            let name = instance.name.clone();
+            shown.rows.push(row(of, state, &name, &instance.end(), from, end));
+        }
+        Ok(())
+    }
+
+    /// Has instances work for a phase, changes something, and has them work for another one.
+    fn changed(
+        &self,
+        mut instances: Vec<Instance>,
+        change: impl FnOnce() -> Result<(), Error>,
+        watch: &mut dyn FnMut(f64),
+    ) -> Result<Changed, Error> {
+        for instance in &mut instances {
+            instance.go()?;
+        }
+        let begin = now_ms();
+        wait(SETTLE + self.options.phase, watch)?;
+        let changing = now_ms();
+        change()?;
+        let changed = now_ms();
+        wait(SETTLE + self.options.phase, watch)?;
+        let end = now_ms();
+        let told =
+            instances.into_iter().map(|instance| (instance.name.clone(), instance.end())).collect();
+        Ok(Changed { told, begin, changing, changed, end })
+    }
+
+    fn remove(&self, names: &[&str]) -> Result<(), Error> {
+        names.iter().try_for_each(|name| self.ground.remove(name))
+    }
+}
+
+/// What instances told before and after a change; moments in ms since 1970.
+struct Changed {
+    told: Vec<(String, Vec<Tick>)>,
+    begin: f64,
+    changing: f64,
+    changed: f64,
+    end: f64,
+}
+
+impl Changed {
+    fn add_to(&self, shown: &mut Shown, of: Use, [before, after]: [&str; 2]) {
+        let settle = SETTLE.as_secs_f64() * 1e3;
+        for (name, ticks) in &self.told {
+            shown.rows.push(row(of, before, name, ticks, self.begin + settle, self.changing));
+            shown.rows.push(row(of, after, name, ticks, self.changed + settle, self.end));
+            // The last one was cut short.
+            let whole = ticks.windows(2).filter(|both| both[1].at_ms <= self.end);
+            let points = whole.map(|both| {
+                let rate = both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3;
+                ((both[1].at_ms - self.begin) / 1e3, rate)
+            });
+            let points = points.collect();
+            shown.curves.push(Curve { of, name: name.clone(), unit: "transactions/s", points });
+        }
+        shown.marks.push((of, (self.changing - self.begin) / 1e3));
+        shown.note(format!("the change took {:.0} ms", self.changed - self.changing));
+    }
+}
+
+fn row(of: Use, state: &str, instance: &str, ticks: &[Tick], from: f64, to: f64) -> Row {
+    Row {
+        of,
+        state: state.to_owned(),
+        instance: instance.to_owned(),
+        rates: rates(ticks, from, to),
+        p99_us: p99(ticks, from, to),
+    }
+}
+
+/// Lets time pass; tells `watch` the moment, in ms since 1970, ten times a second.
+fn wait(time: Duration, watch: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    let due = Instant::now() + time;
+    while let Some(left) = due.checked_duration_since(Instant::now()) {
+        interrupt::check()?;
+        watch(now_ms());
+        sleep(left.min(MOMENT));
+    }
+    Ok(())
+}
+
+fn now_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
+}
+
+/// A figure of the host's memory (proc_meminfo(5)), in MiB.
+pub(super) fn memory_mib(name: &str) -> f64 {
+    number_after(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), name) / 1024.0
+}
+
+fn vmstat(name: &str) -> f64 {
+    number_after(&fs::read_to_string("/proc/vmstat").unwrap_or_default(), name)
+}
+
+fn number_after(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+}

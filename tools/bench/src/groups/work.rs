@@ -1,0 +1,203 @@
+//! What an instance does: a stand-in for a database under load, that needs none.
+//!
+//! A transaction reads and writes 16 words anywhere in a thread's memory, or reads 16 pages of its file, where the kernel
+//! keeps what there is room for. Every thread has one transaction after the other in hand. Ten times a second
+//! the instance tells on standard output how many it has done, and how long the slowest hundredth of them took. It waits
+//! for a line on standard input before it begins, and ends with its end.
+
+use crate::Error;
+use crate::options::Work;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The hidden command.
+pub const NAME: &str = "work";
+
+/// Words or pages that a transaction touches.
+const TOUCHED: usize = 16;
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// How often an instance tells what it has done.
+const TICK: Duration = Duration::from_millis(100);
+/// Classes of times in a doubling.
+const FINE: u64 = 8;
+/// Classes of times, up to some 4 minutes.
+const CLASSES: usize = 8 * 38;
+
+/// Words of a page.
+const WORDS: usize = PAGE / size_of::<u64>();
+
+/// Where a thread's pages are.
+enum Pages {
+    /// In memory of its own: threads that write to the same words would wait for each other's caches.
+    Memory(Vec<u64>),
+    /// So many of a file.
+    File(File, usize),
+}
+
+/// What a thread has done since it was last asked.
+struct Done {
+    /// Transactions by the time that they took.
+    classes: Vec<AtomicU64>,
+}
+
+/// The command.
+///
+/// # Errors
+/// A file that can't be made; memory or a file that can't be read or written.
+pub fn command(options: &Work) -> Result<(), Error> {
+    let count = options.memory * (1 << 20) / PAGE;
+    let each = (count / options.threads.max(1)).max(1);
+    let pages = (0..options.threads).map(|_| match &options.file {
+        // Not zeroes, which need no memory.
+        None => Ok(Pages::Memory((1..=(each * WORDS) as u64).collect())),
+        Some(path) => {
+            let file = fill(path, each).map_err(Error::at("write", path))?;
+            Ok(Pages::File(file, each))
+        }
+    });
+    let pages: Vec<Pages> = pages.collect::<Result<_, Error>>()?;
+    let done: Vec<Done> = (0..options.threads).map(|_| Done::new()).collect();
+    let stop = AtomicBool::new(false);
+    say("ready")?;
+    let mut line = String::new();
+    let input = Path::new("standard input");
+    std::io::stdin().lock().read_line(&mut line).map_err(Error::at("read", input))?;
+    thread::scope(|scope| {
+        for ((number, done), pages) in done.iter().enumerate().zip(pages) {
+            let stop = &stop;
+            scope.spawn(move || work(pages, number as u64 + 1, done, stop));
+        }
+        scope.spawn(|| {
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            stop.store(true, Relaxed);
+        });
+        let mut due = Instant::now();
+        while !stop.load(Relaxed) {
+            due += TICK;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let told = tell(&done);
+            if told.is_err() {
+                stop.store(true, Relaxed);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Makes a file whose pages are in memory, and need not be written before they are let go of.
+fn fill(path: &Path, pages: usize) -> std::io::Result<File> {
+    let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
+    // Gone with this process.
+    std::fs::remove_file(path)?;
+    let page = [0x5a; PAGE];
+    for _ in 0..pages {
+        file.write_all(&page)?;
+    }
+    file.sync_all()?;
+    Ok(file)
+}
+
+fn work(mut pages: Pages, seed: u64, done: &Done, stop: &AtomicBool) {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut page = [0; PAGE];
+    while !stop.load(Relaxed) {
+        let start = Instant::now();
+        for _ in 0..TOUCHED {
+            // xorshift64
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            match &mut pages {
+                Pages::Memory(words) => {
+                    let at = random as usize % words.len();
+                    words[at] = words[at].wrapping_add(random);
+                }
+                Pages::File(file, count) => {
+                    let at = random as usize % *count * PAGE;
+                    let _ = file.read_at(black_box(&mut page), at as u64);
+                }
+            }
+        }
+        done.add(start.elapsed());
+    }
+}
+
+/// Tells what all threads have done since the last time: the moment in ms, how many transactions, the time in µs below
+/// which 99 of 100 were.
+fn tell(done: &[Done]) -> Result<(), Error> {
+    let mut classes = vec![0; CLASSES];
+    for one in done {
+        for (sum, class) in classes.iter_mut().zip(&one.classes) {
+            *sum += class.swap(0, Relaxed);
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let count: u64 = classes.iter().sum();
+    say(&format!("{now} {count} {:.3}", p99_us(&classes, count)))
+}
+
+fn say(line: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(Error::at("write", Path::new("standard output")))
+}
+
+/// The upper end of the class in which the 99th of 100 is.
+fn p99_us(classes: &[u64], count: u64) -> f64 {
+    let mut left = count * 99 / 100;
+    for (class, transactions) in classes.iter().enumerate() {
+        if left < *transactions {
+            return 2_f64.powf((class + 1) as f64 / FINE as f64) / 1e3;
+        }
+        left -= transactions;
+    }
+    0.0
+}
+
+impl Done {
+    fn new() -> Self {
+        Self { classes: (0..CLASSES).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn add(&self, time: Duration) {
+        let class = class(time);
+        self.classes[class].fetch_add(1, Relaxed);
+    }
+}
+
+/// The class of a time: the logarithm of its nanoseconds.
+fn class(time: Duration) -> usize {
+    let ns = time.as_nanos().max(1) as f64;
+    ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_hundredth_is_told() {
+        let done = Done::new();
+        for _ in 0..990 {
+            done.add(Duration::from_micros(10));
+        }
+        for _ in 0..10 {
+            done.add(Duration::from_millis(3));
+        }
+        let classes: Vec<u64> = done.classes.iter().map(|class| class.load(Relaxed)).collect();
+        let p99 = p99_us(&classes, 1000);
+        assert!((3000.0..3300.0).contains(&p99), "{p99}");
+        let p99 = p99_us(&classes, 900);
+        assert!((10.0..11.0).contains(&p99), "{p99}");
+        assert_eq!(p99_us(&[0; CLASSES], 0), 0.0);
+        assert_eq!(class(Duration::from_secs(100_000)), CLASSES - 1);
+    }
+}

@@ -1,0 +1,285 @@
+//! `lookups`: how long it takes to find the numbers of all system calls that the engines' profile names.
+//!
+//! libseccomp compared names one after the other until its version 2.5, which has a perfect hash; the author of that
+//! change timed a thousand passes through its table. dayfly has a hash as well (`runtime/seccomp/src/names.rs`). libseccomp
+//! is asked by a program of its own, so that this one does not need it.
+
+use crate::options::Lookups;
+use crate::process::Failure;
+use crate::results::{self, Out, bars};
+use crate::{Error, circumstances, process};
+use defaults::CAPABILITIES;
+use report::progress::Progress;
+use report::statistics::Summary;
+use report::{Table, interrupt, say};
+use seccomp::Arch;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The program that asks libseccomp; it lies beside this one.
+const PROGRAM: &str = "dayfly-libseccomp";
+/// Who is asked.
+const OURS: &str = "dayfly";
+const THEIRS: &str = "libseccomp";
+const LINEAR: &str = "one name after the other";
+
+/// How long a round by libseccomp may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What one way took on one architecture.
+#[derive(Debug, Serialize)]
+struct Row {
+    by: String,
+    arch: &'static str,
+    /// Whether programs of this host are of that architecture.
+    native: &'static str,
+    names: usize,
+    passes: u32,
+    /// Of all passes of a round, in seconds.
+    wall_s: Vec<f64>,
+}
+
+/// What [`PROGRAM`] writes.
+#[derive(Debug, Default, Deserialize)]
+struct Answer {
+    version: String,
+    unknown: Vec<String>,
+    times_ns: Vec<f64>,
+}
+
+/// The command.
+///
+/// # Errors
+/// A file that can't be written; an interrupt.
+pub fn command(options: &Lookups) -> Result<(), Error> {
+    let profile = defaults::seccomp::own(CAPABILITIES);
+    let archs = architectures(&profile);
+    let mut names = names(&profile);
+    let all = names.len();
+    let first = ask(&names, &archs, 0);
+    if let Ok(answer) = &first {
+        names.retain(|name| !answer.unknown.contains(name));
+    }
+    let mut ways = vec![OURS.to_owned(), LINEAR.to_owned()];
+    if let Ok(answer) = &first {
+        ways.insert(1, format!("{THEIRS} {}", answer.version));
+    }
+    let row = |by: &String, arch: &Arch| Row {
+        by: by.clone(),
+        arch: arch.name(),
+        native: if *arch == Arch::NATIVE { "yes" } else { "no" },
+        names: names.len(),
+        passes: options.count,
+        wall_s: Vec::new(),
+    };
+    let mut rows: Vec<Row> =
+        ways.iter().flat_map(|by| archs.iter().map(move |arch| row(by, arch))).collect();
+    let tables: Vec<Vec<&str>> = archs.iter().map(|arch| table(*arch)).collect();
+    let mut progress = Progress::new();
+    for round in 0..options.rounds {
+        progress.tell("lookups, rounds", round, options.rounds);
+        interrupt::check()?;
+        let mut times = Vec::with_capacity(rows.len());
+        times.extend(archs.iter().map(|arch| ours(&names, *arch, options.count)));
+        if first.is_ok() {
+            let answer = ask(&names, &archs, options.count).map_err(Error::Unfit)?;
+            times.extend(answer.times_ns.iter().map(|ns| ns / 1e9));
+        }
+        times.extend(tables.iter().map(|table| linear(&names, table, options.count)));
+        for (row, time) in rows.iter_mut().zip(times) {
+            row.wall_s.push(time);
+        }
+    }
+    drop(progress);
+    let out: Vec<Out> =
+        first.err().map(|reason| Out { runtime: THEIRS.to_owned(), reason }).into_iter().collect();
+    tell(options, &rows, &out, all)
+}
+
+/// Writes what was asked for.
+fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), Error> {
+    if let Some(file) = &options.csv {
+        let text = csv(rows);
+        if file == Path::new("-") {
+            say!("{text}");
+            return Ok(());
+        }
+        fs::write(file, text).map_err(Error::at("write", file))?;
+    }
+    if let Some(file) = &options.svg {
+        let figures = rows.iter().filter_map(|row| {
+            Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
+        });
+        let title = format!("Finding a system call by its name: {} names", rows[0].names);
+        let text = chart::draw(&[bars(&title, "ns a name", figures)])
+            .map_err(|error| Error::Unfit(error.to_string()))?;
+        fs::write(file, text).map_err(Error::at("write", file))?;
+    }
+    let record =
+        circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
+    if options.json {
+        let json = results::json(&record, out, [("rows", results::value(&rows)?)]);
+        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
+        say!("{json}\n");
+        return Ok(());
+    }
+    say!("{}\n{}{}", record.to_text(), text(rows, all), results::failures_text(out));
+    Ok(())
+}
+
+impl Row {
+    /// What a name took, in nanoseconds.
+    fn each_ns(&self) -> Vec<f64> {
+        let lookups = self.names as f64 * f64::from(self.passes);
+        self.wall_s.iter().map(|s| s * 1e9 / lookups).collect()
+    }
+}
+
+/// The names of a profile, each once.
+fn names(profile: &Value) -> Vec<String> {
+    let rules = profile["syscalls"].as_array().into_iter().flatten();
+    let names = rules.flat_map(|rule| rule["names"].as_array().into_iter().flatten());
+    let names: BTreeSet<&str> = names.filter_map(Value::as_str).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+fn architectures(profile: &Value) -> Vec<Arch> {
+    let names = profile["architectures"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).filter_map(Arch::from_name).collect()
+}
+
+/// All names of an architecture, sorted, as a table has them.
+fn table(arch: Arch) -> Vec<&'static str> {
+    const LAST: u32 = 1024;
+    const X32_BIT: u32 = 0x4000_0000;
+    let numbers = (0..LAST).chain(X32_BIT..X32_BIT + LAST);
+    let names: BTreeSet<&str> = numbers.flat_map(|number| seccomp::names(number, arch)).collect();
+    names.into_iter().collect()
+}
+
+/// Looks all names up so often by dayfly's table; how long that takes, in seconds.
+fn ours(names: &[String], arch: Arch, passes: u32) -> f64 {
+    timed(names, passes, |name| seccomp::number(name, arch))
+}
+
+/// The same by comparing with the names of a table until it is found.
+fn linear(names: &[String], table: &[&str], passes: u32) -> f64 {
+    timed(names, passes, |name| table.iter().position(|known| *known == name))
+}
+
+fn timed<T>(names: &[String], passes: u32, find: impl Fn(&str) -> T) -> f64 {
+    let start = Instant::now();
+    for _ in 0..passes {
+        for name in names {
+            black_box(find(black_box(name)));
+        }
+    }
+    start.elapsed().as_secs_f64()
+}
+
+/// Has libseccomp look the names up so often, for each architecture.
+fn ask(names: &[String], archs: &[Arch], passes: u32) -> Result<Answer, String> {
+    let own = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+    let program = own.with_file_name(PROGRAM);
+    if !program.exists() {
+        return Err(format!(
+            "{PROGRAM} is not beside {}: \"make build-tools\" makes it where libseccomp's headers are",
+            own.display()
+        ));
+    }
+    let failed = |what: &dyn std::fmt::Display| format!("{PROGRAM}: {what}");
+    let mut lines = String::new();
+    for name in names {
+        let _ = writeln!(lines, "{name}");
+    }
+    let (reads, writes) = std::io::pipe().map_err(|error| failed(&error))?;
+    let mut command = Command::new(program);
+    command.arg(passes.to_string()).args(archs.iter().map(|arch| arch.name())).stdin(reads);
+    // Less than a pipe holds.
+    let mut writes = File::from(std::os::fd::OwnedFd::from(writes));
+    std::io::Write::write_all(&mut writes, lines.as_bytes()).map_err(|error| failed(&error))?;
+    drop(writes);
+    let text =
+        process::read(&mut command, DEADLINE).map_err(|failure: Failure| failed(&failure))?;
+    serde_json::from_str(&text).map_err(|_| failed(&"it failed, and says why above"))
+}
+
+fn text(rows: &[Row], all: usize) -> String {
+    let headings = ["", "", "ns a name", "min s", "median s", "max s"];
+    let mut table = Table::new(&headings).left(&[0, 1]);
+    for row in rows {
+        let each = Summary::of(&row.each_ns()).map(|each| format!("{:.1}", each.median));
+        let whole = Summary::of(&row.wall_s).map(|all| [all.min, all.median, all.max]);
+        let mut cells = vec![row.arch.to_owned(), row.by.clone(), each.unwrap_or_default()];
+        cells.extend(whole.into_iter().flatten().map(|s| format!("{s:.4}")));
+        table.row(cells);
+    }
+    let (names, passes) = rows.first().map_or((0, 0), |row| (row.names, row.passes));
+    let rounds = rows.first().map_or(0, |row| row.wall_s.len());
+    let left = match all - names {
+        0 => String::new(),
+        newer => format!("; {newer} more are newer than this libseccomp"),
+    };
+    format!("{names} names of the engines' profile × {passes}, {rounds} rounds{left}\n{table}")
+}
+
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("by,architecture,names,passes,round,wall_us\n");
+    for row in rows {
+        for (round, s) in row.wall_s.iter().enumerate() {
+            let Row { by, arch, names, passes, .. } = row;
+            let by = report::csv::quoted(by);
+            // Writing to a String can't fail.
+            let _ = writeln!(text, "{by},{arch},{names},{passes},{round},{:.1}", s * 1e6);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engines_profile_has_names_and_architectures() {
+        let profile = defaults::seccomp::own(CAPABILITIES);
+        let (names, archs) = (names(&profile), architectures(&profile));
+        assert!(names.len() > 350 && names.is_sorted(), "{}", names.len());
+        assert!(archs.contains(&Arch::NATIVE) && archs.len() > 1);
+    }
+
+    #[test]
+    fn a_table_has_all_names_of_an_architecture() {
+        for arch in [Arch::NATIVE, Arch::X32] {
+            let table = table(arch);
+            assert!(table.contains(&"execve") && table.len() > 250, "{arch:?} {}", table.len());
+            assert!(table.iter().all(|name| seccomp::number(name, arch).is_some()));
+        }
+    }
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let row = Row {
+            by: THEIRS.to_owned(),
+            arch: "A",
+            native: "yes",
+            names: 10,
+            passes: 100,
+            wall_s: vec![0.25, 0.5, 1.0],
+        };
+        let expected = "\
+10 names of the engines' profile × 100, 3 rounds; 2 more are newer than this libseccomp
+               ns a name   min s  median s   max s
+A  libseccomp   500000.0  0.2500    0.5000  1.0000
+";
+        assert_eq!(text(std::slice::from_ref(&row), 12), expected);
+        assert!(csv(&[row]).ends_with("libseccomp,A,10,100,2,1000000.0\n"));
+    }
+}

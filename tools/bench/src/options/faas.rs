@@ -1,0 +1,195 @@
+//! Those of `faas`.
+
+use super::{Common, Written, some, time};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Minutes of a day, which are the columns of a trace.
+pub const MINUTES: usize = 1440;
+
+/// `faas`.
+#[derive(Debug, Args)]
+#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+pub struct Faas {
+    /// What all experiments take.
+    #[command(flatten)]
+    pub common: Common,
+    /// A function: the time between two invocations, and how long one takes; repeatable [default: the three of Table II of
+    /// "Opportunities for Optimizing the Container Runtime"]
+    #[arg(long = "function", value_name = "[NAME=]EVERY/TIME", value_parser = regular, conflicts_with = "trace")]
+    pub regular: Vec<Regular>,
+    /// Invocations a minute in the format of the Azure Functions trace of 2019: HashOwner,HashApp,HashFunction,Trigger,1,2,…
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How long they take, in the format of that trace's function_durations_percentiles
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub durations: Option<PathBuf>,
+    /// The minutes of the trace to replay [default: all]
+    #[arg(long, value_name = "A..B", value_parser = minutes, requires = "trace")]
+    pub minutes: Option<RangeInclusive<usize>>,
+    /// Of the trace, the functions that are invoked most in these minutes
+    #[arg(long, value_name = "N", value_parser = some, default_value = "10", requires = "trace")]
+    pub functions: usize,
+    /// How long invocations take that --durations does not tell of
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms", requires = "trace")]
+    pub work: Duration,
+    /// End the replay after this time [default: 60s, a trace when it is over]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Have all of it happen X times as fast: invocations come closer together and take less time
+    #[arg(long, value_name = "X", value_parser = factor, default_value = "1")]
+    pub speed: f64,
+    /// How invocations are spread over time
+    #[arg(long, value_enum, default_value_t = Arrivals::Even)]
+    pub arrivals: Arrivals,
+    /// What chance begins with; the same number gives the same invocations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How containers are made ready and kept
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "cold,keep-alive,warm,histogram"
+    )]
+    pub policy: Vec<Policy>,
+    /// How long keep-alive keeps an idle container; platforms do for some 10 minutes
+    #[arg(long, value_name = "TIME", value_parser = above_zero, default_value = "10s")]
+    pub keep: Duration,
+    /// Started containers that warm has in stock
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100), default_value_t = 8)]
+    pub pool: u16,
+    /// Containers at a time; invocations beyond wait, idle containers of other functions make room. Each takes up to five
+    /// descriptors, of which a process has 1024
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=180), default_value_t = 128)]
+    pub most: u16,
+    /// Replays by each runtime with each policy
+    #[arg(long, value_name = "N", value_parser = some, default_value = "1")]
+    pub rounds: usize,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Written::Table)]
+    pub format: Written,
+}
+
+/// A function that is invoked at an interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Regular {
+    /// What reports call it.
+    pub name: String,
+    /// The time between two invocations.
+    pub every: Duration,
+    /// How long one takes.
+    pub takes: Duration,
+}
+
+/// How invocations are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Arrivals {
+    /// At the same distance from each other
+    Even,
+    /// By chance, each for itself (a Poisson process)
+    Random,
+}
+
+/// How containers are made ready and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// One for each invocation, removed after it
+    Cold,
+    /// One is kept for a fixed time after an invocation, and serves the next one of its function
+    KeepAlive,
+    /// So many are started ahead, for any function; each serves one invocation, and another one is started in its place
+    Warm,
+    /// One is kept, or started ahead, by a histogram of its function's idle times ("Serverless in the Wild", ATC '20)
+    Histogram,
+}
+
+impl Policy {
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::KeepAlive => "keep-alive",
+            Self::Warm => "warm",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Reads `100ms/1s` or `name=100ms/1s`.
+fn regular(text: &str) -> Result<Regular, String> {
+    let (name, times) = text.split_once('=').unwrap_or((text, text));
+    let looks = || "a function is EVERY/TIME, such as 100ms/1s, with NAME= before it".to_owned();
+    let (every, takes) = times.split_once('/').ok_or_else(looks)?;
+    Ok(Regular { name: name.to_owned(), every: above_zero(every)?, takes: time(takes)? })
+}
+
+/// Reads a time that is not 0.
+fn above_zero(text: &str) -> Result<Duration, String> {
+    let read = time(text)?;
+    if read.is_zero() { Err("a time above 0".to_owned()) } else { Ok(read) }
+}
+
+/// Reads `1..60`, minutes of a day from 1 on, both of them included.
+fn minutes(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let range = text.split_once("..").and_then(|(first, last)| {
+        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+        (1 <= first && first <= last && last <= MINUTES).then_some(first..=last)
+    });
+    range.ok_or_else(|| format!("minutes are A..B within 1..{MINUTES}, both included"))
+}
+
+/// Reads by how much time is compressed.
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|factor| (0.001..=100_000.0).contains(factor));
+    number.ok_or_else(|| "a number from 0.001 to 100000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Command, Options};
+    use clap::Parser;
+
+    fn parse(words: &[&str]) -> Result<Faas, clap::Error> {
+        let line = ["bench", "faas"].iter().chain(words);
+        Options::try_parse_from(line).map(|options| match options.command {
+            Command::Faas(faas) => *faas,
+            other => panic!("not faas: {other:?}"),
+        })
+    }
+
+    #[test]
+    fn functions_are_read() {
+        let faas = parse(&["--function", "100ms/1s", "--function", "a=2s/0"]).expect("two");
+        let [one, two] = &faas.regular[..] else { panic!("{faas:?}") };
+        assert_eq!(
+            (one.name.as_str(), one.every.as_millis(), one.takes.as_secs()),
+            ("100ms/1s", 100, 1)
+        );
+        assert_eq!((two.name.as_str(), two.every.as_secs(), two.takes), ("a", 2, Duration::ZERO));
+        for bad in ["", "1s", "0/1s", "a=1s", "1s/", "x/y"] {
+            assert!(parse(&["--function", bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_trace_has_minutes() {
+        let faas = parse(&["--trace", "x", "--minutes", "2..5", "--speed", "60"]).expect("good");
+        assert_eq!((faas.minutes, faas.speed, faas.functions), (Some(2..=5), 60.0, 10));
+        for bad in ["0..5", "5..2", "1..1441", "3", ""] {
+            assert!(parse(&["--trace", "x", "--minutes", bad]).is_err(), "{bad}");
+        }
+        assert!(parse(&["--minutes", "1..2"]).is_err(), "of nothing");
+        assert!(parse(&["--trace", "x", "--function", "1s/1s"]).is_err());
+        for bad in ["0", "-1", "NaN", "inf"] {
+            assert!(parse(&["--speed", bad]).is_err(), "{bad}");
+        }
+    }
+}

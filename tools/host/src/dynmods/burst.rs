@@ -1,0 +1,160 @@
+//! Having the option on while a command runs.
+//!
+//! Several commands may run at once: each holds a shared lock on one file, and the last one turns the option off. The
+//! file says whether it was a command's wish: an option that was on before stays on. A command whose `auto` was killed
+//! has let go of its lock, and the next one to end turns the option off.
+
+use super::State;
+use super::switch::{possible, turn};
+use crate::facts::Facts;
+use crate::layout::Layout;
+use report::{Error, interrupt};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+
+/// Locked by every command that wants the option. Not empty where the option was off before the first of them.
+const WANTED: &str = "/run/dayfly-favordynmods";
+/// What is in it then.
+const MARK: &[u8] = b"on for a while\n";
+/// Locked by the command that begins or ends.
+const TURN: &str = "/run/dayfly-favordynmods.lock";
+
+/// Runs a command with the option on, and turns it off afterwards if it was off before. The exit code is the command's, or
+/// 128 and the number of the signal that it died of.
+///
+/// # Errors
+/// Not on this layout, kernel or host; not where it can't be turned off again (Linux 6.18); what remounting fails with; a
+/// command that can't be executed.
+pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
+    let [program, arguments @ ..] = command else {
+        return Err(Error::refused("no command to run"));
+    };
+    let layout = Layout::of(facts);
+    let state = State::of(facts, &layout);
+    possible(&layout, &state)?;
+    if state.one_way && !state.is_on() {
+        return Err(Error::refused(
+            "favordynmods can't be on for a while: from Linux 6.18 on it stays in effect until the next boot once it is on",
+        )
+        .advise(
+            "use \"dayfly host favordynmods on --yes\" to have it on until then; dayfly's own starts don't wait for what \
+             it speeds up",
+        ));
+    }
+    // From here on these signals end the command, not us before the option is off again.
+    let signals = interrupt::streams()?;
+    let wanted = Wanted::begin(facts)?;
+    let child = Command::new(program).args(arguments).spawn();
+    let ended = child
+        .map_err(|error| Error::system("execute", program, error))
+        .and_then(|child| wait(child, &signals));
+    wanted.end(facts)?;
+    let ended = ended?;
+    let code = ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or_default());
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+/// Waits for a command, and sends on to it what comes for us.
+fn wait(mut child: Child, signals: &[interrupt::Stream]) -> Result<ExitStatus, Error> {
+    let failed = |error: Errno| Error::system("wait for", "the command", error);
+    let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(failed)?;
+    // An interrupt from a terminal goes to all who have it: the command has had its own.
+    let has_terminal = std::io::stdin().is_terminal();
+    loop {
+        let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&pidfd, PollFlags::IN)];
+        ready.extend(signals.iter().map(|one| PollFd::new(&one.came, PollFlags::IN)));
+        match poll(&mut ready, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(failed(error)),
+        }
+        let came: Vec<bool> = ready.iter().map(|one| !one.revents().is_empty()).collect();
+        for (signal, _) in signals.iter().zip(&came[1..]).filter(|(_, came)| **came) {
+            let _ = (&signal.came).read(&mut [0; 16]);
+            if signal.number == Signal::INT.as_raw() && has_terminal {
+                continue;
+            }
+            if let Some(number) = Signal::from_named_raw(signal.number) {
+                let _ = pidfd_send_signal(&pidfd, number);
+            }
+        }
+        if came[0] {
+            return child.wait().map_err(|error| Error::system("wait for", "the command", error));
+        }
+    }
+}
+
+/// The wish of one command: a shared lock on [`WANTED`].
+struct Wanted(File);
+
+impl Wanted {
+    /// Turns the option on, unless it is.
+    fn begin(facts: &Facts) -> Result<Self, Error> {
+        let _turn = Self::take_turn()?;
+        let path = Path::new(WANTED);
+        let file = open(path)?;
+        if !is_on(facts) {
+            // First: where this command is killed now, the next one knows whose wish it was.
+            file.write_all_at(MARK, 0).map_err(Error::of("write", path))?;
+            turn(facts, true)?;
+        }
+        flock(&file, FlockOperation::LockShared).map_err(Error::of("lock", path))?;
+        Ok(Self(file))
+    }
+
+    /// Turns the option off, if nobody else wants it and nobody had it on before.
+    fn end(self, facts: &Facts) -> Result<(), Error> {
+        let _turn = Self::take_turn()?;
+        let path = Path::new(WANTED);
+        match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(()),
+            Err(error) => return Err(Error::of("lock", path)(error)),
+        }
+        let was_off = self.0.metadata().map_err(Error::of("read", path))?.len() > 0;
+        if was_off && is_on(facts) {
+            turn(facts, false)?;
+        }
+        self.0.set_len(0).map_err(Error::of("write", path))
+    }
+
+    /// Waits until no other command begins or ends. It takes as long as remounting.
+    fn take_turn() -> Result<File, Error> {
+        let path = Path::new(TURN);
+        let file = open(path)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(Error::of("lock", path))?;
+        Ok(file)
+    }
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(Error::of("open", path))
+}
+
+/// Has the option stay on after the commands that run now.
+///
+/// # Errors
+/// The file can't be written.
+pub(super) fn keep() -> Result<(), Error> {
+    let path = Path::new(WANTED);
+    match File::options().write(true).truncate(true).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::of("write", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_on(facts: &Facts) -> bool {
+    State::of(facts, &Layout::of(facts)).is_on()
+}

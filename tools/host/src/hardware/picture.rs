@@ -1,0 +1,72 @@
+//! The hardware as a picture: a box a node, in it its level 3 caches, cores and CPUs; distances as a matrix.
+
+use super::text::{cache_name, megabytes};
+use super::{Hardware, Node};
+use chart::{Boxes, Cell, Matrix, Outer, Tray};
+use topology::List;
+
+/// What the colours of CPUs mean, in the order of their numbers.
+const KINDS: [&str; 3] =
+    ["CPU; those that touch share a core", "isolated from the scheduler", "offline"];
+
+/// The picture of `hardware`.
+pub(super) fn of(hardware: &Hardware) -> Boxes {
+    let mut boxes: Vec<Outer> = hardware.nodes.iter().map(|node| outer(hardware, node)).collect();
+    let offline = &hardware.cpus.offline;
+    if !offline.is_empty() {
+        let cells = offline.iter().map(|cpu| vec![Cell { text: cpu.to_string(), kind: 2 }]);
+        let tray =
+            Tray { title: "node and cache are not known".to_owned(), groups: cells.collect() };
+        boxes.push(Outer { title: "offline".to_owned(), note: String::new(), trays: vec![tray] });
+    }
+    let known = hardware.nodes.iter().all(|node| !node.distances.is_empty());
+    let rows = |node: &Node| node.distances.iter().map(u32::to_string).collect();
+    Boxes {
+        title: format!(
+            "{}, {}, {}, CPUs {}",
+            counted(hardware.nodes.len(), "memory node"),
+            counted(hardware.sockets.len(), "socket"),
+            counted(hardware.caches().filter(|(_, it)| it.is_known).count(), "level 3 cache"),
+            hardware.cpus.online,
+        ),
+        kinds: KINDS.map(str::to_owned).to_vec(),
+        boxes,
+        matrix: known.then(|| Matrix {
+            title: "distances between nodes".to_owned(),
+            labels: hardware.nodes.iter().map(|node| node.id.to_string()).collect(),
+            rows: hardware.nodes.iter().map(rows).collect(),
+        }),
+    }
+}
+
+fn outer(hardware: &Hardware, node: &Node) -> Outer {
+    let within = |list: &List| list.intersection(&node.cpus);
+    let mut trays = Vec::new();
+    for (socket, cache) in hardware.caches() {
+        let groups: Vec<Vec<Cell>> = cache
+            .cores
+            .iter()
+            .map(within)
+            .filter(|core| !core.is_empty())
+            .map(|core| core.iter().map(|cpu| cell(hardware, cpu)).collect())
+            .collect();
+        if !groups.is_empty() {
+            let title = format!("socket {}: {}", socket.id, cache_name(cache));
+            trays.push(Tray { title, groups });
+        }
+    }
+    let cpus = if node.cpus.is_empty() { "no CPUs, " } else { "" };
+    let memory = match node.size_bytes {
+        Some(0) => "no memory".to_owned(),
+        size => format!("{}, {} free", megabytes(size), megabytes(node.free_bytes)),
+    };
+    Outer { title: format!("node {}", node.id), note: format!("{cpus}{memory}"), trays }
+}
+
+fn cell(hardware: &Hardware, cpu: u32) -> Cell {
+    Cell { text: cpu.to_string(), kind: usize::from(hardware.cpus.isolated.contains(cpu)) }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,312 @@
+//! `dayfly host score`: how well a host carries many starts at once, as one JSON document for schedulers.
+//!
+//! The article on mount lock contention ends with workloads being routed to the hardware that carries them. This is what a
+//! scheduler would route by: the verdicts of `host check`, the curves of `host locks`, and one number made of them.
+//!
+//! *Carried* is the most starts at once with which nine tenths of the most still get done on all CPUs, times the part of that
+//! most which is still done with a start on every CPU: a flat curve keeps all of it, one that slows down loses it.
+//! The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), no more than 100, and 0 where a verdict is an error.
+//!
+//! So each doubling of what is carried is worth about 16: one start is 17, 8 are 53, 64 and more are 100. The curve is
+//! that of mounts; where there is none, as without root, that of the lock. A lone thread never waits for that one, so its
+//! most is that of two threads or more.
+
+mod recorded;
+
+use crate::check::look;
+use crate::check::verdict::{Level, Section, Verdict, worst};
+use crate::facts::Facts;
+use crate::locks::{self, Advice, Curve, ENOUGH, PLACEMENTS, Point, advise};
+use crate::options::{Locks, Score as Options, Work};
+use crate::output;
+use report::Error;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use topology::Topology;
+
+/// The version of the document: another one where a field changes its meaning or goes. New fields may come.
+pub const VERSION: u32 = 1;
+
+/// So many starts at once are all that a score tells apart.
+const FULL: f64 = 64.0;
+
+/// How long each number of threads is measured with `--quick`.
+const QUICK: Duration = Duration::from_millis(25);
+
+/// The placement that schedulers use that know of none.
+const ANYWHERE: &str = PLACEMENTS[0];
+
+/// How the number is made, for who reads the document.
+const FORMULA: &str = "carried = the most starts at once with which nine tenths of the most still get done on all CPUs, times \
+     the part of that most which is still done with one on every CPU. score = 100 * log2(1 + carried) / log2(1 + 64), at \
+     most 100, and 0 where a verdict is an error.";
+
+/// The document.
+#[derive(Debug, Clone, Serialize)]
+pub struct Document {
+    /// [`VERSION`].
+    pub version: u32,
+    /// From 0 to 100: how well this host carries many starts at once.
+    pub score: u32,
+    /// How many starts at once it carries; 0 where a verdict is an error.
+    pub carried: f64,
+    /// The part of the most that is still done with a start on every CPU, from 0 to 1.
+    pub kept: f64,
+    /// How many starts to have in flight, as `host locks` advises.
+    pub width: usize,
+    /// The CPUs to start from, where some are clearly better than all.
+    pub start_cpus: Option<String>,
+    /// The worst of the verdicts.
+    pub verdict: Level,
+    /// The host.
+    pub machine: Machine,
+    /// What `host check` says, by id.
+    pub verdicts: BTreeMap<&'static str, Said>,
+    /// The curve that the number was made of.
+    pub curve: Curve,
+    /// All curves.
+    pub curves: Vec<Curve>,
+    /// Where the curves are from: `measured`, `measured quickly`, `file`.
+    pub source: &'static str,
+    /// How the number is made.
+    pub formula: &'static str,
+}
+
+/// A host, as far as it matters for where to start.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Its kernel.
+    pub release: String,
+    /// CPUs that are online.
+    pub cpus: usize,
+    /// The same as a list.
+    pub online: String,
+    /// Cores of these.
+    pub cores: usize,
+    /// Sockets.
+    pub sockets: usize,
+    /// Memory nodes that have CPUs.
+    pub nodes: usize,
+    /// Groups of CPUs with a level 3 cache of their own.
+    pub l3_groups: usize,
+    /// Whether cores have more than one CPU online.
+    pub smt: bool,
+}
+
+/// A verdict without what it is called, which is its key.
+#[derive(Debug, Clone, Serialize)]
+pub struct Said {
+    /// How good it is.
+    pub level: Level,
+    /// What there is.
+    pub fact: String,
+    /// Figures of the fact.
+    pub data: Map<String, Value>,
+}
+
+/// What a curve comes to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark {
+    /// From 0 to 100.
+    pub score: u32,
+    /// Starts at once.
+    pub carried: f64,
+    /// The part of the most that is still done with a start on every CPU.
+    pub kept: f64,
+}
+
+/// Looks, measures and writes the document.
+///
+/// # Errors
+/// A host that can't be looked at; curves that can't be measured or read; a file that can't be written; SIGINT.
+pub fn command(options: &Options) -> Result<(), Error> {
+    let facts = Facts::of(options.sysroot.as_deref())?;
+    let topology = Topology::read(facts.root_text()?)?;
+    // A file that is no good is told before anything is measured.
+    let recorded = options.locks.as_deref().map(|file| recorded::read(file, &topology.online()));
+    let recorded = recorded.transpose()?;
+    let sections = look(&facts, facts.is_live() && !options.quick)?;
+    let (curves, source) = match (recorded, facts.is_live()) {
+        (Some(curves), _) => (curves, "file"),
+        (None, true) if options.quick => (measure(QUICK)?, "measured quickly"),
+        (None, true) => (measure(Locks::TIME)?, "measured"),
+        (None, false) => {
+            let reason = "the locks of another host can't be measured here";
+            let advice =
+                "have \"dayfly host locks --format json\" made there, and give it with --locks";
+            return Err(Error::refused(reason).advise(advice));
+        }
+    };
+    let document = document(&facts, &topology, &sections, curves, source)?;
+    let text = serde_json::to_string_pretty(&document);
+    let text = text.map_err(|error| Error::refused(error.to_string()))?;
+    output::write(options.output.as_deref(), &format!("{text}\n"))
+}
+
+/// The curves of mounts, or of the lock for who may not mount.
+fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
+    let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
+    locks::curves(&[work], time)
+}
+
+fn document(
+    facts: &Facts,
+    topology: &Topology,
+    sections: &[Section],
+    curves: Vec<Curve>,
+    source: &'static str,
+) -> Result<Document, Error> {
+    let curve = decisive(&curves).cloned();
+    let curve = curve.ok_or_else(|| Error::refused(format!("no curve of {ANYWHERE:?}")))?;
+    let verdict = worst(sections);
+    let Mark { score, carried, kept } = mark(&curve, verdict);
+    let advice = advise(&curves);
+    let about = |what: &str| advice.iter().find(|advice: &&Advice| advice.about == what);
+    let said = |it: &Verdict| {
+        let (level, fact, data) = (it.level, it.fact.clone(), it.data.clone());
+        (it.id, Said { level, fact, data })
+    };
+    Ok(Document {
+        version: VERSION,
+        score,
+        carried,
+        kept,
+        width: about("width").and_then(|advice| advice.starts).unwrap_or(1),
+        start_cpus: about("cpus").and_then(|advice| advice.cpus.clone()),
+        verdict,
+        machine: Machine {
+            release: facts.release.clone(),
+            cpus: topology.cpus.len(),
+            online: topology.online().to_string(),
+            cores: topology.cores().len(),
+            sockets: topology.packages().len(),
+            nodes: topology.nodes.iter().filter(|node| !node.cpus.is_empty()).count(),
+            l3_groups: topology.ccxs().len(),
+            smt: topology.has_smt(),
+        },
+        verdicts: sections.iter().flat_map(|section| &section.verdicts).map(said).collect(),
+        curve,
+        curves,
+        source,
+        formula: FORMULA,
+    })
+}
+
+/// The curve of a scheduler that knows of no placement: of mounts if there is one, else of the lock.
+fn decisive(curves: &[Curve]) -> Option<&Curve> {
+    let of =
+        |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);
+    of("mounts").or_else(|| of("lock"))
+}
+
+/// What `curve` comes to on a host with this worst verdict; see the top of this file. A curve without points carries
+/// nothing.
+#[must_use]
+pub fn mark(curve: &Curve, worst: Level) -> Mark {
+    let alone =
+        |point: &&Point| curve.work == "lock" && point.threads < 2 && curve.points.len() > 1;
+    let points: Vec<Point> = curve.points.iter().skip_while(alone).copied().collect();
+    let most = points.iter().map(|point| point.per_second).fold(0.0, f64::max);
+    let kept = match points.last() {
+        Some(last) if most > 0.0 => (last.per_second / most).clamp(0.0, 1.0),
+        _ => 0.0,
+    };
+    // From the best point on, until less gets done.
+    let best = points.iter().skip_while(|point| point.per_second < most);
+    let widest = best.take_while(|point| point.per_second >= most * ENOUGH).last();
+    let carried = match (worst, widest) {
+        (Level::Error, _) | (_, None) => 0.0,
+        (_, Some(point)) => point.threads as f64 * kept,
+    };
+    let score = 100.0 * (1.0 + carried).log2() / (1.0 + FULL).log2();
+    Mark { score: score.clamp(0.0, 100.0).round() as u32, carried, kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::List;
+
+    /// Of mounts: by threads, microseconds of a turn.
+    fn curve(cpus: &str, turns: &[(usize, f64)]) -> Curve {
+        let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
+        let cpus = List::parse(cpus).unwrap();
+        Curve { work: "mounts", placement: ANYWHERE, cpus, points }
+    }
+
+    fn flat(cpus: usize) -> Curve {
+        let numbers = [1, 2, 4, 8, 16, 32, 64, 96, 128, 256];
+        let turns = numbers.into_iter().filter(|threads| *threads <= cpus);
+        curve("0-255", &turns.map(|threads| (threads, 10.0)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_flat_curve_keeps_everything() {
+        for (cpus, score) in [(2, 26), (8, 53), (32, 84), (64, 100), (256, 100)] {
+            let mark = mark(&flat(cpus), Level::Warning);
+            assert_eq!((mark.score, mark.kept, mark.carried), (score, 1.0, cpus as f64), "{cpus}");
+        }
+    }
+
+    #[test]
+    fn waiting_for_each_other_is_no_slowing_down() {
+        // One lock for all: no more gets done by more threads, and no less.
+        let turns = [1, 2, 4, 8, 16, 32, 64, 96].map(|threads| (threads, threads as f64 * 10.0));
+        let mark = mark(&curve("0-95", &turns), Level::Good);
+        assert_eq!((mark.score, mark.carried), (100, 96.0));
+    }
+
+    #[test]
+    fn one_that_slows_down_does_not() {
+        // The most is done by 8 threads; 96 get a quarter of that done.
+        let slow = curve("0-95", &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 960.0)]);
+        let slow = mark(&slow, Level::Good);
+        assert_eq!((slow.kept, slow.carried, slow.score), (0.25, 2.0, 26));
+        assert!(slow.score < mark(&flat(96), Level::Good).score / 3);
+        // From the first neighbour on everybody gets less done: one start at a time, and that hardly.
+        let worse = curve("0-95", &[(1, 10.0), (2, 40.0), (96, 9600.0)]);
+        let worse = mark(&worse, Level::Good);
+        assert!((worse.kept - 0.1).abs() < 1e-9 && worse.score == 2, "{worse:?}");
+    }
+
+    #[test]
+    fn the_worse_the_curve_the_lower_the_score() {
+        let mut last = u32::MAX;
+        for end in [80.0, 160.0, 640.0, 2560.0, 20_000.0] {
+            let curve = curve("0-63", &[(1, 10.0), (8, 10.0), (64, end)]);
+            let score = mark(&curve, Level::Good).score;
+            assert!(score < last, "{end}: {score}, {last}");
+            last = score;
+        }
+    }
+
+    #[test]
+    fn one_cpu_carries_one() {
+        let one = curve("0", &[(1, 10.0)]);
+        assert_eq!(mark(&one, Level::Good), Mark { score: 17, carried: 1.0, kept: 1.0 });
+        let lock = Curve { work: "lock", ..one.clone() };
+        assert_eq!(mark(&lock, Level::Good).score, 17);
+        let none = Curve { points: Vec::new(), ..one };
+        assert_eq!(mark(&none, Level::Good), Mark { score: 0, carried: 0.0, kept: 0.0 });
+    }
+
+    #[test]
+    fn a_lock_is_compared_with_two_that_want_it() {
+        let lock = |last: f64| {
+            let points = [(1, 0.01), (2, 0.2), (16, last)];
+            Curve { work: "lock", ..curve("0-15", &points) }
+        };
+        // Each waits for fifteen others, and no longer for each than one of two does.
+        let fair = mark(&lock(1.6), Level::Good);
+        assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
+        assert!(mark(&lock(16.0), Level::Good).score < 10);
+    }
+
+    #[test]
+    fn a_broken_host_carries_nothing() {
+        let mark = mark(&flat(96), Level::Error);
+        assert_eq!((mark.score, mark.carried, mark.kept), (0, 0.0, 1.0));
+    }
+}

@@ -1,0 +1,212 @@
+//! `dayfly profile learn`.
+
+use crate::calls::Made;
+use crate::learner::{self, Learner};
+use crate::narrow::{allowed, compile, narrow, permissive};
+use crate::options::Learn;
+use crate::saved::{self, Cost};
+use follow::Stop;
+use report::interrupt::{self, Second};
+use report::{Error, say};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The command.
+///
+/// # Errors
+/// A bundle, profile or file that is wrong; a run that fails; an interrupt. Nothing is written then.
+pub fn learn(options: &Learn) -> Result<(), Error> {
+    interrupt::catch(Second::Waits)?;
+    let stop = stopped_by_signals()?;
+    let runtime = options.runtime.clone().or_else(own);
+    let runtime = runtime.ok_or_else(|| {
+        Error::refused("no dayfly beside this program or in $PATH")
+            .advise("name it by --runtime PATH")
+    })?;
+    let runtime = fs::canonicalize(&runtime).map_err(Error::of("find runtime", &runtime))?;
+    let config = learner::read(&options.bundle, &options.program)?;
+    let own = Some(config["linux"]["seccomp"].clone()).filter(|profile| !profile.is_null());
+    let old = own.clone().unwrap_or_else(permissive);
+    compile(&old, "the bundle's linux.seccomp")?;
+    // What can't be learned is told before anything is run.
+    narrow(&old, &BTreeSet::new())?;
+    let merged = options.merge.iter().map(|file| merge(file)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(directory) = options.output.as_deref().and_then(Path::parent) {
+        let directory = if directory == Path::new("") { Path::new(".") } else { directory };
+        fs::metadata(directory).map_err(Error::of("find", directory))?;
+    }
+
+    let runs = Learner::new(&runtime, config, options.deadline, &stop)?.showing();
+    let mut made = BTreeSet::new();
+    let mut told = String::new();
+    for run in 1..=options.count {
+        let heard =
+            runs.hear(&old).map_err(|error| failed("learning", run, options.count, &error))?;
+        let before = made.len();
+        made.extend(heard);
+        let more = made.len() - before;
+        let _ = writeln!(
+            told,
+            "run {run} of {}: {more} {}",
+            options.count,
+            if run == 1 { "system calls" } else { "more" }
+        );
+    }
+    let mut names: BTreeSet<&str> = made.iter().flat_map(Made::names).collect();
+    names.extend(merged.iter().flat_map(allowed));
+    let new = narrow(&old, &names)?;
+    let traces = runtime.file_name().is_some_and(|name| name == "dayfly");
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for run in 1..=options.count {
+        for (profile, loads) in [(&old, &mut before), (&new, &mut after)] {
+            let result = if traces {
+                runs.trace(profile).map(|trace| loads.extend(saved::loads(&trace)))
+            } else {
+                runs.run_with(profile)
+            };
+            let what = if std::ptr::eq(profile, &raw const new) { "learned" } else { "former" };
+            result.map_err(|error| {
+                failed(&format!("with the {what} profile"), run, options.count, &error)
+            })?;
+        }
+    }
+    drop(runs);
+    let cost = own.as_ref().map(|_| Cost::of(&old, &before)).transpose()?;
+    told += &tell(options, &made, &new, cost.as_ref(), &Cost::of(&new, &after)?);
+    interrupt::check()?;
+    let text = format!("{new:#}\n");
+    match &options.output {
+        Some(file) => {
+            write_whole(file, &text)?;
+            say!("{told}");
+        }
+        None => {
+            eprint!("{told}");
+            say!("{text}");
+        }
+    }
+    Ok(())
+}
+
+/// What was learned, for people.
+fn tell(
+    options: &Learn,
+    made: &BTreeSet<Made>,
+    new: &Value,
+    before: Option<&Cost>,
+    after: &Cost,
+) -> String {
+    let passes = allowed(new);
+    let mut refused = BTreeSet::new();
+    let mut nameless = BTreeSet::new();
+    for call in made {
+        let names = call.names();
+        match names.first() {
+            None => _ = nameless.insert(call.to_string()),
+            Some(name) if !names.iter().any(|name| passes.contains(name)) => {
+                _ = refused.insert(*name)
+            }
+            Some(_) => {}
+        }
+    }
+    let mut text = String::new();
+    let mut list = |what: &str, calls: Vec<&str>| {
+        if !calls.is_empty() {
+            let _ = writeln!(text, "{what}: {}", calls.join(", "));
+        }
+    };
+    list("made, and refused as before", refused.into_iter().collect());
+    list(
+        "made, and refused as dayfly has no name for it",
+        nameless.iter().map(String::as_str).collect(),
+    );
+    let times = if options.count == 1 {
+        "once more".to_owned()
+    } else {
+        format!("{} times more", options.count)
+    };
+    let _ = writeln!(text, "with the learned profile the bundle ran {times}, and succeeded");
+    text + &saved::text(before, after)
+}
+
+fn failed(when: &str, run: u16, count: u16, error: &Error) -> Error {
+    if interrupt::came() {
+        return Error::from(interrupt::Interrupted);
+    }
+    Error::refused(format!("{when}, run {run} of {count}: {error}; nothing is written"))
+}
+
+/// A profile that was learned before.
+fn merge(file: &Path) -> Result<Value, Error> {
+    let text = fs::read_to_string(file).map_err(Error::of("read", file))?;
+    let profile: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::refused(format!("{}: {error}", file.display())))?;
+    compile(&profile, &file.display().to_string())?;
+    Ok(profile)
+}
+
+/// Writes a file that is there as a whole or not at all.
+fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let write = || {
+        let mut opened = fs::File::create(&new)?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()?;
+        fs::rename(&new, file)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&new);
+        Error::system("write", file.display(), error)
+    })
+}
+
+/// What ends all runs when a signal comes.
+fn stopped_by_signals() -> Result<Arc<Stop>, Error> {
+    let stop = Arc::new(Stop::default());
+    let mut wakes = interrupt::wakes()?;
+    let stops = Arc::clone(&stop);
+    // It waits for as long as this program runs.
+    std::thread::spawn(move || {
+        if wakes.read(&mut [0]).is_ok_and(|read| read > 0) {
+            stops.stop();
+        }
+    });
+    Ok(stop)
+}
+
+/// This dayfly: beside this program, where it is installed, in $PATH.
+fn own() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let beside = program.with_file_name("dayfly");
+    let installed = program.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let searched = std::env::split_paths(&path).map(|directory| directory.join("dayfly"));
+    [Some(beside), installed].into_iter().flatten().chain(searched).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_as_a_whole() {
+        let directory = std::env::temp_dir().join(format!("profile-write-{}", std::process::id()));
+        fs::create_dir(&directory).expect("mkdir");
+        let file = directory.join("p.json");
+        write_whole(&file, "one").expect("write");
+        write_whole(&file, "two").expect("write again");
+        assert_eq!(fs::read_to_string(&file).expect("read"), "two");
+        assert_eq!(fs::read_dir(&directory).expect("list").count(), 1);
+        let error = write_whole(&directory.join("none/p.json"), "x").expect_err("no directory");
+        assert!(error.to_string().contains("none/p.json"), "{error}");
+        assert!(merge(&file).expect_err("no profile").to_string().contains("p.json"));
+        fs::remove_dir_all(&directory).expect("remove");
+    }
+}

@@ -1,0 +1,246 @@
+//! Runs a bundle with one profile or another, and takes away what is left.
+
+use crate::calls::{Calls, Made};
+use follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
+use report::{Error, interrupt};
+use rustix::process::{Pid, getpid};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A place where a bundle is run with changed configurations. It takes everything away when dropped.
+#[derive(Debug)]
+pub struct Learner<'a> {
+    runtime: PathBuf,
+    /// As it will be run, but for the profile.
+    config: Value,
+    /// Bundles, traces, and the runtime's state.
+    directory: PathBuf,
+    deadline: Duration,
+    stop: &'a Stop,
+    /// Whether what the program writes is shown, on standard error.
+    shown: bool,
+    serial: AtomicU32,
+}
+
+/// How a run is looked at.
+enum Look<'a> {
+    /// Its calls are heard.
+    Heard(&'a mut Calls),
+    /// It tells what its start took, if it can.
+    Timed(&'a Path),
+    /// Not at all.
+    Unheard,
+}
+
+/// Hears nobody's calls.
+struct Deaf;
+
+impl Listener for Deaf {
+    fn hear(&mut self, _: Pid, _: Event) {}
+
+    fn hears_calls_of(&self, _: Pid) -> bool {
+        false
+    }
+
+    /// So that they are killed with the runtime when all is to end.
+    fn follows_containers(&self) -> bool {
+        true
+    }
+}
+
+impl<'a> Learner<'a> {
+    /// One that has `runtime` run containers of `config`, which must be fit for any directory (see [`read`]), for
+    /// `deadline` at most.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub fn new(
+        runtime: &Path,
+        config: Value,
+        deadline: Duration,
+        stop: &'a Stop,
+    ) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("dayfly-profile-{}-{serial}", getpid()));
+        // Root of a user namespace must get through.
+        DirBuilder::new().mode(0o711).create(&directory).map_err(Error::of("make", &directory))?;
+        Ok(Self {
+            runtime: runtime.to_owned(),
+            config,
+            directory,
+            deadline,
+            stop,
+            shown: false,
+            serial: AtomicU32::new(0),
+        })
+    }
+
+    /// Has it show what programs write, on standard error.
+    #[must_use]
+    pub fn showing(mut self) -> Self {
+        self.shown = true;
+        self
+    }
+
+    /// Runs the bundle with `profile` once; returns what was called under it.
+    ///
+    /// # Errors
+    /// A run that fails; one in which no filter was loaded; an interrupt.
+    pub fn hear(&self, profile: &Value) -> Result<BTreeSet<Made>, Error> {
+        let mut calls = Calls::default();
+        self.run(profile, Look::Heard(&mut calls))?;
+        if !calls.has_filter {
+            return Err(Error::refused(format!("{} loaded no filter", self.runtime.display())));
+        }
+        Ok(calls.made)
+    }
+
+    /// Runs the bundle with `profile` once, at its own speed.
+    ///
+    /// # Errors
+    /// As [`Self::hear`].
+    pub fn run_with(&self, profile: &Value) -> Result<(), Error> {
+        self.run(profile, Look::Unheard)
+    }
+
+    /// The same by a dayfly; returns what it tells about it: a trace in JSON Lines.
+    ///
+    /// # Errors
+    /// As [`Self::hear`].
+    pub fn trace(&self, profile: &Value) -> Result<String, Error> {
+        let file = self.directory.join("trace.jsonl");
+        self.run(profile, Look::Timed(&file))?;
+        let text = fs::read_to_string(&file).map_err(Error::of("read", &file))?;
+        let _ = fs::remove_file(&file);
+        Ok(text)
+    }
+
+    fn run(&self, profile: &Value, look: Look<'_>) -> Result<(), Error> {
+        interrupt::check().map_err(Error::from)?;
+        let id = format!("learn-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let bundle = self.directory.join(&id);
+        DirBuilder::new().mode(0o711).create(&bundle).map_err(Error::of("make", &bundle))?;
+        let mut config = self.config.clone();
+        config["linux"]["seccomp"] = profile.clone();
+        let file = bundle.join("config.json");
+        fs::write(&file, config.to_string()).map_err(Error::of("write", &file))?;
+        let command = Command::new(&self.runtime).arg("--root").arg(self.state()).arg("run");
+        let command = match &look {
+            Look::Timed(trace) => command.arg("--trace").arg(*trace),
+            _ => command,
+        };
+        let mut command = command.arg("--bundle").arg(&bundle).arg(&id);
+        let said = bundle.join("said");
+        for shown in 0..2 {
+            let output = self.output(&said)?;
+            command = if shown == 0 { command.stdout(output) } else { command.stderr(output) };
+        }
+        let mut deaf = Deaf;
+        let listener: &mut dyn Listener = match look {
+            Look::Heard(heard) => heard,
+            _ => &mut deaf,
+        };
+        let end = follow_until(&command, Mode::Syscalls, self.deadline, self.stop, listener);
+        let result = match end {
+            Ok(End::Exited(0)) => Ok(()),
+            // What ended it is the answer, whatever that did to the run.
+            _ if interrupt::came() => Err(Error::from(interrupt::Interrupted)),
+            Ok(End::Exited(status)) => Err(self.failure(&said, &format!("exit status {status}"))),
+            Ok(End::Killed(signal)) => {
+                Err(self.failure(&said, &format!("killed by signal {signal}")))
+            }
+            Ok(end) => Err(self.failure(&said, &format!("{end:?}"))),
+            Err(error) => Err(Error::refused(error.to_string())),
+        };
+        if result.is_err() {
+            self.delete(&id);
+        }
+        fs::remove_dir_all(&bundle).map_err(Error::of("remove", &bundle))?;
+        result
+    }
+
+    /// Where a run writes: where people see it, or a file.
+    fn output(&self, said: &Path) -> Result<OwnedFd, Error> {
+        if self.shown {
+            let stderr = std::io::stderr();
+            return stderr
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(Error::of("duplicate", Path::new("standard error")));
+        }
+        let file = File::options().create(true).append(true).open(said);
+        file.map(OwnedFd::from).map_err(Error::of("open", said))
+    }
+
+    /// A run that failed, with the last line of what it said if nobody saw that.
+    fn failure(&self, said: &Path, how: &str) -> Error {
+        let text = fs::read(said).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let last = text.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+        Error::refused(format!("the run failed: {how}{last}"))
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.join("state")
+    }
+
+    /// Removes what a run may have left that did not end by itself.
+    fn delete(&self, id: &str) {
+        let mut command = std::process::Command::new(&self.runtime);
+        command.arg("--root").arg(self.state()).args(["delete", "--force", id]);
+        let null = Stdio::null;
+        // A runtime that had not begun has nothing to delete, and says so.
+        let _ = command.stdin(null()).stdout(null()).stderr(null()).status();
+    }
+}
+
+impl Drop for Learner<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            eprintln!("dayfly: remove {}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// The configuration of a bundle, fit for a run from another directory, without a terminal, of `program` unless that is
+/// empty.
+///
+/// # Errors
+/// A bundle without a configuration or a root filesystem.
+pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
+    let file = bundle.join("config.json");
+    let text = fs::read_to_string(&file).map_err(Error::of("read", &file))?;
+    let mut config: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::refused(format!("{}: {error}", file.display())))?;
+    if !config.is_object() || !config["process"].is_object() {
+        return Err(Error::refused(format!("{}: it describes no process", file.display())));
+    }
+    let root = bundle.join(config["root"]["path"].as_str().unwrap_or("rootfs"));
+    let root = fs::canonicalize(&root).map_err(Error::of("find root filesystem", &root))?;
+    let bundle = fs::canonicalize(bundle).map_err(Error::of("find", bundle))?;
+    if !config["root"].is_object() {
+        config["root"] = json!({});
+    }
+    config["root"]["path"] = json!(root);
+    for mount in config["mounts"].as_array_mut().into_iter().flatten() {
+        let options = mount["options"].as_array().into_iter().flatten();
+        let is_bind = mount["type"] == "bind"
+            || options.filter_map(Value::as_str).any(|option| matches!(option, "bind" | "rbind"));
+        if let Some(source) = mount["source"].as_str().filter(|_| is_bind) {
+            mount["source"] = json!(bundle.join(source));
+        }
+    }
+    config["process"]["terminal"] = json!(false);
+    if !program.is_empty() {
+        config["process"]["args"] = json!(program);
+    }
+    Ok(config)
+}

@@ -1,0 +1,236 @@
+//! A profile of the calls that were made, and no wider than the one that was in effect.
+//!
+//! Rules that refuse, or ask somebody, stay as they are and where they are. Of rules that allow, the names of calls that
+//! were not made go. So each verdict of the new profile is either the former one or the default, which refuses: a rule of
+//! the former profile that refused a call before one that allows it could have its say still does.
+
+use report::Error;
+use seccomp::{Arch, Profile, multiplexed_on_x86};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// EPERM: what a call gets that nobody made, where the former profile does not say.
+const EPERM: u32 = 1;
+
+/// Actions that let a call pass.
+const ALLOWING: [&str; 2] = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG"];
+
+/// What a process needs under a filter, whatever it is.
+///
+/// A runtime's init that has loaded the filter gives back CAP_SYS_ADMIN by capset(2) and executes the program, and
+/// nothing else (rule filter-before-exec of the plan). A process ends, and comes back from a signal handler; a call that a
+/// stop interrupted goes on by restart_syscall(2), which timing decides. And what the vDSO answers without a call here is
+/// a call on hosts with another clock.
+pub const ALWAYS: [&str; 13] = [
+    "capset",
+    "clock_getres",
+    "clock_gettime",
+    "clock_gettime64",
+    "execve",
+    "exit",
+    "exit_group",
+    "getcpu",
+    "gettimeofday",
+    "restart_syscall",
+    "rt_sigreturn",
+    "sigreturn",
+    "time",
+];
+
+/// What is in effect for a bundle without a profile, so that there is a moment from which on calls count.
+#[must_use]
+pub fn permissive() -> Value {
+    json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": native() })
+}
+
+/// This machine's architecture with those whose programs it also runs.
+fn native() -> Vec<&'static str> {
+    let family = match Arch::NATIVE {
+        Arch::X86_64 => vec![Arch::X86_64, Arch::X86, Arch::X32],
+        Arch::Aarch64 => vec![Arch::Aarch64, Arch::Arm],
+        other => vec![other],
+    };
+    family.into_iter().map(Arch::name).collect()
+}
+
+/// The profile `old` without what was not made.
+///
+/// # Errors
+/// A profile that allows by default, and refuses by arguments: what is left of such a call can't be said by a rule.
+pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
+    let is_wanted = |name: &str| made.contains(name) || ALWAYS.contains(&name);
+    let mut new = old.clone();
+    let allows_by_default = allows(&old["defaultAction"]);
+    let mut rules = Vec::new();
+    for rule in rules_of(old) {
+        if !allows(&rule["action"]) {
+            if allows_by_default && has_arguments(rule) {
+                return Err(Error::refused(format!(
+                    "the profile allows calls by default, and refuses {} by arguments",
+                    names_of(rule).next().unwrap_or("none")
+                ))
+                .advise("learn from one that refuses by default, such as an engine's"));
+            }
+            rules.push(rule.clone());
+        } else if !allows_by_default {
+            let names: Vec<&str> = names_of(rule).filter(|name| is_wanted(name)).collect();
+            if !names.is_empty() {
+                let mut rule = rule.clone();
+                rule["names"] = json!(names);
+                rules.push(rule);
+            }
+        }
+    }
+    if allows_by_default {
+        // A rule that says what the new default does is none, and would hide no rule that allows.
+        let refused: BTreeSet<&str> = rules.iter().flat_map(names_of).collect();
+        let is_free = |name: &&str| !refused.iter().any(|refused| is_related(name, refused));
+        let names: BTreeSet<&str> = made.iter().copied().chain(ALWAYS).filter(is_free).collect();
+        new["defaultAction"] = json!("SCMP_ACT_ERRNO");
+        new["defaultErrnoRet"] = json!(EPERM);
+        rules.push(json!({ "names": names, "action": "SCMP_ACT_ALLOW" }));
+    } else if !last_of(old).is_empty() {
+        // Calls after the last that a profile names are taken for newer than it, and answered with ENOSYS.
+        let mut rule = json!({ "names": last_of(old), "action": old["defaultAction"] });
+        if let Some(errno) = old.get("defaultErrnoRet").filter(|errno| errno.is_u64()) {
+            rule["errnoRet"] = errno.clone();
+        }
+        rules.push(rule);
+    }
+    new["syscalls"] = json!(rules);
+    Ok(new)
+}
+
+/// Whether a rule for one name is about calls of the other, too: names of one call, on any architecture; a multiplexer of
+/// 32-bit x86 and what is behind it.
+fn is_related(one: &str, other: &str) -> bool {
+    let number = |name: &str, arch| seccomp::number(name, arch);
+    let is_behind = |name: &str, multiplexer: &str| {
+        let behind = multiplexed_on_x86(name).map(|(number, _)| number);
+        behind.is_some() && behind == number(multiplexer, Arch::X86)
+    };
+    let is_same = |arch| number(one, arch).is_some() && number(one, arch) == number(other, arch);
+    one == other
+        || Arch::ALL.into_iter().any(is_same)
+        || is_behind(one, other)
+        || is_behind(other, one)
+}
+
+/// The names that a profile allows, with or without conditions.
+#[must_use]
+pub fn allowed(profile: &Value) -> BTreeSet<&str> {
+    rules_of(profile).filter(|rule| allows(&rule["action"])).flat_map(names_of).collect()
+}
+
+/// The last call that a profile names on each of its architectures.
+fn last_of(profile: &Value) -> BTreeSet<&str> {
+    let covered = profile["architectures"].as_array().into_iter().flatten();
+    let covered = covered.filter_map(Value::as_str).filter_map(Arch::from_name);
+    let last = |arch: Arch| {
+        let names = rules_of(profile).flat_map(names_of);
+        names.filter_map(|name| Some((seccomp::number(name, arch)?, name))).max()
+    };
+    covered.chain([Arch::NATIVE]).filter_map(last).map(|(_, name)| name).collect()
+}
+
+fn rules_of(profile: &Value) -> impl Iterator<Item = &Value> {
+    profile["syscalls"].as_array().into_iter().flatten()
+}
+
+fn names_of(rule: &Value) -> impl Iterator<Item = &str> {
+    rule["names"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn allows(action: &Value) -> bool {
+    action.as_str().is_some_and(|action| ALLOWING.contains(&action))
+}
+
+fn has_arguments(rule: &Value) -> bool {
+    rule["args"].as_array().is_some_and(|args| !args.is_empty())
+}
+
+/// Compiles a profile; says whose it is when it is wrong.
+///
+/// # Errors
+/// What is no profile.
+pub fn compile(profile: &Value, whose: &str) -> Result<seccomp::Program, Error> {
+    let text = profile.to_string();
+    let parsed = Profile::parse(&text);
+    let compiled =
+        parsed.and_then(|profile| seccomp::compile(&profile, &seccomp::Support::default()));
+    compiled.map_err(|error| Error::refused(format!("{whose}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn old() -> Value {
+        json!({
+            "defaultAction": "SCMP_ACT_ERRNO",
+            "defaultErrnoRet": 13,
+            "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"],
+            "flags": ["SECCOMP_FILTER_FLAG_LOG"],
+            "syscalls": [
+                { "names": ["clone3", "bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38 },
+                { "names": ["read", "write", "mkdir", "clone3"], "action": "SCMP_ACT_ALLOW" },
+                { "names": ["personality", "clone"], "action": "SCMP_ACT_ALLOW",
+                  "args": [{ "index": 0, "value": 8, "op": "SCMP_CMP_EQ" }] },
+                { "names": ["futex_waitv", "exit_group"], "action": "SCMP_ACT_ALLOW" }
+            ]
+        })
+    }
+
+    #[test]
+    fn only_what_was_made_is_left() {
+        let made = BTreeSet::from(["read", "clone", "clone3", "mount"]);
+        let new = narrow(&old(), &made).expect("a profile");
+        let expected = json!([
+            { "names": ["clone3", "bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38 },
+            { "names": ["read", "clone3"], "action": "SCMP_ACT_ALLOW" },
+            { "names": ["clone"], "action": "SCMP_ACT_ALLOW",
+              "args": [{ "index": 0, "value": 8, "op": "SCMP_CMP_EQ" }] },
+            { "names": ["exit_group"], "action": "SCMP_ACT_ALLOW" },
+            { "names": ["futex_waitv"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13 },
+        ]);
+        assert_eq!(new["syscalls"], expected);
+        for key in ["defaultAction", "defaultErrnoRet", "architectures", "flags"] {
+            assert_eq!(new[key], old()[key], "{key}");
+        }
+        assert_eq!(allowed(&new), ["clone", "clone3", "exit_group", "read"].into());
+        compile(&new, "new").expect("a program");
+        // Learned once more from itself, it stays as it is.
+        let again = narrow(&new, &made).expect("a profile");
+        assert_eq!(allowed(&again), allowed(&new));
+    }
+
+    #[test]
+    fn a_profile_that_allows_by_default_becomes_one_that_refuses() {
+        let new = narrow(&permissive(), &BTreeSet::from(["read"])).expect("a profile");
+        assert_eq!(
+            (&new["defaultAction"], &new["defaultErrnoRet"]),
+            (&json!("SCMP_ACT_ERRNO"), &json!(1))
+        );
+        let names = allowed(&new);
+        assert!(names.contains("read") && names.contains("exit_group") && !names.contains("write"));
+        let mut old = permissive();
+        for refuses in ["SCMP_ACT_KILL", "SCMP_ACT_ERRNO"] {
+            old["syscalls"] = json!([{ "names": ["read", "socket"], "action": refuses }]);
+            let new = narrow(&old, &["read", "write", "socketcall"].into()).expect("a profile");
+            assert_eq!(new["syscalls"][0], old["syscalls"][0]);
+            let names = allowed(&new);
+            assert!(names.contains("write") && names.is_disjoint(&["read", "socketcall"].into()));
+        }
+        old["syscalls"][0]["args"] = json!([{ "index": 0, "value": 8, "op": "SCMP_CMP_EQ" }]);
+        let error = narrow(&old, &BTreeSet::new()).expect_err("can't be said").to_string();
+        assert!(error.contains("refuses read by arguments"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_profile_is_told() {
+        for bad in [json!([]), json!({}), json!({ "defaultAction": "SCMP_ACT_SMILE" })] {
+            let error = compile(&bad, "FILE").expect_err("no profile").to_string();
+            assert!(error.starts_with("FILE: "), "{error}");
+        }
+    }
+}

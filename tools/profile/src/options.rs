@@ -1,0 +1,92 @@
+//! The options of `dayfly profile`.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Learns seccomp profiles from what containers do.
+#[derive(Debug, Parser)]
+#[command(name = "dayfly-profile", bin_name = "dayfly", version)]
+pub struct Options {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The groups of commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Learn a seccomp profile from what a container does
+    #[command(subcommand)]
+    Profile(ProfileCommand),
+}
+
+/// Commands of `dayfly profile`.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Run a bundle some times, and write a seccomp profile of the system calls that its processes made
+    ///
+    /// The bundle's own profile is in effect meanwhile, and the new one never allows what it does not: rules that refuse
+    /// stay as they are, of rules that allow, those for calls that were made, with their arguments. A bundle without a
+    /// profile gets one that refuses all else with EPERM.
+    ///
+    /// Calls are seen by ptrace(2), which makes the program slower; one that traces others itself can't be learned.
+    /// What no run did is refused later on: let the runs do all that the program is for, and add what others
+    /// learned by --merge. Then the same runs are made with the new profile, and nothing is written unless they succeed.
+    Learn(Learn),
+}
+
+/// `learn`.
+#[derive(Debug, Args)]
+pub struct Learn {
+    /// The bundle, whose program must end by itself with status 0
+    #[arg(short, long, value_name = "DIR")]
+    pub bundle: PathBuf,
+    /// How many runs to learn from
+    #[arg(short = 'n', long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub count: u16,
+    /// Write the profile to FILE: the JSON of linux.seccomp [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Allow what FILE allows as well, a profile that was learned before, if the bundle's profile does
+    #[arg(long, value_name = "FILE")]
+    pub merge: Vec<PathBuf>,
+    /// Run the bundle by this runtime, whose own calls under the filter are learned too [default: dayfly]
+    #[arg(long, value_name = "PATH")]
+    pub runtime: Option<PathBuf>,
+    /// End a run after so many seconds; it has failed then
+    #[arg(long = "deadline", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub deadline: Duration,
+    /// Run this in the container, not what the bundle says
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "a number from 1 to 86400".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn bad_numbers_are_refused() {
+        let parse = |more: &[&str]| {
+            let line = ["dayfly", "profile", "learn", "--bundle", "/b"];
+            Options::try_parse_from(line.iter().chain(more))
+        };
+        assert!(parse(&["-n", "5", "--", "/bin/x", "-n"]).is_ok());
+        for bad in [&["-n", "0"][..], &["-n", "x"], &["--deadline", "0"], &["stray"]] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

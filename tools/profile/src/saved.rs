@@ -1,0 +1,118 @@
+//! What a profile costs, and what another one saves.
+
+use crate::narrow::{allowed, compile};
+use report::statistics::Summary;
+use report::{Error, Table};
+use serde_json::Value;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// How often a compilation is timed.
+const COMPILATIONS: usize = 51;
+
+/// What a profile costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cost {
+    /// Calls that it allows, with or without conditions; none where it allows all by default.
+    pub calls: Option<usize>,
+    /// Instructions of its filter.
+    pub instructions: usize,
+    /// The median time of a compilation, which a start needs that finds no kept filter, in microseconds.
+    pub compile_us: f64,
+    /// The median time of a load, in microseconds, where it was traced.
+    pub load_us: Option<f64>,
+}
+
+impl Cost {
+    /// That of `profile`, loads of which took `loads`, in microseconds.
+    ///
+    /// # Errors
+    /// What is no profile.
+    pub fn of(profile: &Value, loads: &[f64]) -> Result<Self, Error> {
+        let text = profile.to_string();
+        let program = compile(profile, "the profile")?;
+        let times: Vec<f64> = (0..COMPILATIONS)
+            .map(|_| {
+                let start = Instant::now();
+                let parsed = seccomp::Profile::parse(black_box(&text));
+                let support = seccomp::Support::default();
+                let _ = black_box(parsed.and_then(|profile| seccomp::compile(&profile, &support)));
+                start.elapsed().as_secs_f64() * 1e6
+            })
+            .collect();
+        let refuses =
+            !matches!(profile["defaultAction"].as_str(), Some("SCMP_ACT_ALLOW" | "SCMP_ACT_LOG"));
+        Ok(Self {
+            calls: refuses.then(|| allowed(profile).len()),
+            instructions: program.filter.len(),
+            compile_us: Summary::of(&times).map_or(0.0, |all| all.median),
+            load_us: Summary::of(loads).map(|all| all.median),
+        })
+    }
+}
+
+/// How long the load of a filter took in each start that a trace tells of (JSON Lines), in microseconds.
+#[must_use]
+pub fn loads(trace: &str) -> Vec<f64> {
+    let spans = trace.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let loads = spans.filter(|span| span["kind"] == "span" && span["name"] == "load seccomp");
+    loads.filter_map(|span| Some((span["end"].as_f64()? - span["start"].as_f64()?) / 1e3)).collect()
+}
+
+/// Both beside each other. The former is none where the bundle has no profile.
+#[must_use]
+pub fn text(before: Option<&Cost>, after: &Cost) -> String {
+    let mut table = Table::new(&["", "before", "learned"]);
+    let mut row = |name: &str, figure: &dyn Fn(&Cost) -> String| {
+        let before = before.map_or_else(|| "no filter".to_owned(), figure);
+        table.row(vec![name.to_owned(), before, figure(after)]);
+    };
+    row("system calls allowed", &|of| {
+        of.calls.map_or_else(|| "all".to_owned(), |calls| calls.to_string())
+    });
+    row("filter, instructions", &|of| of.instructions.to_string());
+    row("filter, bytes", &|of| (8 * of.instructions).to_string());
+    row("compile, µs", &|of| format!("{:.0}", of.compile_us));
+    if after.load_us.is_some() {
+        row("load, µs", &|of| of.load_us.map_or_else(|| "?".to_owned(), |us| format!("{us:.0}")));
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_found_in_a_trace() {
+        let trace = concat!(
+            r#"{"kind":"timeline","command":"dayfly run"}"#,
+            "\n",
+            r#"{"kind":"span","name":"load seccomp","start":1000,"end":41000}"#,
+            "\n",
+            r#"{"kind":"span","name":"mount","start":0,"end":9}"#,
+            "\n"
+        );
+        assert_eq!(loads(trace), [40.0]);
+        assert!(loads("no trace").is_empty());
+    }
+
+    #[test]
+    fn costs_stand_beside_each_other() {
+        let cost =
+            |calls, instructions| Cost { calls, instructions, compile_us: 7.6, load_us: Some(3.2) };
+        let expected = "\
+                         before  learned
+system calls allowed        all        9
+filter, instructions        300       20
+filter, bytes              2400      160
+compile, µs                   8        8
+load, µs                      3        3
+";
+        let text = text(Some(&cost(None, 300)), &cost(Some(9), 20));
+        let narrow = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(narrow(&text), narrow(expected));
+        let alone = super::text(None, &cost(Some(9), 20));
+        assert!(alone.contains("no filter"), "{alone}");
+    }
+}
