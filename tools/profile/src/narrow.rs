@@ -18,10 +18,9 @@ const ALLOWING: [&str; 2] = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG"];
 /// What a process needs under a filter, whatever it is.
 ///
 /// A runtime's init that has loaded the filter gives back CAP_SYS_ADMIN by capset(2) and executes the program, and
-/// nothing else (rule filter-before-exec of the plan). A process ends, and comes back from a signal handler; a call that a
-/// stop interrupted goes on by restart_syscall(2), which timing decides. And what the vDSO answers without a call here is
-/// a call on hosts with another clock.
-pub const ALWAYS: [&str; 13] = [
+/// nothing else (rule filter-before-exec of the plan). A process ends, and comes back from a signal handler. What the
+/// vDSO answers without a call here is a call on hosts with another clock.
+pub const ALWAYS: [&str; 12] = [
     "capset",
     "clock_getres",
     "clock_gettime",
@@ -31,11 +30,37 @@ pub const ALWAYS: [&str; 13] = [
     "exit_group",
     "getcpu",
     "gettimeofday",
-    "restart_syscall",
     "rt_sigreturn",
     "sigreturn",
     "time",
 ];
+
+/// Calls that wait or go on with a wait, and those on the caller's own signals, between which programs wait.
+///
+/// Timing decides whether they are made: a lock takes futex(2) only while another thread holds it, and a shell blocks
+/// signals and waits for one only while its child is still running. A program that is refused one of them may wait
+/// for ever, as busybox's `wait` does. They reach nothing but the caller and who shares its memory.
+pub const WAITS: [&str; 14] = [
+    "clock_nanosleep",
+    "clock_nanosleep_time64",
+    "futex",
+    "futex_time64",
+    "nanosleep",
+    "pause",
+    "restart_syscall",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigsuspend",
+    "sched_yield",
+    "sigaction",
+    "sigprocmask",
+    "sigsuspend",
+];
+
+/// The calls that no run has to make to be allowed them.
+fn free<'a>() -> impl Iterator<Item = &'a str> {
+    ALWAYS.into_iter().chain(WAITS)
+}
 
 /// What is in effect for a bundle without a profile, so that there is a moment from which on calls count.
 #[must_use]
@@ -58,7 +83,7 @@ fn native() -> Vec<&'static str> {
 /// # Errors
 /// A profile that allows by default, and refuses by arguments: what is left of such a call can't be said by a rule.
 pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
-    let is_wanted = |name: &str| made.contains(name) || ALWAYS.contains(&name);
+    let is_wanted = |name: &str| made.contains(name) || free().any(|free| free == name);
     let mut new = old.clone();
     let allows_by_default = allows(&old["defaultAction"]);
     let mut rules = Vec::new();
@@ -85,7 +110,7 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
         // A rule that says what the new default does is none, and would hide no rule that allows.
         let refused: BTreeSet<&str> = rules.iter().flat_map(names_of).collect();
         let is_free = |name: &&str| !refused.iter().any(|refused| is_related(name, refused));
-        let names: BTreeSet<&str> = made.iter().copied().chain(ALWAYS).filter(is_free).collect();
+        let names: BTreeSet<&str> = made.iter().copied().chain(free()).filter(is_free).collect();
         new["defaultAction"] = json!("SCMP_ACT_ERRNO");
         new["defaultErrnoRet"] = json!(EPERM);
         rules.push(json!({ "names": names, "action": "SCMP_ACT_ALLOW" }));
@@ -224,6 +249,18 @@ mod tests {
         old["syscalls"][0]["args"] = json!([{ "index": 0, "value": 8, "op": "SCMP_CMP_EQ" }]);
         let error = narrow(&old, &BTreeSet::new()).expect_err("can't be said").to_string();
         assert!(error.contains("refuses read by arguments"), "{error}");
+    }
+
+    #[test]
+    fn what_timing_decides_stays() {
+        let mut old = old();
+        let rules = old["syscalls"].as_array_mut().expect("rules");
+        rules.push(json!({ "names": WAITS, "action": "SCMP_ACT_ALLOW" }));
+        let new = narrow(&old, &BTreeSet::new()).expect("a profile");
+        assert!(WAITS.iter().all(|name| allowed(&new).contains(name)), "{new:#}");
+        let is_call =
+            |name: &str| Arch::ALL.into_iter().any(|arch| seccomp::number(name, arch).is_some());
+        assert!(free().all(is_call));
     }
 
     #[test]
