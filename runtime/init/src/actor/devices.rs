@@ -13,12 +13,24 @@ use crate::failure::{Failure, Op};
 use crate::step::{Link, Node};
 
 /// Makes nodes in one directory. One that is there already (an image with a populated /dev) stays.
-pub(crate) fn make(root: &Root<'_>, directory: &CStr, nodes: &[Node<'_>]) -> Result<(), Failure> {
-    let path = directory;
-    let directory = root.make_directories(directory)?;
+/// `open` is that directory, where init has it open.
+pub(crate) fn make(
+    root: &Root<'_>,
+    path: &CStr,
+    open: Option<BorrowedFd<'_>>,
+    nodes: &[Node<'_>],
+) -> Result<(), Failure> {
+    let made;
+    let directory = match open {
+        Some(directory) => directory,
+        None => {
+            made = root.make_directories(path)?;
+            made.as_fd()
+        }
+    };
     for node in nodes {
-        let result = match make_node(directory.as_fd(), node.name, node) {
-            Err(Errno::EXIST) => match is_link(directory.as_fd(), node.name) {
+        let result = match make_node(directory, node.name, node) {
+            Err(Errno::EXIST) => match is_link(directory, node.name) {
                 true => make_behind_link(root, path, node),
                 false => continue,
             },
@@ -67,24 +79,32 @@ pub fn make_node(directory: BorrowedFd<'_>, name: &CStr, node: &Node<'_>) -> Res
     chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Makes symbolic links in one directory. With `replace`, what is there goes; otherwise it stays.
+/// Makes symbolic links in one directory. With `replace`, what is there goes; otherwise it stays. `open` as in [`make`].
 pub(crate) fn link(
     root: &Root<'_>,
     proc: BorrowedFd<'_>,
-    directory: &CStr,
+    path: &CStr,
+    open: Option<BorrowedFd<'_>>,
     links: &[Link<'_>],
 ) -> Result<(), Failure> {
-    let directory = root.make_directories(directory)?;
+    let made;
+    let directory = match open {
+        Some(directory) => directory,
+        None => {
+            made = root.make_directories(path)?;
+            made.as_fd()
+        }
+    };
     for &Link { name, text, replace, only_if } in links {
         if let Some(wanted) = only_if
             && statat(proc, wanted, AtFlags::empty()).is_err()
         {
             continue;
         }
-        match symlinkat(text, &directory, name) {
+        match symlinkat(text, directory, name) {
             Err(Errno::EXIST) if replace => {
-                unlinkat(&directory, name, AtFlags::empty()).op("unlinkat")?;
-                symlinkat(text, &directory, name).op("symlinkat")?;
+                unlinkat(directory, name, AtFlags::empty()).op("unlinkat")?;
+                symlinkat(text, directory, name).op("symlinkat")?;
             }
             // Something of that name is the image's business.
             Err(Errno::EXIST) => {}

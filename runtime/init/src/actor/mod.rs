@@ -8,6 +8,7 @@ mod confinement;
 mod console;
 mod copy_up;
 pub(crate) mod devices;
+mod fresh;
 mod identity;
 mod mounts;
 mod old_tree;
@@ -37,6 +38,7 @@ use crate::network;
 use crate::slots::Slots;
 use crate::step::{Confined, Hooks, InitStep, Slot};
 use crate::take;
+use fresh::Fresh;
 use root::Root;
 
 /// What init carries from step to step.
@@ -55,6 +57,8 @@ pub(crate) struct Init<'a> {
     procs: &'a [RawFd],
     /// A working directory that root may not enter, to be tried again as the user.
     cwd_denied: bool,
+    /// The tmpfs that is being filled.
+    fresh: Option<Fresh<'a>>,
     /// Something that covers files, and something that covers directories, once attached.
     file_mask: Option<OwnedFd>,
     directory_mask: Option<OwnedFd>,
@@ -103,6 +107,7 @@ impl<'a> Init<'a> {
             starter: None,
             procs: if *is_moved { &[] } else { procs },
             cwd_denied: false,
+            fresh: None,
             file_mask: None,
             directory_mask: None,
             program: 0,
@@ -151,8 +156,11 @@ impl<'a> Init<'a> {
     }
 }
 
-impl Init<'_> {
-    fn step(&mut self, step: &InitStep<'_>) -> Result<(), Failure> {
+impl<'a> Init<'a> {
+    fn step(&mut self, step: &'a InitStep<'a>) -> Result<(), Failure> {
+        if !fills_fresh(step) {
+            self.fresh = None;
+        }
         match step {
             InitStep::OpenProc => self.open_own_proc(),
             InitStep::JoinCgroups => self.join_cgroups(),
@@ -199,12 +207,13 @@ impl Init<'_> {
                 mounts::attach_tree(&self.root()?, self.fd(*slot)?, target)
             }
             InitStep::AttachBind(bind) => mounts::attach_bind(&self.root()?, bind, self.slots),
-            InitStep::MountFs(mount) => mounts::mount_fs(&self.root()?, mount),
+            InitStep::MountFs(mount) => mounts::mount_fs(&self.root()?, mount, &mut self.fresh),
             InitStep::MakeDevices { directory, nodes } => {
-                devices::make(&self.root()?, directory, nodes)
+                devices::make(&self.root()?, directory, self.opened(directory), nodes)
             }
             InitStep::MakeLinks { directory, links } => {
-                devices::link(&self.root()?, self.fd(Slot::PROC)?, directory, links)
+                let open = self.opened(directory);
+                devices::link(&self.root()?, self.fd(Slot::PROC)?, directory, open, links)
             }
             InitStep::MakeDirectory { path } => self.root()?.make_directories(path).map(drop),
             InitStep::AwaitHooks => {
@@ -225,8 +234,15 @@ impl Init<'_> {
                 console::open(&self.root()?, socket, *size, *uid, *bind, *carried)
             }
             InitStep::SetMountAttr { path, recursive, attr } => {
-                let place = self.root()?.open(path, OFlags::PATH)?;
-                sys::mount::mount_setattr(place.as_fd(), *recursive, attr).op("mount_setattr")
+                let place;
+                let top = match self.opened(path) {
+                    Some(top) => top,
+                    None => {
+                        place = self.root()?.open(path, OFlags::PATH)?;
+                        place.as_fd()
+                    }
+                };
+                sys::mount::mount_setattr(top, *recursive, attr).op("mount_setattr")
             }
             InitStep::Reconfigure { path, parameters } => {
                 mounts::reconfigure(&self.root()?, path, parameters)
@@ -290,6 +306,11 @@ impl Init<'_> {
         }
     }
 
+    /// What `path` names, where that is the tmpfs that is being filled.
+    fn opened(&self, path: &core::ffi::CStr) -> Option<BorrowedFd<'_>> {
+        self.fresh.as_ref().and_then(|fresh| fresh.at(path))
+    }
+
     /// The descriptor in a slot.
     fn fd(&self, slot: Slot) -> Result<BorrowedFd<'_>, Failure> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
@@ -311,7 +332,7 @@ impl Init<'_> {
     }
 
     /// The container's root: the tree being assembled, or `/` where an existing container was joined.
-    fn root(&self) -> Result<Root<'_>, Failure> {
+    fn root(&self) -> Result<Root<'a>, Failure> {
         Ok(Root::new(self.slots.get(Slot::ROOT).unwrap_or(rustix::fs::CWD)))
     }
 
@@ -443,4 +464,16 @@ impl Init<'_> {
         let home = home_of.and(program::found_home(&self.home));
         Err(Failure::new("exec", sys::exec::execve(program, argv, envp, home)))
     }
+}
+
+/// Whether a step leaves the tmpfs that was mounted last at the path that it was mounted at: it mounts nothing, or
+/// sees to that itself.
+fn fills_fresh(step: &InitStep<'_>) -> bool {
+    matches!(
+        step,
+        InitStep::MountFs(_)
+            | InitStep::MakeDevices { .. }
+            | InitStep::MakeLinks { .. }
+            | InitStep::SetMountAttr { .. }
+    )
 }

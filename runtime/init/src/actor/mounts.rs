@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, readlinkat_raw};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -13,6 +13,7 @@ use sys::mount::{MountAttr, mount_setattr};
 
 use super::confinement;
 use super::copy_up::copy_up;
+use super::fresh::Fresh;
 use super::old_tree::hide_kernel_file_systems;
 use super::root::{Place, Root, is_directory};
 use crate::failure::{Failure, Op};
@@ -126,20 +127,41 @@ pub(crate) fn reconfigure(
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
 }
 
-/// Makes a filesystem and attaches it.
-pub(crate) fn mount_fs(root: &Root<'_>, step: &MountFs<'_>) -> Result<(), Failure> {
+/// Makes a filesystem and attaches it; `fresh` is the tmpfs that was mounted last, and then what was now, if it is one.
+pub(crate) fn mount_fs<'a>(
+    root: &Root<'_>,
+    step: &MountFs<'a>,
+    fresh: &mut Option<Fresh<'a>>,
+) -> Result<(), Failure> {
+    let last = fresh.take();
     if let Some(options) = &step.oversized {
         return mount_oversized(root, step, options);
     }
+    if let Some(last) = last
+        && let Some(name) = last.make(step.target.path)?
+    {
+        let tree = make(root, step, None)?;
+        last.attach(tree.as_fd(), name)?;
+        *fresh = Some(last);
+        return Ok(());
+    }
     let place = root.place(&step.target, true)?;
-    let tree = filesystem::make(step, inherited_mode(step, &place)?)?;
+    let tree = make(root, step, inherited_mode(step, &place)?)?;
+    attach(&tree, place.fd)?;
+    *fresh = Fresh::of(step, tree);
+    Ok(())
+}
+
+/// Makes a filesystem and what is to be in it.
+fn make(root: &Root<'_>, step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
+    let tree = filesystem::make(step, mode)?;
     if let Some(label) = step.label {
         confinement::label_mount(&tree, label)?;
     }
     if step.copy_up {
         copy_up(root, &step.target, tree.as_fd(), step.inherit_owner)?;
     }
-    attach(tree, place.fd)
+    Ok(tree)
 }
 
 /// The permissions of what is covered, for a tmpfs that is given none. One whose place was not there has those that

@@ -22,7 +22,7 @@ use crate::step::Target;
 const LONGEST: usize = 4096;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// Of what is made as a place to mount on, or to have one below.
-const MADE: Mode = Mode::from_raw_mode(0o755);
+pub(crate) const MADE: Mode = Mode::from_raw_mode(0o755);
 
 /// A directory that paths cannot leave.
 pub(crate) struct Root<'a>(BorrowedFd<'a>);
