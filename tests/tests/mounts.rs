@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     case!(tmpfs_over_existing_mode),
     case!(tmpfs_where_nothing_was),
     case!(tmpfs_shows_the_mode_it_takes_over),
+    case!(tmpfs_is_filled_in_the_configs_order),
     case!(target_through_a_symlink),
     case!(target_through_an_absolute_symlink),
     case!(order_is_the_configs),
@@ -132,6 +133,52 @@ fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     let outcome = c.run().ok();
     assert_eq!(outcome.lines()[0], "2750:0:0");
     assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
+}
+
+/// What comes right after a tmpfs and belongs into it is made by its own descriptor: not what is covered meanwhile.
+fn tmpfs_is_filled_in_the_configs_order(bed: &Bed) {
+    let bundle = bed.bundle();
+    symlink("t", bundle.rootfs().join("link")).expect("link");
+    let c = bundle
+        .mount("tmpfs", "lowest", "/t", &["mode=0700"])
+        .mount("tmpfs", "one", "/t/a", &["mode=0711"])
+        .mount("tmpfs", "two", "/t/a", &["mode=0722"])
+        .mount("tmpfs", "three", "/t/b/c", &[])
+        .mount("tmpfs", "four", "/t/d", &[])
+        .mount("tmpfs", "upper", "/t", &["mode=0733"])
+        .mount("tmpfs", "five", "/t/e", &["mode=0744"])
+        .mount("tmpfs", "highest", "/link", &["mode=0755"])
+        .mount("tmpfs", "six", "/t/f", &[])
+        .mount("tmpfs", "seven", "/link/g", &[])
+        .mount("tmpfs", "eight", "/t/g/h", &[])
+        .sh("cat /proc/self/mountinfo")
+        .make();
+    let outcome = c.run().ok();
+    let lines: Vec<Vec<&str>> =
+        outcome.lines().iter().map(|line| line.split(' ').collect()).collect();
+    // The source is the second word after the dash.
+    let source = |line: &Vec<&str>| {
+        let dash = line.iter().position(|word| *word == "-").expect("dash");
+        line[dash + 2].to_owned()
+    };
+    let parent = |name: &str| {
+        let line = lines.iter().find(|line| source(line) == name).expect(name);
+        lines.iter().find(|other| other[0] == line[1]).map(source).unwrap_or_default()
+    };
+    for (name, below) in [
+        ("one", "lowest"),
+        ("two", "one"),
+        ("three", "lowest"),
+        ("four", "lowest"),
+        ("upper", "lowest"),
+        ("five", "upper"),
+        ("highest", "upper"),
+        ("six", "highest"),
+        ("seven", "highest"),
+        ("eight", "seven"),
+    ] {
+        assert_eq!(parent(name), below, "{name}: {outcome}");
+    }
 }
 
 fn target_through_a_symlink(bed: &Bed) {
