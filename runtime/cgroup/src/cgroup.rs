@@ -278,7 +278,8 @@ impl Cgroup {
                 Err(error) => return Err(error.into()),
             };
             if legacy.controllers.contains(Controller::Cpuset) {
-                v1::cpuset::inherit(&directory, &legacy.place, resources.cpu.as_ref())?;
+                let is_new = self.is_new(&directory);
+                v1::cpuset::inherit(&directory, &legacy.place, is_new, resources.cpu.as_ref())?;
             }
             self.legacy.push(Legacy { controllers: legacy.controllers, directory });
         }
@@ -397,6 +398,15 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
+        self.unmake();
+        let legacy = core::mem::take(&mut self.legacy);
+        sys::exec::close_each(legacy.into_iter().map(|legacy| legacy.directory.into_fd()));
+    }
+}
+
+impl Cgroup {
+    /// Removes what this value made, unless it is to be kept.
+    fn unmake(&mut self) {
         if self.made.is_empty() && self.made_above.is_empty() && !self.started {
             return;
         }

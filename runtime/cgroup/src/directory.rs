@@ -33,20 +33,16 @@ impl Directory {
         Ok(Self { fd, path: path.to_string() })
     }
 
-    /// Opens a directory in this one.
-    pub fn open_child(&self, name: &str) -> Result<Self, sys::Error> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path = format!("{}/{name}", self.path);
-        let fd = openat(&self.fd, name, flags, Mode::empty()).context("open", &path)?;
-        Ok(Self { fd, path })
-    }
-
     pub fn path(&self) -> &str {
         &self.path
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
     }
 
     /// Opens a file of this cgroup.

@@ -7,7 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use rustix::fd::RawFd;
 #[cfg(feature = "alloc")]
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 
 #[cfg(feature = "alloc")]
@@ -116,6 +116,27 @@ pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
         match next {
             Some(next) => from = next + 1,
             None => return Ok(()),
+        }
+    }
+}
+
+/// Closes descriptors, those with consecutive numbers by one call (close_range(2), Linux 5.9). Each by itself where
+/// there is none.
+#[cfg(feature = "alloc")]
+pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
+    let mut numbers: Vec<RawFd> = fds.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    numbers.sort_unstable();
+    for run in numbers.chunk_by(|one, next| one + 1 == *next) {
+        let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
+        // SAFETY: no pointers; all of them are ours to close.
+        let closed = first != last
+            && unsafe {
+                crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, last as usize, 0])
+            }
+            .is_ok();
+        if !closed {
+            // SAFETY: nobody else has them, and they are open.
+            run.iter().for_each(|&fd| drop(unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
 }

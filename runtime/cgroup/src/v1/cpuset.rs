@@ -1,5 +1,6 @@
 //! A new v1 cpuset has no CPUs and no memory nodes, and takes no process until it has.
 
+use rustix::fs::OFlags;
 use spec::resources::Cpu;
 use sys::Errno;
 
@@ -7,7 +8,7 @@ use crate::directory::Directory;
 use crate::{Error, Place};
 
 /// Gives the cpuset at `place`, and those above it, what their parents have, where they have nothing.
-/// What `limits` give will be written later and is left out, because the parent's CPUs may be
+/// `is_new` where this process has made it. What `limits` give will be written later and is left out, because the parent's CPUs may be
 /// exclusive to another child in part.
 ///
 /// # Errors
@@ -15,27 +16,40 @@ use crate::{Error, Place};
 pub(crate) fn inherit(
     directory: &Directory,
     place: &Place,
+    is_new: bool,
     limits: Option<&Cpu>,
 ) -> Result<(), Error> {
     let is_given = |list: fn(&Cpu) -> &str| limits.is_some_and(|limits| !list(limits).is_empty());
-    fill(directory, place, "cpuset.cpus", is_given(|limits| &limits.cpus))?;
-    fill(directory, place, "cpuset.mems", is_given(|limits| &limits.mems))
+    let (cpus, mems) = (is_given(|limits| &limits.cpus), is_given(|limits| &limits.mems));
+    fill(directory, place, ("cpuset.cpus", "../cpuset.cpus"), cpus, is_new)?;
+    fill(directory, place, ("cpuset.mems", "../cpuset.mems"), mems, is_new)
 }
 
 /// Fills one file. The parent has a value unless it is new, too; only then is the way up walked.
-fn fill(directory: &Directory, place: &Place, file: &str, is_given: bool) -> Result<(), Error> {
+fn fill(
+    directory: &Directory,
+    place: &Place,
+    (file, above): (&str, &str),
+    is_given: bool,
+    is_new: bool,
+) -> Result<(), Error> {
     let mut page = [0; 1024];
-    if !is_empty(directory.read_short(file, &mut page)?) {
+    // What is ours can be written to; it has something if its parent says so (cgroup.clone_children).
+    let own = directory.file(file, if is_new { OFlags::RDWR } else { OFlags::RDONLY })?;
+    if !is_empty(own.read_short(&mut page)?) {
         return Ok(());
     }
-    let parent = directory.open_child("..")?;
-    let mut value = parent.read_short(file, &mut page)?;
+    let mut value = directory.read_short(above, &mut page)?;
     let mut filled = [0; 1024];
     if is_empty(value) {
         fill_ancestors(place, file)?;
-        value = parent.read_short(file, &mut filled)?;
+        value = directory.read_short(above, &mut filled)?;
     }
-    if is_given { Ok(()) } else { write(directory, file, value) }
+    match (is_given, is_new) {
+        (true, _) => Ok(()),
+        (false, true) => passing_over_busy(own.write(value.trim_end())),
+        (false, false) => write(directory, file, value),
+    }
 }
 
 /// Fills one file from the mount point down to the parent.
@@ -53,7 +67,11 @@ fn fill_ancestors(place: &Place, file: &str) -> Result<(), Error> {
 }
 
 fn write(directory: &Directory, file: &str, value: &str) -> Result<(), Error> {
-    match directory.write(file, value.trim_end()) {
+    passing_over_busy(directory.write(file, value.trim_end()))
+}
+
+fn passing_over_busy(written: Result<(), sys::Error>) -> Result<(), Error> {
+    match written {
         // Another start filled the same parent, and its children already run with less.
         Err(error) if error.errno == Errno::BUSY => Ok(()),
         result => Ok(result?),

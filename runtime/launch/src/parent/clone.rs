@@ -88,7 +88,8 @@ impl Parent<'_> {
     ) -> Result<(), Error> {
         let made = self.make_init(wanted, way, memory);
         let own = self.leave_namespaces();
-        let (born, attempt) = made?;
+        let (born, mut attempt) = made?;
+        sys::exec::close_each(core::mem::take(&mut attempt.procs));
         let Born { child, channel, mut recorder, awaits_move, back } = born;
         if let Some(recorder) = &mut recorder {
             if let Some((step, ahead)) = self.plan.init.iter().enumerate().find_map(own_time) {
