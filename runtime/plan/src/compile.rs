@@ -161,6 +161,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }
     // `protected-inside`, `masks-after-mounts`; what does not show the network first, so that nobody has to wait for it.
     compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
+    let capabilities = process::limit_capabilities(&mut builder, process);
     builder.init.append(&mut waiting.for_network);
     builder.init.append(&mut waiting.for_mounts);
     compile_uts_and_sysctl(&mut builder, spec, linux)?;
@@ -178,6 +179,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
         keep_groups,
         seccomp: filter.is_some(),
+        capabilities,
         without_null: match context.dev_is_bound() {
             true => WithoutNull::Keep,
             false => WithoutNull::Refuse,

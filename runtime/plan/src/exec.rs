@@ -49,12 +49,14 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
         builder.parent(ParentStep::EnterResctrl);
     }
     builder.parent(ParentStep::RecordBirth);
+    let capabilities = process::limit_capabilities(&mut builder, process);
     let around = Around {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: request.namespaces.contains(CloneFlags::NEWUSER)
             || request.caller.setgroups_denied,
         keep_groups: request.keep_groups,
         seccomp: request.filter.is_some(),
+        capabilities,
         without_null: WithoutNull::Private,
         execution: &request.execution,
     };

@@ -32,6 +32,8 @@ pub struct Around<'a> {
     pub keep_groups: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
+    /// What [`limit_capabilities`] leaves.
+    pub capabilities: Option<Capabilities>,
     /// As of [`InitStep::ChangeUser`].
     pub without_null: WithoutNull,
     /// What every process of the container has.
@@ -52,6 +54,14 @@ pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>,
     }
 }
 
+/// The init step that limits the bounding set: some thirty calls, one for each capability, that can be made while init
+/// would wait for somebody else. Gives what the process is to have of the others.
+pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Option<Capabilities> {
+    let (bounding, sets) = warned_sets(process.capabilities.as_ref()?, &mut builder.warnings);
+    builder.init(InitStep::LimitCapabilities { drop: !bounding });
+    Some(sets)
+}
+
 /// Init steps from scheduling to the search for the program: everything that can fail before `start`
 /// (`program-before-start`). CAP_SYS_ADMIN is kept where it is what loads the filter (`filter-may-be-loaded`).
 pub fn compile_identity(
@@ -65,11 +75,6 @@ pub fn compile_identity(
     attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
-    let warnings = &mut builder.warnings;
-    let wanted = process.capabilities.as_ref().map(|sets| warned_sets(sets, warnings));
-    if let Some((bounding, _)) = wanted {
-        builder.init(InitStep::LimitCapabilities { drop: !bounding });
-    }
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
     let skip_groups =
@@ -83,7 +88,7 @@ pub fn compile_identity(
     });
     builder.init(InitStep::VerifyDirectory);
     let keep_admin = around.seccomp && !process.no_new_privileges;
-    if let Some((_, mut sets)) = wanted {
+    if let Some(mut sets) = around.capabilities {
         if keep_admin {
             sets.effective |= CAP_SYS_ADMIN;
             sets.permitted |= CAP_SYS_ADMIN;

@@ -132,13 +132,19 @@ impl Init<'_> {
     ) -> Result<(), Failure> {
         own_standard_streams(uid, without_null)?;
         let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
+        // Only with root's last user id capabilities would go.
+        let keeps = uid != 0;
+        if keeps {
+            set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
+        }
         if let Some(groups) = groups {
             set_thread_groups(groups).op("setgroups")?;
         }
         set_thread_res_gid(group, group, group).op("setresgid")?;
         set_thread_res_uid(user, user, user).op("setresuid")?;
-        set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
+        if keeps {
+            set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
+        }
         // Where fs.suid_dumpable is not 0, the change has made this memory traceable.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")?;
         if !self.cwd_denied {

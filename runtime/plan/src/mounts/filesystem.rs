@@ -78,6 +78,10 @@ pub(super) fn new(
     context: Option<Parameter>,
 ) -> Result<MountFs, Error> {
     let mut parameters = parameters(options)?;
+    if kind == "devpts" {
+        // Each is an instance of its own since Linux 4.7, which takes the word for the sake of those who say it.
+        parameters.retain(|parameter| *parameter != (c"newinstance", None));
+    }
     let is_oversized = |(_, value): &Parameter| {
         value.is_some_and(|value| value.to_bytes().len() > LONGEST_PARAMETER)
     };
