@@ -6,6 +6,9 @@ use rustix::thread::sched_getaffinity;
 /// Whether more than one process waits for a CPU at this moment: there are more runnable ones
 /// (proc_loadavg(5)) than CPUs this process may use, and one. That one may be the kernel's, clearing away
 /// the container before. False where it cannot be told.
+///
+/// It takes three system calls, 3.5 us, most of it procfs. Without it, a run by itself takes as long as with it
+/// (0.995 [0.985 1.005], 1500 pairs), sixteen at a time come to 2.4 % fewer a second [0.5 4.1] on two CPUs.
 pub fn is_crowded() -> bool {
     let Some(runnable) = runnable() else { return false };
     // With two, there are not, however few CPUs.
