@@ -204,8 +204,11 @@ impl<'a> Instance<'a> {
         // A shell's read knows milliseconds; to wait for 0 means not to read at all.
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
-        let written = write(stdin, line.as_bytes());
-        written.map(drop).map_err(|errno| self.broken(&format!("write to the container: {errno}")))
+        match write(stdin, line.as_bytes()) {
+            // Whoever was to read it has ended: `look` tells how.
+            Ok(_) | Err(Errno::PIPE) => Ok(()),
+            Err(errno) => Err(self.broken(&format!("write to the container: {errno}"))),
+        }
     }
 
     /// Has its program end.
