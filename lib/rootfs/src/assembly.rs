@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdirat, openat};
+use rustix::fs::{CWD, Mode as Permissions, mkdirat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag,
@@ -17,8 +17,8 @@ use sys::Context;
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
 
 use crate::attached::{Attached, Counts};
-use crate::layers::{Layer, open_layer};
-use crate::options::Recipe;
+use crate::layers::{Layer, open_directory, open_layer};
+use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy};
 
@@ -171,6 +171,16 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// What overlayfs says.
     pub fn assemble(&mut self) -> Result<OwnedFd, Error> {
+        let tree = self.overlay()?;
+        if let Some(Foreign { attr, .. }) = &self.recipe.foreign
+            && !attr.is_empty()
+        {
+            mount_setattr(tree.as_fd(), false, attr).context("mount_setattr", "overlay")?;
+        }
+        Ok(tree)
+    }
+
+    fn overlay(&mut self) -> Result<OwnedFd, Error> {
         if self.recipe.mode.is_attached() {
             if self.needs_filler() {
                 self.filler()?;
@@ -195,6 +205,9 @@ impl<'a> Assembly<'a> {
 
     fn configure(&self, context: BorrowedFd<'_>) -> Result<(), Errno> {
         let recipe = self.recipe;
+        if let Some(foreign) = &recipe.foreign {
+            return configure_foreign(context, foreign);
+        }
         fsconfig_set_string(context, c"source", c"dayfly")?;
         if recipe.user_xattr {
             fsconfig_set_flag(context, c"userxattr")?;
@@ -244,6 +257,21 @@ impl<'a> Assembly<'a> {
     }
 }
 
+/// What somebody else wants of the overlay.
+fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), Errno> {
+    fsconfig_set_string(context, c"source", foreign.source.as_c_str())?;
+    if foreign.read_only {
+        fsconfig_set_flag(context, c"ro")?;
+    }
+    for (key, value) in &foreign.options {
+        match value {
+            Some(value) => fsconfig_set_string(context, key.as_c_str(), value.as_c_str())?,
+            None => fsconfig_set_flag(context, key.as_c_str())?,
+        }
+    }
+    Ok(())
+}
+
 /// A directory of overlayfs: by descriptor, or by its path in our procfs.
 fn set_directory(
     context: BorrowedFd<'_>,
@@ -278,9 +306,19 @@ fn failed<T>(
     Err(sys::Error::new(op, object, errno).into())
 }
 
-fn open_directory(path: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(CWD, path, flags, Permissions::empty())
+/// Maps the ids of a mount that is attached nowhere, and with `recursive` of all below it, as in a user
+/// namespace.
+///
+/// # Errors
+/// Those of mount_setattr(2): EINVAL for a filesystem whose ids can't be mapped.
+pub fn map_ids(
+    tree: BorrowedFd<'_>,
+    user_namespace: BorrowedFd<'_>,
+    recursive: bool,
+) -> Result<(), Errno> {
+    let userns_fd = user_namespace.as_raw_fd() as u64;
+    let change = MountAttr { set: attr::IDMAP, userns_fd, ..MountAttr::default() };
+    mount_setattr(tree, recursive, &change)
 }
 
 /// A detached, read-only copy of the mount at a directory, its ids mapped as in a user namespace.

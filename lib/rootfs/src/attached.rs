@@ -20,8 +20,8 @@ use rustix::process::fchdir;
 use sys::Context;
 
 use crate::layers::Layer;
-use crate::options::{Recipe, Upper};
-use crate::remove::{names, open_directory};
+use crate::options::{Foreign, Recipe, Upper};
+use crate::remove::{names, open_directory, remove_all};
 use crate::upper::Root;
 
 /// What the places are in.
@@ -127,7 +127,12 @@ impl Attached {
         let here = openat(CWD, c".", flags, Permissions::empty()).context("open", ".")?;
         make_directory(self.places()?, c"root").context("mkdir", OVERLAY)?;
         fchdir(self.places()?).context("fchdir", "mnt")?;
-        let mounted = mount(c"dayfly", OVERLAY, c"overlay", MountFlags::empty(), data.as_c_str());
+        let (source, flags) = match &recipe.foreign {
+            Some(Foreign { source, read_only: true, .. }) => (&**source, MountFlags::RDONLY),
+            Some(Foreign { source, .. }) => (&**source, MountFlags::empty()),
+            None => (c"dayfly", MountFlags::empty()),
+        };
+        let mounted = mount(source, OVERLAY, c"overlay", flags, data.as_c_str());
         let tree = mounted.and_then(|()| {
             self.mounts.push(String::from(OVERLAY));
             self.counts.attached += 1;
@@ -194,6 +199,16 @@ pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
     Ok(count)
 }
 
+/// Removes what an assembly in attached mode made in its directory.
+///
+/// # Errors
+/// Those of umount2(2) and unlink(2).
+pub fn remove_places(directory: &CStr) -> Result<(), sys::Error> {
+    unmount_below(directory)?;
+    let places = format!("{}/{}", directory.to_string_lossy(), PLACES.to_string_lossy());
+    remove_all(&CString::new(places).unwrap_or_default())
+}
+
 /// umount2(2) knows paths only; through our procfs it is one by descriptor.
 pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     use rustix::fd::AsRawFd;
@@ -212,19 +227,32 @@ fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::
     if filler {
         data.push_str(":../empty");
     }
-    match recipe.upper {
+    match &recipe.upper {
         Upper::None => {}
+        Upper::Given { upper, work } => {
+            let escaped = |path: &CString| escaped(&path.to_string_lossy());
+            let _ = write!(data, ",upperdir={},workdir={}", escaped(upper), escaped(work));
+        }
         Upper::Directory => data.push_str(",upperdir=../upper,workdir=../work"),
         Upper::Tmpfs { .. } => data.push_str(",upperdir=t/upper,workdir=t/work"),
     }
-    if recipe.user_xattr {
+    if let Some(foreign) = &recipe.foreign {
+        for (key, value) in &foreign.options {
+            let _ = write!(data, ",{}", key.to_string_lossy());
+            match value.as_ref().map(|value| value.to_string_lossy()) {
+                Some(value) if value.contains(',') => _ = write!(data, "=\"{value}\""),
+                Some(value) => _ = write!(data, "={value}"),
+                None => {}
+            }
+        }
+    } else if recipe.user_xattr {
         data.push_str(",userxattr");
     } else {
         for (key, value) in recipe.settings() {
             let _ = write!(data, ",{}={}", key.to_string_lossy(), value.to_string_lossy());
         }
     }
-    if recipe.layers.parents.len() > 1 {
+    if recipe.layers.parents.len() > 1 && recipe.foreign.is_none() {
         data.push_str(",xino=auto");
     }
     if recipe.volatile && recipe.upper == Upper::Directory {
@@ -237,6 +265,18 @@ fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::
         return Err(sys::Error::new("mount", "overlay (options too long)", Errno::TOOBIG).into());
     }
     crate::layers::c_string(&data)
+}
+
+/// A path as overlayfs reads it in the option string.
+fn escaped(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for character in path.chars() {
+        if matches!(character, '\\' | ',' | ':') {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -255,6 +295,7 @@ mod tests {
             volatile: true,
             label: None,
             user_xattr: false,
+            foreign: None,
         }
     }
 
@@ -275,5 +316,22 @@ mod tests {
         recipe.label = Some(c"system_u:object_r:x_t:s0:c1,c2".into());
         let text = "lowerdir=0:../empty,index=off,context=\"system_u:object_r:x_t:s0:c1,c2\"";
         assert_eq!(data(&recipe, 1, true).unwrap().to_str(), Ok(text));
+    }
+    #[test]
+    fn somebody_elses_overlay() {
+        let upper = Upper::Given { upper: c"/s/a,b".into(), work: c"/s/w:\\".into() };
+        let mut recipe = recipe(2, upper);
+        recipe.foreign = Some(Foreign {
+            source: c"overlay".into(),
+            options: vec![
+                (c"index".into(), Some(c"off".into())),
+                (c"userxattr".into(), None),
+                (c"context".into(), Some(c"u:r:t:s0:c1,c2".into())),
+            ],
+            ..Foreign::default()
+        });
+        let text = "lowerdir=0:1,upperdir=/s/a\\,b,workdir=/s/w\\:\\\\,index=off,userxattr,\
+            context=\"u:r:t:s0:c1,c2\"";
+        assert_eq!(data(&recipe, 2, false).unwrap().to_str(), Ok(text));
     }
 }

@@ -39,7 +39,7 @@ const LABEL: &str = "security.selinux";
 pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     let tmpfs = match recipe.upper {
         Upper::Tmpfs { size } => Some(new_tmpfs(size)?),
-        Upper::None | Upper::Directory => None,
+        Upper::None | Upper::Directory | Upper::Given { .. } => None,
     };
     let object = || recipe.directory.to_string_lossy();
     let place = match &tmpfs {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode as Permissions, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use sys::Context;
 
@@ -52,10 +52,26 @@ impl Layers {
     /// # Errors
     /// As [`Layers::of_store`]; a layer that is not there.
     pub fn anywhere(text: &str) -> Result<Self, Error> {
-        let mut all = Vec::new();
-        for path in paths(text)? {
+        Self::by_mount(paths(text)?)
+    }
+
+    /// The same of paths, the top first.
+    ///
+    /// # Errors
+    /// As [`Layers::anywhere`].
+    pub fn stacked<'a>(stack: impl Iterator<Item = &'a str>) -> Result<Self, Error> {
+        Self::by_mount(plain(stack)?)
+    }
+
+    fn by_mount(paths: Vec<&str>) -> Result<Self, Error> {
+        let mut all = Vec::with_capacity(paths.len());
+        for path in paths {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
-            let stat = statx(CWD, path, flags, StatxFlags::MNT_ID).context("stat layer", path)?;
+            let stat = statx(CWD, path, flags, StatxFlags::MNT_ID | StatxFlags::TYPE);
+            let stat = stat.context("stat layer", path)?;
+            if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
+                return Err(sys::Error::new("open layer", path, Errno::NOTDIR).into());
+            }
             all.push((stat.stx_mnt_id, path));
         }
         Self::grouped(&all)
@@ -97,8 +113,13 @@ impl Layers {
 
 /// The lines, top first.
 fn paths(text: &str) -> Result<Vec<&str>, Error> {
+    plain(text.lines().rev().filter(|line| !line.is_empty()))
+}
+
+/// Paths as they are to be: absolute, each name in them a name.
+fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Error> {
     let mut paths = Vec::new();
-    for line in text.lines().rev().filter(|line| !line.is_empty()) {
+    for line in lines {
         let path = line.trim_end_matches('/');
         let plain = |part: &str| !matches!(part, "" | "." | "..");
         if !path.strip_prefix('/').is_some_and(|path| path.split('/').all(plain)) {
@@ -130,6 +151,12 @@ fn common<'a>(one: &'a str, other: &str) -> &'a str {
 
 pub(crate) fn c_string(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::BadLayer(String::from(text)))
+}
+
+/// Opens a directory; its name is no link.
+pub(crate) fn open_directory(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Permissions::empty())
 }
 
 /// Opens a layer below its parent, through no link.

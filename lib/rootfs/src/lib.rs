@@ -21,10 +21,10 @@ pub mod places;
 mod remove;
 mod upper;
 
-pub use assembly::{Assembled, Assembly};
-pub use attached::{Counts, unmount_below};
+pub use assembly::{Assembled, Assembly, map_ids};
+pub use attached::{Counts, remove_places, unmount_below};
 pub use error::Error;
 pub use layers::{Layer, Layers, MOST_LAYERS};
 pub use mode::Mode;
-pub use options::{Recipe, Upper};
+pub use options::{Foreign, Recipe, Upper};
 pub use remove::{empty, remove_all};

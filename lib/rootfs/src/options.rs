@@ -1,7 +1,10 @@
 //! What a root filesystem is to be.
 
 use alloc::ffi::CString;
+use alloc::vec::Vec;
 use core::ffi::CStr;
+
+use sys::mount::MountAttr;
 
 use crate::layers::Layers;
 use crate::mode::Mode;
@@ -31,6 +34,21 @@ pub struct Recipe {
     pub label: Option<CString>,
     /// In a user namespace: overlayfs keeps its marks in `user.overlay`.
     pub user_xattr: bool,
+    /// What somebody else wants of the overlay, in the place of what it is told here otherwise.
+    pub foreign: Option<Foreign>,
+}
+
+/// An overlay as somebody else describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Foreign {
+    /// Its source in the mount table, which overlayfs makes no use of.
+    pub source: CString,
+    /// Options of overlayfs besides its directories, `key` or `key=value`, in order.
+    pub options: Vec<(CString, Option<CString>)>,
+    /// Nothing may change through it, whoever mounts it again.
+    pub read_only: bool,
+    /// Attributes of the mount.
+    pub attr: MountAttr,
 }
 
 impl Recipe {
@@ -57,6 +75,13 @@ pub enum Upper {
     None,
     /// `upper` and `work` in the recipe's directory.
     Directory,
+    /// Directories that are there, on one mount, with whatever is in them.
+    Given {
+        /// What changes go to.
+        upper: CString,
+        /// What overlayfs prepares them in.
+        work: CString,
+    },
     /// Memory.
     Tmpfs {
         /// Bytes; `None` is the kernel's default, half of the memory.

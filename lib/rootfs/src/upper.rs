@@ -1,11 +1,10 @@
 //! What takes the changes to a root filesystem: a directory, or memory.
 
+use alloc::ffi::CString;
 use alloc::format;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, CWD, Mode as Permissions, OFlags, chmodat, chownat, fstat, mkdirat, openat,
-};
+use rustix::fs::{AtFlags, Mode as Permissions, chmodat, chownat, fstat, mkdirat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -14,7 +13,7 @@ use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::MountAttrFlags;
 
-use crate::layers::open_layer;
+use crate::layers::{open_directory, open_layer};
 use crate::options::{Recipe, Upper};
 
 /// Owner and permissions of a root directory.
@@ -52,14 +51,16 @@ impl Changes {
 /// Makes `upper` and `work`.
 pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
-    let (at, tmpfs) = match recipe.upper {
+    let (at, tmpfs) = match &recipe.upper {
         Upper::None => return Ok(None),
-        Upper::Directory => {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            (openat(CWD, &recipe.directory, flags, Permissions::empty()), None)
+        Upper::Given { upper, work } => {
+            let open =
+                |path: &CString| open_directory(path).context("open", path.to_string_lossy());
+            return Ok(Some(Changes { upper: open(upper)?, work: open(work)?, tmpfs: None }));
         }
+        Upper::Directory => (open_directory(&recipe.directory), None),
         Upper::Tmpfs { size } => {
-            let tmpfs = new_tmpfs(size)?;
+            let tmpfs = new_tmpfs(*size)?;
             (rustix::io::fcntl_dupfd_cloexec(&tmpfs, 3), Some(tmpfs))
         }
     };

@@ -1,5 +1,7 @@
 //! Being told when the kernel kills for want of memory.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -8,10 +10,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sys::Context;
 
-use crate::directory::{Directory, File};
+use crate::directory::Directory;
 use crate::v2::limits;
 use crate::wait::{self, Deadline};
-use crate::{Cgroup, Controller, Error, parse, v1};
+use crate::{Cgroup, Controller, Error, Location, parse, v1};
 
 /// What an [`OomWatch`] has to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,45 +27,67 @@ pub enum OomEvent {
     None,
 }
 
-/// Watches one cgroup for want of memory.
+/// Watches one cgroup for want of memory. It has descriptors of its own and outlives the [`Cgroup`].
 #[derive(Debug)]
-pub struct OomWatch<'a>(Watch<'a>);
+pub struct OomWatch(Watch);
 
 #[derive(Debug)]
-enum Watch<'a> {
-    /// memory.events and cgroup.events, which poll(2) reports with POLLPRI.
-    Unified { memory: File<'a>, cgroup: File<'a>, kills: u64 },
-    /// An eventfd(2) bound to memory.oom_control.
-    Legacy { directory: &'a Directory, event: OwnedFd },
+enum Watch {
+    /// memory.events, which poll(2) and epoll(7) report with POLLPRI, also when it is gone, and then for ever.
+    Unified { memory: Watched, cgroup: Watched, kills: u64 },
+    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before it kills, and whenever a cgroup
+    /// above runs out, but not when the host does: the file counts the kills of all three (Linux 4.13).
+    Legacy { control: Watched, event: OwnedFd, kills: u64 },
+}
+
+/// A file that is read again and again.
+#[derive(Debug)]
+struct Watched {
+    fd: OwnedFd,
+    path: String,
+}
+
+impl Watched {
+    fn open(directory: &Directory, name: &str) -> Result<Self, sys::Error> {
+        let fd = directory.file(name, OFlags::RDONLY)?.into_fd();
+        Ok(Self { fd, path: format!("{}/{name}", directory.path()) })
+    }
+
+    /// The value of `key`; `None` if it is not there, or the cgroup is not any more.
+    fn key(&self, key: &str) -> Result<Reading, Error> {
+        let mut page = [0; 4096];
+        let count = match rustix::io::pread(&self.fd, &mut page, 0) {
+            Err(Errno::NODEV) => return Ok(Reading::Gone),
+            result => result.context("read", &self.path)?,
+        };
+        let text = core::str::from_utf8(page.get(..count).unwrap_or_default()).unwrap_or_default();
+        Ok(parse::key(text, key).map_or(Reading::Unknown, Reading::Value))
+    }
+}
+
+/// What a key of a file reads as.
+enum Reading {
+    Value(u64),
+    /// This kernel has no such key.
+    Unknown,
+    /// The cgroup was removed.
+    Gone,
 }
 
 impl Cgroup {
-    /// Starts to watch.
+    /// Starts to watch. Kills of the past are none of the watch's.
     ///
     /// # Errors
     /// [`Error::NoController`] without the memory controller; failing system calls.
-    pub fn watch_oom(&self) -> Result<OomWatch<'_>, Error> {
+    pub fn watch_oom(&self) -> Result<OomWatch, Error> {
         let (None, Some(unified)) = (self.legacy.first(), &self.unified) else {
-            return self.watch_legacy();
+            let memory = v1::require(&self.legacy, Controller::Memory, "memory.oom_control")?;
+            return OomWatch::legacy(memory);
         };
         let directory = &unified.directory;
-        let memory = limits::open(directory, "memory.events", OFlags::RDONLY)?;
-        let cgroup = directory.file("cgroup.events", OFlags::RDONLY)?;
-        let mut watch = Watch::Unified { memory, cgroup, kills: 0 };
-        // The first reading arms the files, and kills of the past are none of ours.
-        read(&mut watch)?;
-        Ok(OomWatch(watch))
-    }
-
-    /// Binds an eventfd to memory.oom_control (cgroup-v1/memory.rst, "OOM Control").
-    fn watch_legacy(&self) -> Result<OomWatch<'_>, Error> {
-        let directory = v1::require(&self.legacy, Controller::Memory, "memory.oom_control")?;
-        let event =
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).context("eventfd", "")?;
-        let control = directory.file("memory.oom_control", OFlags::RDONLY)?;
-        let numbers = (event.as_raw_fd(), control.as_fd().as_raw_fd());
-        directory.write("cgroup.event_control", format_args!("{} {}", numbers.0, numbers.1))?;
-        Ok(OomWatch(Watch::Legacy { directory, event }))
+        // For the error that names the controller.
+        limits::open(directory, "memory.events", OFlags::RDONLY)?;
+        OomWatch::unified(directory)
     }
 
     /// How many processes of the container were killed for want of memory so far (Linux 4.13).
@@ -79,14 +103,82 @@ impl Cgroup {
     }
 }
 
-impl OomWatch<'_> {
+impl OomWatch {
+    /// Starts to watch the cgroup at `location`; `None` where there is no memory controller. Kills of the past are
+    /// none of the watch's.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if there is no such cgroup; failing system calls.
+    pub fn begin(location: &Location) -> Result<Option<Self>, Error> {
+        match Cgroup::open(location)?.watch_oom() {
+            Ok(watch) => Ok(Some(watch)),
+            Err(Error::NoController { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unified(directory: &Directory) -> Result<Self, Error> {
+        let memory = Watched::open(directory, "memory.events")?;
+        let cgroup = Watched::open(directory, "cgroup.events")?;
+        let mut watch = Self(Watch::Unified { memory, cgroup, kills: 0 });
+        // The first reading arms the files.
+        watch.read()?;
+        Ok(watch)
+    }
+
+    /// Binds an eventfd to memory.oom_control (cgroup-v1/memory.rst, "OOM Control").
+    fn legacy(directory: &Directory) -> Result<Self, Error> {
+        let event =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).context("eventfd", "")?;
+        let control = Watched::open(directory, "memory.oom_control")?;
+        let numbers = (event.as_raw_fd(), control.fd.as_raw_fd());
+        directory.write("cgroup.event_control", format_args!("{} {}", numbers.0, numbers.1))?;
+        let kills = match control.key("oom_kill")? {
+            Reading::Value(kills) => kills,
+            Reading::Unknown | Reading::Gone => 0,
+        };
+        Ok(Self(Watch::Legacy { control, event, kills }))
+    }
+
     /// The descriptors to poll(2), each with what to ask for; when one is ready, [`OomWatch::read`].
     pub fn fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let first = self.fd();
         match &self.0 {
-            Watch::Unified { memory, cgroup, .. } => {
-                Vec::from([(memory.as_fd(), PollFlags::PRI), (cgroup.as_fd(), PollFlags::PRI)])
+            Watch::Unified { cgroup, .. } => {
+                Vec::from([first, (cgroup.fd.as_fd(), PollFlags::PRI)])
             }
-            Watch::Legacy { event, .. } => Vec::from([(event.as_fd(), PollFlags::IN)]),
+            Watch::Legacy { .. } => Vec::from([first]),
+        }
+    }
+
+    /// The descriptor that tells of kills alone, with what to ask for; when it is ready, [`OomWatch::kills`].
+    pub fn fd(&self) -> (BorrowedFd<'_>, PollFlags) {
+        match &self.0 {
+            Watch::Unified { memory, .. } => (memory.fd.as_fd(), PollFlags::PRI),
+            Watch::Legacy { event, .. } => (event.as_fd(), PollFlags::IN),
+        }
+    }
+
+    /// How many kills there were since this was asked last; `None` if the cgroup is gone, after which there is
+    /// nothing to poll for. Does not wait. A process that is seen to have ended has been counted already: the
+    /// kernel counts, on cgroup v1 it signals, before it kills.
+    ///
+    /// On cgroup v1 each time that memory ran out is told as a kill, also if that paused the container or
+    /// killed nobody in it.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn kills(&mut self) -> Result<Option<u64>, Error> {
+        match &mut self.0 {
+            Watch::Unified { memory, kills, .. } => Ok(match memory.key("oom_kill")? {
+                Reading::Value(count) => Some(news(kills, count)),
+                Reading::Unknown => Some(0),
+                Reading::Gone => None,
+            }),
+            Watch::Legacy { control, event, kills } => {
+                let is_signalled = is_signalled(event)?;
+                legacy_kills(control, is_signalled, kills)
+            }
         }
     }
 
@@ -95,7 +187,23 @@ impl OomWatch<'_> {
     /// # Errors
     /// Failing system calls.
     pub fn read(&mut self) -> Result<OomEvent, Error> {
-        read(&mut self.0)
+        let kills = match &mut self.0 {
+            Watch::Unified { .. } => self.kills()?,
+            // The removal of the cgroup signals, too.
+            Watch::Legacy { control, event, kills } => match is_signalled(event)? {
+                true => legacy_kills(control, true, kills)?,
+                false => Some(0),
+            },
+        };
+        match (kills, &self.0) {
+            (None, _) => Ok(OomEvent::End),
+            (Some(1..), _) => Ok(OomEvent::Oom),
+            (Some(0), Watch::Legacy { .. }) => Ok(OomEvent::None),
+            (Some(0), Watch::Unified { cgroup, .. }) => match cgroup.key("populated")? {
+                Reading::Value(0) | Reading::Gone => Ok(OomEvent::End),
+                Reading::Value(_) | Reading::Unknown => Ok(OomEvent::None),
+            },
+        }
     }
 
     /// Waits for something to happen, for `limit` at most.
@@ -120,36 +228,37 @@ impl OomWatch<'_> {
     }
 }
 
-fn read(watch: &mut Watch<'_>) -> Result<OomEvent, Error> {
-    match watch {
-        Watch::Unified { memory, cgroup, kills } => {
-            let mut page = [0; 4096];
-            let result = (|| -> Result<_, sys::Error> {
-                let count = parse::key(memory.reread(&mut page)?, "oom_kill").unwrap_or(0);
-                let populated = parse::key(cgroup.reread(&mut page)?, "populated");
-                Ok((count, populated != Some(0)))
-            })();
-            match result {
-                Ok((count, _)) if count > *kills => {
-                    *kills = count;
-                    Ok(OomEvent::Oom)
-                }
-                Ok((_, true)) => Ok(OomEvent::None),
-                Ok((_, false)) => Ok(OomEvent::End),
-                Err(error) if error.errno == Errno::NODEV => Ok(OomEvent::End),
-                Err(error) => Err(error.into()),
-            }
-        }
-        Watch::Legacy { directory, event } => {
-            let mut count = [0; 8];
-            match rustix::io::read(event, &mut count) {
-                Err(Errno::AGAIN) => Ok(OomEvent::None),
-                Err(errno) => Err(sys::Error::new("read", "eventfd", errno).into()),
-                // The removal of the cgroup signals, too.
-                Ok(_) if directory.has("cgroup.event_control") => Ok(OomEvent::Oom),
-                Ok(_) => Ok(OomEvent::End),
-            }
-        }
+/// How much `count` is above what is `known`, which it then is.
+fn news(known: &mut u64, count: u64) -> u64 {
+    let new = count.saturating_sub(*known);
+    *known = count.max(*known);
+    new
+}
+
+fn legacy_kills(
+    control: &Watched,
+    is_signalled: bool,
+    kills: &mut u64,
+) -> Result<Option<u64>, Error> {
+    let new = match control.key("oom_kill")? {
+        Reading::Value(count) => news(kills, count),
+        Reading::Unknown => 0,
+        Reading::Gone => return Ok(None),
+    };
+    if new == 0 && is_signalled {
+        // The kill is about to be counted; it is told once.
+        *kills += 1;
+        return Ok(Some(1));
+    }
+    Ok(Some(new))
+}
+
+/// Whether an eventfd(2) was signalled since this was asked last.
+fn is_signalled(event: &OwnedFd) -> Result<bool, Error> {
+    match rustix::io::read(event, &mut [0; 8]) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(sys::Error::new("read", "eventfd", errno).into()),
     }
 }
 
@@ -183,5 +292,32 @@ mod tests {
         events(4, 0);
         assert_eq!(watch.read(), Ok(OomEvent::Oom));
         assert_eq!(watch.read(), Ok(OomEvent::End));
+    }
+
+    #[test]
+    fn a_kill_on_v1_is_told_once() {
+        let fixture = Fixture::new(&[]);
+        let put = |kills| {
+            let text = format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n");
+            fixture.put("memory.oom_control", &text);
+        };
+        put(4);
+        let control = Watched::open(&fixture.directory(), "memory.oom_control").unwrap();
+        let mut known = 4;
+        let mut kills = |is_signalled| legacy_kills(&control, is_signalled, &mut known);
+        assert_eq!(kills(false), Ok(Some(0)));
+        // Signalled before it is counted.
+        assert_eq!(kills(true), Ok(Some(1)));
+        put(5);
+        assert_eq!(kills(false), Ok(Some(0)));
+        // The host ran out: counted only. Then both at once.
+        put(6);
+        assert_eq!(kills(false), Ok(Some(1)));
+        put(8);
+        assert_eq!(kills(true), Ok(Some(2)));
+        // A kernel that does not count.
+        fixture.put("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\n");
+        assert_eq!(kills(true), Ok(Some(1)));
+        assert_eq!(kills(false), Ok(Some(0)));
     }
 }

@@ -4,8 +4,11 @@
 //! (`types.Stats`). Times are nanoseconds and sizes bytes since the cgroup was made, unless a member
 //! says otherwise.
 
+mod files;
 mod legacy;
 mod unified;
+
+pub use files::{Files, device, key, keys, number};
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -264,7 +267,7 @@ fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 /// The huge page sizes of this host, as cgroup files name them: `64KB`, `2MB`, `1GB`.
-fn huge_page_sizes() -> Vec<String> {
+pub fn huge_page_sizes() -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // Without huge pages there is no such directory.
     let fd = openat(CWD, "/sys/kernel/mm/hugepages", flags, Mode::empty());

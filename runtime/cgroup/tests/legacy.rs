@@ -225,6 +225,7 @@ fn out_of_memory_is_told() {
         Cgroup::delete(&location).unwrap();
         while watch.wait(Duration::from_secs(20)) == Ok(OomEvent::Oom) {}
         assert_eq!(watch.read(), Ok(OomEvent::None), "the end was told");
+        assert_eq!(watch.kills(), Ok(None));
     });
 }
 

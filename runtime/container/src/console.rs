@@ -21,6 +21,15 @@ pub(crate) enum Console<'a> {
     Own(OwnedFd, Option<OwnedFd>),
 }
 
+/// Who is to receive a terminal, as the caller says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver<'a> {
+    /// The path of a socket.
+    pub socket: Option<&'a str>,
+    /// A connected socket.
+    pub given: Option<BorrowedFd<'a>>,
+}
+
 impl<'a> Console<'a> {
     /// Decides by runc's rules: a detached command hands its terminal to a console socket, one in the
     /// foreground keeps it.
@@ -29,13 +38,17 @@ impl<'a> Console<'a> {
     /// In runc's words if socket and terminal do not go together.
     pub fn prepare(
         terminal: bool,
-        socket: Option<&'a str>,
+        receiver: Receiver<'a>,
         detach: bool,
         connected: Option<OwnedFd>,
         trace: &Trace,
     ) -> Result<Self, Error> {
         trace.point("prepare", "console")?;
-        match (terminal, detach, socket) {
+        if let (true, Some(given)) = (terminal, receiver.given) {
+            let theirs = rustix::io::fcntl_dupfd_cloexec(given, 3).context("dup", "console")?;
+            return Ok(Self::Own(theirs, None));
+        }
+        match (terminal, detach, receiver.socket) {
             (true, true, Some(socket)) => Ok(Self::Socket(socket, connected)),
             (true, true, None) => Err(Error::text(
                 "cannot allocate tty if dayfly will detach without setting console socket",

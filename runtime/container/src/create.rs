@@ -8,6 +8,7 @@ use trace::{PROGRAM, Phase};
 use crate::admission::admit;
 use crate::bundle::Bundle;
 use crate::console::Terminal;
+use crate::make::Made;
 use crate::making::Making;
 use crate::notify::Relay;
 use crate::options::{CreateOptions, RunOptions};
@@ -15,11 +16,11 @@ use crate::request::request;
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 
-/// Makes a container that waits for `start`.
+/// Makes a container that waits for `start`; returns its init.
 ///
 /// # Errors
 /// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
-pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<(), Error> {
+pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error> {
     attempt(options, |options, connected| try_create(store, options, connected))
 }
 
@@ -47,7 +48,7 @@ fn try_create(
     store: &Store,
     options: &CreateOptions<'_>,
     connected: Option<OwnedFd>,
-) -> Result<(), Error> {
+) -> Result<Child, Error> {
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace)?;
@@ -59,10 +60,11 @@ fn try_create(
     if let Some(pooled) = making.pooled {
         pooled.keep();
     }
+    let Made { container, child, pending, notify, _rootfs, .. } = made;
     // The lock stays until this process has ended: until then its memory is init's as well, and nobody
     // must be let in who could trace that.
-    core::mem::forget(made);
-    Ok(())
+    core::mem::forget((container, pending, notify, _rootfs));
+    Ok(child)
 }
 
 /// Makes a container and runs its program: to its end, or with `detach` only up to its start.

@@ -8,25 +8,34 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched, Turn};
 use plan::{Caller, ExecAgent, ExecRequest, FastPaths, Plan};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::CWD;
 use spec::{Capabilities, Process, Str};
 use sys::Context;
-use sys::clone::CloneFlags;
+use sys::clone::{Child, CloneFlags};
 use sys::defence::{Defence, is_off};
 use trace::{PROGRAM, Phase};
 
 use crate::announce::{announce, check_preserved};
-use crate::console::{Console, Terminal};
+use crate::console::{Console, Receiver, Terminal};
 use crate::path::absolute;
 use crate::state::Status;
 use crate::{Container, Error, Warn, foreground, pid_file};
 
+/// Where the JSON of a process is.
+#[derive(Debug, Clone, Copy)]
+pub enum ProcessDocument<'a> {
+    /// In the file of this path.
+    File(&'a str),
+    /// Here.
+    Text(&'a str),
+}
+
 /// What `exec` is given; what is absent comes from the container's own process.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
-    /// A file with the whole process; then nothing comes from elsewhere.
-    pub process: Option<&'a str>,
+    /// The whole process; then nothing comes from elsewhere.
+    pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
     /// Working directory.
@@ -53,6 +62,8 @@ pub struct ExecOptions<'a> {
     pub pid_file: Option<&'a str>,
     /// The socket that receives the terminal.
     pub console_socket: Option<&'a str>,
+    /// A connected socket that receives the terminal, in the place of that.
+    pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives its pidfd.
     pub pidfd_socket: Option<&'a str>,
     /// Descriptors after 2 that go on to the process.
@@ -74,6 +85,18 @@ impl Container {
     /// # Errors
     /// If the container does not live; a value that cannot be; what made exec fail.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
+        Ok(self.attempt(options)?.1)
+    }
+
+    /// Starts an additional process, and returns it once it runs. A terminal goes to a socket.
+    ///
+    /// # Errors
+    /// As [`Container::exec`].
+    pub fn exec_detached(&self, options: &ExecOptions<'_>) -> Result<Child, Error> {
+        Ok(self.attempt(&ExecOptions { detach: true, ..options.clone() })?.0)
+    }
+
+    fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
         let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
         // As with `create`.
         if options.pidfd_socket.is_some() {
@@ -92,7 +115,7 @@ impl Container {
         &self,
         options: &ExecOptions<'_>,
         connected: Option<OwnedFd>,
-    ) -> Result<i32, Error> {
+    ) -> Result<(Child, i32), Error> {
         // Not found before it is whole: until then its init may work in the memory of the command that makes it,
         // and nobody must be let in who could trace that.
         match self.status()? {
@@ -106,14 +129,20 @@ impl Container {
         }
         let own = Process::parse(self.record.process.as_str())
             .map_err(|error| crate::error::damaged(self.id(), error))?;
-        let text;
+        let read;
         let process = match options.process {
-            Some(path) => {
-                self.trace.point("read", path)?;
-                text = read_process(path)?;
+            Some(document) => {
+                let (name, text) = match document {
+                    ProcessDocument::File(path) => {
+                        self.trace.point("read", path)?;
+                        read = read_process(path)?;
+                        (path, read.as_str())
+                    }
+                    ProcessDocument::Text(text) => ("process", text),
+                };
                 let (process, misspelt) = Process::parse_and_tell(text.as_bytes())
-                    .map_err(|error| Error::Parse { path: path.to_string(), error })?;
-                options.warn.misspelt(path, &misspelt);
+                    .map_err(|error| Error::Parse { path: name.to_string(), error })?;
+                options.warn.misspelt(name, &misspelt);
                 complete(process, own)
             }
             None => amend(own, options)?,
@@ -122,8 +151,8 @@ impl Container {
         check_preserved(options.preserve_fds)?;
 
         let (terminal, detach) = (process.terminal, options.detach);
-        let mut console =
-            Console::prepare(terminal, options.console_socket, detach, connected, self.trace)?;
+        let receiver = Receiver { socket: options.console_socket, given: options.console };
+        let mut console = Console::prepare(terminal, receiver, detach, connected, self.trace)?;
         let ours = console.take_receiver();
         let signals = match options.detach {
             true => None,
@@ -180,7 +209,7 @@ impl Container {
         let program = options.args.first().copied().unwrap_or_default();
         let time = (program_since, self.trace.clock());
         self.trace.lived(PROGRAM, child.pid, Phase::Program, program, time);
-        status
+        status.map(|status| (child, status))
     }
 
     fn launch_exec(

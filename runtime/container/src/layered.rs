@@ -11,7 +11,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use plan::LayeredRoot;
+use plan::GivenRoot;
 use rootfs::ids::{Config, Grants, Leases, RANGE};
 use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,6 +22,7 @@ use sys::Context;
 use crate::directory::{self, TryClone};
 use crate::image::ImageRun;
 use crate::layered::record::LayeredRecord;
+use crate::options::CreateOptions;
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
@@ -98,8 +99,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// For the compiler.
-    pub fn root(&self) -> LayeredRoot<'_> {
-        LayeredRoot { recipe: &self.recipe, place: &self.place }
+    pub fn root(&self) -> GivenRoot<'_> {
+        GivenRoot::layered(&self.recipe, &self.place)
     }
 
     /// The container's directory, which was claimed with the range.
@@ -142,12 +143,13 @@ impl Drop for Prepared {
 /// configuration.
 pub(crate) fn prepare(
     store: &Store,
-    id: &str,
+    create: &CreateOptions<'_>,
     bundle: &str,
     options: &LayeredOptions<'_>,
     spec: &mut Spec<'_>,
     version: (u32, u32),
 ) -> Result<Prepared, Error> {
+    let id = create.id;
     let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
     let layers = match options.image {
         Some(_) => Layers::of_store(&text)?,
@@ -197,6 +199,7 @@ pub(crate) fn prepare(
             volatile: true,
             label: label(spec),
             user_xattr: in_user_namespace,
+            foreign: None,
         },
         record: Box::new(LayeredRecord {
             directory: if on_disk { directory } else { String::new() },
@@ -207,7 +210,7 @@ pub(crate) fn prepare(
             since: time::now(),
             owner: format!("{}/{id}", store.path()),
         }),
-        place: place(bundle, spec),
+        place: place(bundle, spec, create.no_pivot),
         root: store.root_fd().try_clone_fd()?,
         id: id.to_string(),
         claimed: RefCell::new(Some(store.claim(id)?)),
@@ -270,14 +273,16 @@ fn label(spec: &Spec<'_>) -> Option<CString> {
 }
 
 /// Where the root is attached in a mount namespace that begins as a copy of the host's: over its root, as
-/// the container's own root need not get to any other place; where hooks expect it, if there are some.
-fn place(bundle: &str, spec: &Spec<'_>) -> String {
+/// the container's own root need not get to any other place; where hooks expect it, if there are some. What is
+/// not pivoted to is moved over that root, and so is attached elsewhere: over the bundle, which is there.
+pub(crate) fn place(bundle: &str, spec: &Spec<'_>, no_pivot: bool) -> String {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
     match &spec.root {
         Some(root) if look.iter().any(|hooks| !hooks.is_empty()) => {
             plan::absolute(bundle, &root.path)
         }
+        _ if no_pivot => String::from(bundle),
         _ => String::from("/"),
     }
 }

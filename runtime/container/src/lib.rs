@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod exec;
 mod fault;
+mod features;
 mod foreground;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -35,6 +36,7 @@ mod pid_file;
 mod placement;
 mod record;
 mod request;
+mod snapshot;
 mod spool;
 mod start_cpus;
 mod state;
@@ -47,13 +49,17 @@ mod warn;
 pub use container::Container;
 pub use create::{compile, create, run};
 pub use error::Error;
-pub use exec::ExecOptions;
+pub use exec::{ExecOptions, ProcessDocument};
+pub use features::{Features, features};
 pub use host_cache::clear as clear_cache;
 pub use image::ImageRun;
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
 pub use layered::{LayeredOptions, UserNamespace, free_ids};
 pub use options::{CgroupDriver, CreateOptions, RunOptions};
+pub use snapshot::{
+    PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,
+};
 pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;

@@ -24,9 +24,11 @@ use crate::directory::{self, START, path_in};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
+use crate::layered::record::LayeredRecord;
 use crate::making::Making;
 use crate::notify;
 use crate::record::{self, Header, Record};
+use crate::snapshot::Snapshot;
 use crate::store::Claim;
 use crate::{Container, Error, Trace, hooks, pid_file, time};
 
@@ -67,7 +69,8 @@ impl Making<'_> {
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
-        let rootfs = self.prepared.as_ref().map(Prepared::root);
+        let layered = self.prepared.as_ref().map(Prepared::root);
+        let rootfs = layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root));
         let mut request = Request { rootfs, ..request };
         let network = self.begin_network(&mut request)?;
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
@@ -169,8 +172,8 @@ impl Making<'_> {
         let mut draft = trace.work(Phase::Configuration, "write record", "", || {
             record::write(file, &record, swap, plan.filter.as_ref())
         })?;
-        if let Some(prepared) = &self.prepared {
-            let make = || prepared.record.make_directory();
+        if let Some(own) = self.record_of_rootfs() {
+            let make = || own.make_directory();
             trace.work(Phase::Mounts, "make directory", options.id, make)?;
         }
         if request.wait_for_start {
@@ -226,6 +229,9 @@ impl Making<'_> {
             prepared.keep();
             prepared.tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
         }
+        if let Some(snapshot) = &self.snapshot {
+            snapshot.keep();
+        }
         let (filter, is_begun) = (Vec::new(), false);
         let container = Container { root, directory, header, record, is_begun, filter, trace };
         if is_run
@@ -275,9 +281,15 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
 }
 
 impl Making<'_> {
+    /// What its root filesystem has of the host.
+    fn record_of_rootfs(&self) -> Option<&LayeredRecord> {
+        let layered = self.prepared.as_ref().map(|prepared| &*prepared.record);
+        layered.or_else(|| self.snapshot.as_ref()?.record.as_deref())
+    }
+
     /// What later commands need of it.
     fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
-        let Self { spec, bundle, prepared, .. } = self;
+        let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();
         let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
         let bits = |own: bool| {
@@ -308,7 +320,7 @@ impl Making<'_> {
             poststart: hooks::to_json(&spec.hooks.poststart),
             poststop: hooks::to_json(&spec.hooks.poststop),
             keyring: !request.no_new_keyring,
-            layered: prepared.as_ref().map(|prepared| prepared.record.clone()),
+            layered: self.record_of_rootfs().map(|record| Box::new(record.clone())),
             state_head: plan.state.head().to_string(),
             agent: plan.parent.iter().find_map(|step| match step {
                 ParentStep::SendListener(agent) => {

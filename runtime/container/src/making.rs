@@ -6,11 +6,12 @@ use spec::Spec;
 use trace::Phase;
 
 use crate::bundle::Bundle;
-use crate::console::Console;
+use crate::console::{Console, Receiver};
 use crate::layered::{self, Prepared};
 use crate::notify::Manager;
 use crate::options::CreateOptions;
 use crate::request::{place, request};
+use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Trace};
 
@@ -27,6 +28,8 @@ pub(crate) struct Making<'a> {
     pub pooled: Option<cgroup::pool::Taken>,
     /// The root filesystem, where it comes in layers.
     pub prepared: Option<Prepared>,
+    /// The root filesystem, where it comes as a list of mounts.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl<'a> Making<'a> {
@@ -39,8 +42,10 @@ impl<'a> Making<'a> {
         let trace = store.trace();
         let mut spec = bundle.parse(trace, options.warn)?;
         let prepared = prepare_layers(store, options, bundle, &mut spec)?;
+        let snapshot = prepare_snapshot(store, options, bundle, &mut spec)?;
         let manager = Manager::of(options.env);
-        Ok(Self { store, trace, options, bundle, spec, manager, pooled: None, prepared })
+        let pooled = None;
+        Ok(Self { store, trace, options, bundle, spec, manager, pooled, prepared, snapshot })
     }
 
     /// Where its terminal goes, if it has one; `connected` is what an attempt before had of that.
@@ -50,7 +55,9 @@ impl<'a> Making<'a> {
         connected: Option<OwnedFd>,
     ) -> Result<Console<'a>, Error> {
         let terminal = self.spec.process.as_ref().is_some_and(|process| process.terminal);
-        Console::prepare(terminal, self.options.console_socket, is_detached, connected, self.trace)
+        let receiver =
+            Receiver { socket: self.options.console_socket, given: self.options.console };
+        Console::prepare(terminal, receiver, is_detached, connected, self.trace)
     }
 
     /// Finds its place, and what its plan is to be asked for.
@@ -73,6 +80,21 @@ impl<'a> Making<'a> {
     }
 }
 
+/// Decides about the mounts of a root filesystem, where somebody names some.
+fn prepare_snapshot(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    bundle: &Bundle,
+    spec: &mut Spec<'_>,
+) -> Result<Option<Snapshot>, Error> {
+    if options.rootfs.is_empty() {
+        return Ok(None);
+    }
+    store.trace().work(Phase::Configuration, "prepare rootfs", &bundle.path, || {
+        snapshot::prepare(store, options, &bundle.path, spec, Kernel::probe().version)
+    })
+}
+
 /// Decides about layers, where the command line names some.
 fn prepare_layers<'a>(
     store: &Store,
@@ -91,7 +113,7 @@ fn prepare_layers<'a>(
         .trace()
         .work(Phase::Configuration, "prepare layers", &layered.layers, || {
             let version = Kernel::probe().version;
-            layered::prepare(store, options.id, &bundle.path, layered, spec, version)
+            layered::prepare(store, options, &bundle.path, layered, spec, version)
         })
         .map(Some)
 }

@@ -1,9 +1,11 @@
 //! What commands are given.
 
 use plan::FastPaths;
+use rootfs::Mode;
+use rustix::fd::BorrowedFd;
 
-use crate::Warn;
 use crate::layered::LayeredOptions;
+use crate::{RootMount, Warn};
 
 /// Who manages cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +32,8 @@ pub struct CreateOptions<'a> {
     pub pid_file: Option<&'a str>,
     /// The socket that receives the terminal.
     pub console_socket: Option<&'a str>,
+    /// A connected socket that receives the terminal, in the place of that.
+    pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
     /// Do without pivot_root(2).
@@ -54,6 +58,11 @@ pub struct CreateOptions<'a> {
     pub pool: Option<&'a str>,
     /// The root filesystem, where it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
+    /// The root filesystem as containerd names it, the root first and then what is mounted below it; empty for the
+    /// bundle's own.
+    pub rootfs: &'a [RootMount<'a>],
+    /// How an overlay among these is assembled; `None` is the best way this kernel has.
+    pub rootfs_mode: Option<Mode>,
     /// Where warnings go.
     pub warn: Warn<'a>,
 }

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod cgroup_kill;
 mod clock;
+mod copy;
 mod crowd;
 mod error;
 mod holder;
@@ -32,6 +33,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use trace::Tracer;
 
 pub use cgroup_kill::kills_newborn;
+pub use copy::copy_process;
 pub use crowd::is_crowded;
 pub use error::Error;
 pub use hooks::{Manner, run_all as run_hooks};

@@ -17,7 +17,7 @@ use cgroup::Cgroup;
 use init::{filesystem, take};
 use plan::step::{ParentStep, SecurityModule, Slot};
 use plan::{Labelled, Plan};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -148,11 +148,16 @@ impl Parent<'_> {
                 self.slots
                     .set(tree.slot, take::tree(tree, self.slots).map_err(taken_from(tree.source))?);
             }
-            ParentStep::MakeTree { slot, filesystem } => {
+            ParentStep::MakeTree { slot, filesystem, user_namespace } => {
                 let made = filesystem::make(filesystem, None).map_err(|failure| {
                     let object = format!("{}: {}", step.label().object, words(&failure));
                     sys::Error::new("mount", object, failure.errno)
                 })?;
+                if let Some(slot) = user_namespace {
+                    let user_namespace = self.slots.get(*slot).ok_or_else(no_child)?;
+                    rootfs::map_ids(made.as_fd(), user_namespace, false)
+                        .context("map ids of", step.label().object)?;
+                }
                 self.slots.set(*slot, made);
             }
             ParentStep::MapLayers { user_namespace } => {

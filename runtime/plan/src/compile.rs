@@ -61,10 +61,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let mut context = Context {
         bundle: request.bundle,
         rootfs: match &request.rootfs {
-            Some(layered) => layered.place.into(),
+            Some(given) => given.place.into(),
             None => absolute(request.bundle, &root.path),
         },
-        layers: request.rootfs.as_ref().map(|layered| layered.recipe),
+        given: request.rootfs,
         linux,
         mounts: &spec.mounts,
         birth: Birth::of(spec, linux, &namespaces, request),
@@ -238,7 +238,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
             .map(|location| cgroup(location, spec, linux, request.rootless))
             .transpose()?,
         execution,
-        rootfs: context.layers.map(|recipe| Box::new(recipe.clone())),
+        rootfs: context
+            .given
+            .and_then(|given| given.recipe())
+            .map(|recipe| Box::new(recipe.clone())),
         resctrl: resctrl
             .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
         filter,

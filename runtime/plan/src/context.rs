@@ -10,12 +10,13 @@ use crate::birth::Birth;
 use crate::caller::Caller;
 use crate::namespaces::Namespaces;
 use crate::path::is_at_or_below;
+use crate::request::GivenRoot;
 
 /// What the parts of the compiler read.
 pub struct Context<'a, 's> {
     pub(crate) bundle: &'a str,
     pub(crate) rootfs: String,
-    pub(crate) layers: Option<&'a rootfs::Recipe>,
+    pub(crate) given: Option<GivenRoot<'a>>,
     pub(crate) linux: &'a Linux<'s>,
     pub(crate) mounts: &'a [Mount<'s>],
     pub(crate) namespaces: Namespaces,

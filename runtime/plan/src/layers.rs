@@ -1,6 +1,7 @@
 //! A root filesystem that is assembled from layers, as steps of the parent.
 
 use rootfs::{Mode, Recipe, Upper};
+use spec::IdMapping;
 
 use crate::builder::Builder;
 use crate::context::Context;
@@ -9,15 +10,21 @@ use crate::namespaces::maps;
 use crate::step::ParentStep;
 
 /// Adds the steps that end with the root's tree, detached. Ids go through the mappings of the container's
-/// user namespace, which does not exist before the clone: another one has the same.
-pub fn compile(builder: &mut Builder, context: &Context<'_, '_>, recipe: &Recipe) {
+/// user namespace, which does not exist before the clone: another one has the same. Or through `ids`, if given.
+pub fn compile(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    recipe: &Recipe,
+    ids: Option<(&[IdMapping], &[IdMapping])>,
+) {
     if recipe.mode == Mode::Copy {
         builder.parent(ParentStep::CopyLayers);
         return;
     }
     let user_namespace = recipe.root.map(|_| {
-        let wanted = maps(&context.linux.uid_mappings, &context.linux.gid_mappings);
-        idmap::made(builder, wanted)
+        let own = || (&*context.linux.uid_mappings, &*context.linux.gid_mappings);
+        let (uids, gids) = ids.unwrap_or_else(own);
+        idmap::made(builder, maps(uids, gids))
     });
     builder.parent(ParentStep::MapLayers { user_namespace });
     if !recipe.mode.is_attached() {

@@ -49,7 +49,7 @@ pub use label::{INIT, Labelled, NETWORK, labels};
 pub use listener::ExecAgent;
 pub use path::absolute;
 pub use process::{KEEP_GROUPS, keeps_groups};
-pub use request::{Console, ExecRequest, LayeredRoot, Request};
+pub use request::{Console, ExecRequest, GivenRoot, Request, RootSource};
 pub use spec::clean;
 
 use alloc::boxed::Box;

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use resctrl::Group;
+use spec::{IdMapping, Mount};
 use sys::clone::CloneFlags;
 
 use crate::Kernel;
@@ -23,12 +24,42 @@ pub enum Console<'a> {
 
 /// A root filesystem that is not a directory of the bundle.
 #[derive(Debug, Clone, Copy)]
-pub struct LayeredRoot<'a> {
-    /// How it is assembled.
-    pub recipe: &'a rootfs::Recipe,
+pub struct GivenRoot<'a> {
+    /// What it is.
+    pub source: RootSource<'a>,
     /// A directory of the host, absolute: where it is attached in the container's own mount namespace,
     /// if that begins as a copy of the host's.
     pub place: &'a str,
+}
+
+impl<'a> GivenRoot<'a> {
+    /// Layers with the ids of the container's user namespace.
+    pub fn layered(recipe: &'a rootfs::Recipe, place: &'a str) -> Self {
+        Self { source: RootSource::Layers { recipe, ids: None }, place }
+    }
+
+    /// How it is assembled, where it comes in layers.
+    pub(crate) fn recipe(&self) -> Option<&'a rootfs::Recipe> {
+        match self.source {
+            RootSource::Layers { recipe, .. } => Some(recipe),
+            RootSource::Mount(_) => None,
+        }
+    }
+}
+
+/// What a root filesystem is made of.
+#[derive(Debug, Clone, Copy)]
+pub enum RootSource<'a> {
+    /// Layers.
+    Layers {
+        /// How they are assembled.
+        recipe: &'a rootfs::Recipe,
+        /// The mappings of their users and groups, if those are not the container's.
+        ids: Option<(&'a [IdMapping], &'a [IdMapping])>,
+    },
+    /// A bind mount, or a new filesystem. Its destination counts for nothing, and its ids are mapped where it has
+    /// mappings.
+    Mount(&'a Mount<'a>),
 }
 
 /// What the command line and the host add to a configuration.
@@ -38,8 +69,8 @@ pub struct Request<'a> {
     pub id: &'a str,
     /// The bundle, absolute.
     pub bundle: &'a str,
-    /// The root filesystem, if it comes in layers.
-    pub rootfs: Option<LayeredRoot<'a>>,
+    /// The root filesystem, if it is not a directory of the bundle.
+    pub rootfs: Option<GivenRoot<'a>>,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
     /// Whether the caller stays to the container's end, and asks only then whether it began.

@@ -6,9 +6,7 @@
 mod common;
 
 use common::checked;
-use dayfly_plan::{
-    Caller, Console, FastPaths, Kernel, LayeredRoot, Plan, Request, compile, labels,
-};
+use dayfly_plan::{Caller, Console, FastPaths, GivenRoot, Kernel, Plan, Request, compile, labels};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -52,7 +50,7 @@ fn compile_by(
     text: &[u8],
     location: cgroup::Location,
     wait_for_start: bool,
-    rootfs: Option<LayeredRoot<'_>>,
+    rootfs: Option<GivenRoot<'_>>,
 ) -> Plan {
     let spec = spec::Spec::parse(text).unwrap();
     spec::validate(&spec).unwrap();
@@ -89,8 +87,9 @@ fn layers_with_ids_of_their_own() {
             volatile: true,
             label: None,
             user_xattr: false,
+            foreign: None,
         };
-        let root = LayeredRoot { recipe: &recipe, place: "/" };
+        let root = GivenRoot::layered(&recipe, "/");
         print(&compile_by(
             Caller::default(),
             &read("podman-userns"),

@@ -52,11 +52,30 @@ fn send_some(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<us
 /// # Errors
 /// Those of recvmsg(2).
 pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    receive_by(RecvFlags::empty(), socket, payload)
+}
+
+/// The same, without waiting.
+///
+/// # Errors
+/// EAGAIN if nothing is there; others of recvmsg(2).
+pub fn receive_now(
+    socket: impl AsFd,
+    payload: &mut [u8],
+) -> Result<(usize, Option<OwnedFd>), Errno> {
+    receive_by(RecvFlags::DONTWAIT, socket, payload)
+}
+
+fn receive_by(
+    flags: RecvFlags,
+    socket: impl AsFd,
+    payload: &mut [u8],
+) -> Result<(usize, Option<OwnedFd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let into = &mut [IoSliceMut::new(payload)];
-        match recvmsg(socket.as_fd(), into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(socket.as_fd(), into, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             result => break result?,
         }

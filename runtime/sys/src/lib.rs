@@ -43,6 +43,7 @@ pub mod stack;
 pub mod start;
 pub mod stdio;
 pub mod unotify;
+pub mod worker;
 
 #[cfg(feature = "alloc")]
 pub mod bpf;
@@ -54,6 +55,8 @@ mod error;
 pub mod pidfd;
 #[cfg(feature = "alloc")]
 pub mod rtnetlink;
+#[cfg(feature = "alloc")]
+pub mod spawn;
 #[cfg(feature = "alloc")]
 pub mod taskstats;
 #[cfg(feature = "alloc")]

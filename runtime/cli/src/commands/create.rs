@@ -19,10 +19,16 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let places = layers::Places::of(invocation)?;
     let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
-    let options =
-        CreateOptions { layered: layered.as_ref(), ..options(invocation, invocation.id()?)? };
+    let mounts = layers::Mounts::read(invocation)?;
+    let options = CreateOptions {
+        layered: layered.as_ref(),
+        rootfs: &mounts.list()?,
+        rootfs_mode: mounts.mode(),
+        ..options(invocation, invocation.id()?)?
+    };
     invocation.trace.seal(invocation.args, options.fast_paths)?;
-    Ok(container::create(&invocation.store()?, &options)?)
+    container::create(&invocation.store()?, &options)?;
+    Ok(())
 }
 
 /// What `create` and `run` have in common.
@@ -34,6 +40,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         config: values.text(&CONFIG),
         pid_file: values.text(&PID_FILE),
         console_socket: values.text(&CONSOLE_SOCKET),
+        console: None,
         pidfd_socket: values.text(&PIDFD_SOCKET),
         no_pivot: values.flag(&NO_PIVOT),
         no_new_keyring: values.flag(&NO_NEW_KEYRING),
@@ -46,6 +53,8 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         pin: values.text(&PIN),
         pool: values.text(&POOL).or_else(|| values.text(&TIER)),
         layered: None,
+        rootfs: &[],
+        rootfs_mode: None,
         warn: Warn(invocation.warn, invocation.tell),
     })
 }

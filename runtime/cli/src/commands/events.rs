@@ -56,7 +56,7 @@ fn stats(container: &Container, cgroup: &Cgroup) -> Result<String, Failure> {
 }
 
 /// Tells of want of memory for the time of `interval`. True if the container has ended.
-fn follow(id: &str, watch: &mut OomWatch<'_>, interval: Duration) -> Result<bool, Failure> {
+fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Failure> {
     let end = now() + interval;
     loop {
         let left = end.saturating_sub(now());

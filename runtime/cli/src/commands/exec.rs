@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use container::{ExecOptions, Warn};
+use container::{ExecOptions, ProcessDocument, Warn};
 
 use crate::definition::options::{
     ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
@@ -32,7 +32,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
     let values = invocation.values;
     let additional_gids = values.integers(&ADDITIONAL_GIDS).map(gid).collect::<Result<_, _>>()?;
     Ok(ExecOptions {
-        process: values.text(&PROCESS),
+        process: values.text(&PROCESS).map(ProcessDocument::File),
         args: invocation.arguments.iter().skip(1).copied().collect(),
         cwd: values.text(&CWD),
         env: values.texts(&ENV).collect(),
@@ -47,6 +47,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         detach: values.flag(&DETACH),
         pid_file: values.text(&PID_FILE),
         console_socket: values.text(&CONSOLE_SOCKET),
+        console: None,
         pidfd_socket: values.text(&PIDFD_SOCKET),
         preserve_fds: invocation.count(&PRESERVE_FDS)?,
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{ImageRun, LayeredOptions, UserNamespace};
+use container::{ImageRun, LayeredOptions, RootMount, UserNamespace};
 use rootfs::Mode;
 use rootfs::ids::Config;
 use sys::Context;
@@ -12,7 +12,7 @@ use sys::Context;
 use crate::definition::Opt;
 use crate::definition::options::{
     BUNDLE, CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS,
-    READ_ONLY, ROOTFS_MODE, ROOTFS_STATS, STORE, TTY, USER, USERNS,
+    READ_ONLY, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE, TTY, USER, USERNS,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -102,6 +102,34 @@ impl Places {
     }
 }
 
+/// The text of `--rootfs-mounts`, and how an overlay in there is assembled.
+pub struct Mounts {
+    text: Vec<u8>,
+    mode: Option<Mode>,
+}
+
+impl Mounts {
+    /// Reads what the command line names; nothing where it names none.
+    pub fn read(invocation: &Invocation<'_>) -> Result<Self, Failure> {
+        let values = invocation.values;
+        let Some(file) = values.text(&ROOTFS_MOUNTS) else {
+            return Ok(Self { text: Vec::from(b"[]"), mode: None });
+        };
+        let text = sys::fs::read_at(rustix::fs::CWD, file).context("read", file)?;
+        Ok(Self { text, mode: mode(values.text(&ROOTFS_MODE))? })
+    }
+
+    /// The mounts.
+    pub fn list(&self) -> Result<Vec<RootMount<'_>>, Failure> {
+        Ok(RootMount::list(&self.text)?)
+    }
+
+    /// `--rootfs-mode`, where there are mounts.
+    pub fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+}
+
 /// Where it is kept which ranges of ids are taken.
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
@@ -114,8 +142,10 @@ pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
 /// Refuses options that mean nothing without layers or an image.
 fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
     const OF_LAYERS: [&Opt; 6] =
-        [&STORE, &USERNS, &ROOTFS_MODE, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS];
-    match OF_LAYERS.iter().find(|option| invocation.values.is_set(option)) {
+        [&STORE, &USERNS, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS, &ROOTFS_MODE];
+    // The last is of mounts as well.
+    let count = OF_LAYERS.len() - usize::from(invocation.values.is_set(&ROOTFS_MOUNTS));
+    match OF_LAYERS.iter().take(count).find(|option| invocation.values.is_set(option)) {
         None => refuse_without_image(invocation),
         Some(option) => {
             Err(Failure::new(format_args!("--{} needs --layers or --image", option.long)))

@@ -20,6 +20,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         config: None,
         pid_file: None,
         console_socket: None,
+        console: None,
         pidfd_socket: None,
         no_pivot: false,
         no_new_keyring: false,
@@ -32,6 +33,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         pin: None,
         pool: None,
         layered: None,
+        rootfs: &[],
+        rootfs_mode: None,
         warn: Warn::default(),
     };
     let plan = container::compile(&options)?;

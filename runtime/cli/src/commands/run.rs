@@ -3,7 +3,7 @@
 use container::{CreateOptions, RunOptions};
 
 use super::create;
-use super::layers::{Places, new_id};
+use super::layers::{Mounts, Places, new_id};
 use crate::definition::NAME;
 use crate::definition::options::{CONTAINER_NAME, DETACH, KEEP, NO_SUBREAPER};
 use crate::failure::Failure;
@@ -29,8 +29,15 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     };
     let create = create::options(invocation, id)?;
     let bundle = bundle.unwrap_or(create.bundle);
+    let mounts = Mounts::read(invocation)?;
     let options = RunOptions {
-        create: CreateOptions { bundle, layered: layered.as_ref(), ..create },
+        create: CreateOptions {
+            bundle,
+            layered: layered.as_ref(),
+            rootfs: &mounts.list()?,
+            rootfs_mode: mounts.mode(),
+            ..create
+        },
         detach: invocation.values.flag(&DETACH),
         keep: invocation.values.flag(&KEEP),
         no_subreaper: invocation.values.flag(&NO_SUBREAPER),

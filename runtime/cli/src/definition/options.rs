@@ -188,6 +188,12 @@ pub static ROOTFS_MODE: Opt = Opt::text(
     "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
 )
 .choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
+/// The root filesystem as containerd names it.
+pub static ROOTFS_MOUNTS: Opt = Opt::text(
+    "rootfs-mounts",
+    "FILE",
+    "for shims: the root filesystem as containerd names it, a JSON list of mounts with type, source, target and options",
+);
 /// Changes in memory.
 pub static EPHEMERAL: Opt =
     Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");

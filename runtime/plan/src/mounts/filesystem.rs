@@ -48,7 +48,7 @@ pub(super) fn compile(
         && !context.caller.is_confined()
     {
         let (slot, target) = (builder.slot(), step.target);
-        builder.parent(ParentStep::MakeTree { slot, filesystem: step });
+        builder.parent(ParentStep::MakeTree { slot, filesystem: step, user_namespace: None });
         builder.init(InitStep::AttachTree { slot, target });
         return Ok(());
     }

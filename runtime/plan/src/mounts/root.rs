@@ -2,25 +2,29 @@
 
 use alloc::format;
 
-use spec::mount_options::Propagation;
+use spec::mount_options::{MountOptions, Propagation, SB_RDONLY};
+use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, propagation};
 
+use super::filesystem;
 use crate::builder::Builder;
 use crate::context::Context;
+use crate::namespaces::maps;
 use crate::path::c_str;
-use crate::step::{self, CloneTree, InitStep, Slot};
-use crate::{Error, keep, layers};
+use crate::request::RootSource;
+use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
+use crate::{Error, idmap, keep, layers};
 
 /// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the
 /// container's mount namespace once that is cut off from the host's. A container in the host's mount
 /// namespace has its mounts on the detached copy itself, where the host does not see them and they go
 /// with its last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
-    if let Some(recipe) = context.layers {
-        layers::compile(builder, context, recipe);
-    } else {
-        compile_directory(builder, context)?;
+    match context.given.map(|given| given.source) {
+        Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),
+        Some(RootSource::Mount(mount)) => compile_given(builder, context, mount)?,
+        None => compile_directory(builder, context)?,
     }
     if context.birth.from_template {
         builder.init(InitStep::AttachRoot { path: c"/" });
@@ -34,20 +38,65 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
 
 /// The root filesystem that is a directory.
 fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    let tree = root_tree(context, context.rootfs.as_str())?;
+    builder.take(tree);
+    Ok(())
+}
+
+/// A copy of a directory of the host, with all that is mounted below it.
+fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
     let kind = match root_propagation(context)? {
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
         _ => propagation::SLAVE,
     };
-    builder.take(CloneTree {
+    Ok(CloneTree {
         slot: Slot::ROOT,
-        source: c_str(context.rootfs.as_str())?,
+        source: c_str(source)?,
         keep_link: false,
         recursive: true,
         propagation: keep::all(alloc::vec![step::Propagation { kind, recursive: true }]),
         attr: MountAttr::default(),
         recursive_attr: MountAttr::default(),
         id_map: None,
-    });
+    })
+}
+
+/// The root filesystem that a mount describes: what it binds, or a new filesystem.
+fn compile_given(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+) -> Result<(), Error> {
+    let options = MountOptions::parse(&mount.options);
+    let is_mapped = !mount.uid_mappings.is_empty();
+    let user_namespace =
+        is_mapped.then(|| idmap::made(builder, maps(&mount.uid_mappings, &mount.gid_mappings)));
+    if let Some(bind) = options.bind {
+        let tree = root_tree(context, mount.source.as_deref().unwrap_or_default())?;
+        builder.take(CloneTree {
+            recursive: bind.recursive,
+            keep_link: true,
+            attr: MountAttr {
+                set: options.attr.set,
+                clear: options.attr.clear,
+                ..MountAttr::default()
+            },
+            id_map: user_namespace
+                .map(|user_namespace| TreeIdMap { user_namespace, recursive: bind.recursive }),
+            ..tree
+        });
+        return Ok(());
+    }
+    let place = InRoot::known("/");
+    let mut filesystem =
+        filesystem::new(&mount.kind, mount.source.as_deref(), &options, &place, None)?;
+    if options.superblock_set & SB_RDONLY != 0 {
+        // A device may be one that cannot be written to.
+        let mut parameters = filesystem.parameters.to_vec();
+        parameters.push((c"ro", None));
+        filesystem.parameters = keep::all(parameters);
+    }
+    builder.parent(ParentStep::MakeTree { slot: Slot::ROOT, filesystem, user_namespace });
     Ok(())
 }
 

@@ -37,6 +37,8 @@ pub enum ParentStep {
         slot: Slot,
         /// All but its place.
         filesystem: MountFs,
+        /// The user namespace that its ids are mapped by.
+        user_namespace: Option<Slot>,
     },
     /// Takes copies of what has the layers of the root filesystem, with ids as in a user namespace.
     MapLayers {

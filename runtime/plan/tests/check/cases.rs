@@ -1,8 +1,8 @@
 //! Plans to look at: a configuration, a caller and a request, each with or without what there is.
 
 use dayfly_plan::{
-    Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, Kernel, LayeredRoot,
-    Plan, Request,
+    Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot, Kernel, Plan,
+    Request,
 };
 use serde_json::{Value, json};
 use spec::{NumberSet, Process, Spec};
@@ -187,9 +187,10 @@ impl Case {
             volatile: true,
             label: None,
             user_xattr: false,
+            foreign: None,
         });
         let request = Request {
-            rootfs: recipe.as_ref().map(|recipe| LayeredRoot { recipe, place: "/store" }),
+            rootfs: recipe.as_ref().map(|recipe| GivenRoot::layered(recipe, "/store")),
             wait_for_start: self.wait_for_start,
             attended: self.attended,
             no_pivot: self.no_pivot,

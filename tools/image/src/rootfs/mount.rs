@@ -146,6 +146,7 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
         volatile: true,
         label: None,
         user_xattr: sys::user_namespace::is_nested(),
+        foreign: None,
     })
 }
 

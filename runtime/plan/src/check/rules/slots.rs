@@ -68,7 +68,7 @@ impl ParentStep {
                 tree.id_map.iter().for_each(|map| read(map.user_namespace));
             }
             Self::MakeNodes(made) => made.id_map.iter().for_each(|slot| read(*slot)),
-            Self::MapLayers { user_namespace } => {
+            Self::MapLayers { user_namespace } | Self::MakeTree { user_namespace, .. } => {
                 user_namespace.iter().for_each(|slot| read(*slot));
             }
             Self::EnterPidNamespace { slot } | Self::EnterNamespace { slot, .. } => read(*slot),

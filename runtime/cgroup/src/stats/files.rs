@@ -1,0 +1,144 @@
+//! The statistics as the kernel has them, for those who put them in another shape than [`Stats`](super::Stats).
+
+use alloc::vec::Vec;
+use rustix::fd::AsFd;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use sys::Context;
+
+use crate::directory::Directory;
+use crate::{Controller, Error, Location, Place, parse};
+
+/// By how much the buffer grows.
+const PAGE: usize = 4096;
+
+/// Reads the files of a cgroup, one after the other into one buffer, which grows to the longest and stays. Files that
+/// are not there are `None`: which ones are depends on controllers, kernel and its configuration.
+#[derive(Debug)]
+pub struct Files {
+    directory: Directory,
+    buffer: Vec<u8>,
+}
+
+impl Files {
+    /// The files of a cgroup on cgroup v2.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if there is no such cgroup, or the host has cgroup v1 only; failing system calls.
+    pub fn unified(location: &Location) -> Result<Self, Error> {
+        Self::open(location.unified.as_ref())
+    }
+
+    /// Those that `controller` has on cgroup v1.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if there is no such cgroup, or no such hierarchy; failing system calls.
+    pub fn legacy(location: &Location, controller: Controller) -> Result<Self, Error> {
+        Self::open(location.of(controller))
+    }
+
+    fn open(place: Option<&Place>) -> Result<Self, Error> {
+        let gone = |directory: &str| Error::Gone { directory: directory.into() };
+        let path = place.map(Place::directory).ok_or_else(|| gone(""))?;
+        match Directory::open(path) {
+            Ok(directory) => Ok(Self { directory, buffer: Vec::new() }),
+            Err(error) if error.errno == Errno::NOENT => Err(gone(path)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All of a file, however long; `None` if there is no such file, or the kernel has nothing to tell there
+    /// (EOPNOTSUPP, as of pressure where that is turned off).
+    ///
+    /// # Errors
+    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if it is no text.
+    pub fn text(&mut self, name: &str) -> Result<Option<&str>, Error> {
+        let file = match self.directory.file(name, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(error) if error.errno == Errno::NOENT => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut length = 0;
+        loop {
+            if self.buffer.len() == length {
+                self.buffer.resize(length + PAGE, 0);
+            }
+            let room = self.buffer.get_mut(length..).unwrap_or_default();
+            match rustix::io::read(file.as_fd(), room) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => return Ok(None),
+                Err(errno) => return Err(errno).context("read", &file).map_err(Error::from),
+            }
+        }
+        let bytes = self.buffer.get(..length).unwrap_or_default();
+        let text = core::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", file)?;
+        Ok(Some(text))
+    }
+
+    /// A file that holds one number; `max` is [`u64::MAX`].
+    ///
+    /// # Errors
+    /// As [`Files::text`]; [`Error::Unreadable`] if it holds anything else.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, Error> {
+        match self.directory.read_number(name) {
+            Err(Error::System(error)) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
+    }
+}
+
+/// The `key value` lines of such a file; lines of another form are passed over. Negative values read as 0.
+pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    parse::keys(text)
+}
+
+/// The value of one key of such a file; 0 if it is not there.
+pub fn key(text: &str, wanted: &str) -> u64 {
+    parse::key(text, wanted).unwrap_or(0)
+}
+
+/// An unsigned number; negative ones read as 0.
+pub fn number(text: &str) -> Option<u64> {
+    parse::number(text)
+}
+
+/// `MAJOR:MINOR`.
+pub fn device(text: &str) -> Option<(u64, u64)> {
+    parse::device(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn files_of_any_length() {
+        let cgroup = Fixture::new(&["empty"]);
+        let long = "anon 4096\n".repeat(2000);
+        cgroup.put("long", &long).put("memory.max", "max\n").put("odd", "x\n");
+        let mut files = Files { directory: cgroup.directory(), buffer: Vec::new() };
+        assert_eq!(files.text("long").unwrap(), Some(long.as_str()));
+        assert_eq!(files.text("empty").unwrap(), Some(""));
+        assert_eq!(files.text("memory.max").unwrap(), Some("max\n"));
+        assert_eq!(files.text("none").unwrap(), None);
+        assert_eq!(files.number("memory.max"), Ok(Some(u64::MAX)));
+        assert_eq!(files.number("none"), Ok(None));
+        assert!(matches!(files.number("odd"), Err(Error::Unreadable { .. })));
+        // What was read before is not in the way of what is shorter, and the buffer is the same.
+        let capacity = files.buffer.capacity();
+        assert_eq!(files.text("long").unwrap().map(str::len), Some(long.len()));
+        assert_eq!(files.buffer.capacity(), capacity);
+    }
+
+    #[test]
+    fn what_is_not_there_is_gone() {
+        let location = Location { unified: None, legacy: Vec::new(), unit: None };
+        assert!(matches!(Files::unified(&location), Err(Error::Gone { .. })));
+        assert!(matches!(Files::legacy(&location, Controller::Memory), Err(Error::Gone { .. })));
+    }
+}

@@ -1,0 +1,166 @@
+//! What dayfly can do (runtime-spec, features.md): `dayfly features`, and what the shim tells containerd.
+//!
+//! Where a list is missing, the specification reads it as "unknown"; so what dayfly does not do is said
+//! with an empty list or `false`.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use spec::{NamespaceKind, capability, memory_policy, mount_options};
+
+/// The version of this build.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Annotations of a configuration that change what is done, by their prefixes: properties of a scope; pinning,
+/// pools and traces; crun's for the caller's groups.
+const OBEYED_ANNOTATIONS: [&str; 3] = ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS];
+
+/// The document.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Features {
+    oci_version_min: &'static str,
+    oci_version_max: &'static str,
+    hooks: [&'static str; 6],
+    mount_options: Vec<&'static str>,
+    linux: Linux,
+    annotations: Annotations,
+    potentially_unsafe_config_annotations: [&'static str; 3],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Linux {
+    namespaces: Vec<&'static str>,
+    capabilities: Vec<&'static str>,
+    cgroup: Cgroup,
+    seccomp: Seccomp,
+    apparmor: Enabled,
+    selinux: Enabled,
+    intel_rdt: IntelRdt,
+    memory_policy: MemoryPolicy,
+    mount_extensions: MountExtensions,
+    net_devices: Enabled,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cgroup {
+    v1: bool,
+    v2: bool,
+    systemd: bool,
+    systemd_user: bool,
+    rdma: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seccomp {
+    enabled: bool,
+    actions: Vec<&'static str>,
+    operators: Vec<&'static str>,
+    archs: Vec<&'static str>,
+    known_flags: Vec<&'static str>,
+    supported_flags: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct IntelRdt {
+    enabled: bool,
+    schemata: bool,
+    monitoring: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct MemoryPolicy {
+    modes: Vec<&'static str>,
+    flags: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct MountExtensions {
+    idmap: Enabled,
+}
+
+#[derive(Debug, Serialize)]
+struct Annotations {
+    #[serde(rename = "org.dayfly.version")]
+    version: &'static str,
+    /// What makes a build one for tests alone; not there otherwise.
+    #[serde(rename = "org.dayfly.built-for-tests", skip_serializing_if = "Option::is_none")]
+    test_build: Option<&'static str>,
+    #[serde(rename = "org.opencontainers.runc.checkpoint.enabled")]
+    checkpoint: &'static str,
+    /// The runc whose command line this is: features.md lets other runtimes say so.
+    #[serde(rename = "org.opencontainers.runc.version")]
+    runc_version: &'static str,
+}
+
+/// What this build can do, whatever the running kernel can.
+pub fn features() -> Features {
+    let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
+    namespaces.sort_unstable();
+    let enabled = || Enabled { enabled: true };
+    Features {
+        oci_version_min: "1.0.0",
+        oci_version_max: spec::VERSION,
+        hooks: spec::Hooks::default().lists().map(|(name, _)| name),
+        mount_options: mount_options::known().collect(),
+        linux: Linux {
+            namespaces,
+            capabilities: (0..=capability::LAST).filter_map(capability::name).collect(),
+            cgroup: Cgroup { v1: true, v2: true, systemd: true, systemd_user: true, rdma: true },
+            seccomp: seccomp(),
+            apparmor: enabled(),
+            selinux: enabled(),
+            intel_rdt: IntelRdt { enabled: true, schemata: true, monitoring: true },
+            memory_policy: MemoryPolicy {
+                modes: names(&memory_policy::MODES),
+                flags: names(&memory_policy::FLAGS),
+            },
+            mount_extensions: MountExtensions { idmap: enabled() },
+            net_devices: enabled(),
+        },
+        annotations: Annotations {
+            version: VERSION,
+            test_build: sys::defence::TEST_BUILD,
+            checkpoint: "false",
+            runc_version: "1.5.1",
+        },
+        potentially_unsafe_config_annotations: OBEYED_ANNOTATIONS,
+    }
+}
+
+/// What the seccomp compiler reads; of flags also what the running kernel takes, as with runc.
+fn seccomp() -> Seccomp {
+    let known_flags = names(&seccomp::FLAGS);
+    let supported = seccomp::FLAGS.iter().filter(|(_, bit)| {
+        // One that is about listeners is known only together with them.
+        sys::seccomp::flags_known(*bit)
+            || sys::seccomp::flags_known(bit | sys::seccomp::NEW_LISTENER)
+    });
+    let mut supported_flags: Vec<&'static str> = supported.map(|(name, _)| *name).collect();
+    supported_flags.sort_unstable();
+    let mut archs = Vec::from(seccomp::Arch::ALL.map(seccomp::Arch::name));
+    archs.sort_unstable();
+    Seccomp {
+        enabled: true,
+        actions: names(&seccomp::ACTIONS),
+        operators: names(&seccomp::OPERATORS),
+        archs,
+        known_flags,
+        supported_flags,
+    }
+}
+
+/// The names of a table of the compiler's, sorted.
+fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = table.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
+}

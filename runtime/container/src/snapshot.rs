@@ -1,0 +1,179 @@
+//! Root filesystems as containerd names them: a list of mounts, as a snapshotter made it.
+//!
+//! They are assembled by descriptor and attached in the container's mount namespace alone. Where something looks for
+//! the root filesystem at its place in the bundle ([`wants_host_root`]), they are mounted there instead
+//! ([`mount_on_host`]). What options mean is containerd's core/mount.
+
+mod host;
+mod read;
+mod words;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+use plan::{GivenRoot, RootSource};
+use serde::Deserialize;
+use spec::{InRoot, Spec, Str};
+
+pub use self::host::{mount_on_host, unmount_on_host};
+use self::read::{Reader, Root, refused};
+use self::words::Ids;
+use crate::layered::place;
+use crate::layered::record::LayeredRecord;
+use crate::options::CreateOptions;
+use crate::{Error, Store, time};
+
+/// The annotation that says where the root filesystem is mounted: `host` is at its place in the bundle, for
+/// everybody to see.
+pub const PLACE: &str = "run.dayfly.rootfs";
+
+/// A mount of a root filesystem, as containerd names it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RootMount<'a> {
+    /// `bind`, `overlay`, or any other filesystem.
+    #[serde(borrow, rename = "type")]
+    pub kind: Str<'a>,
+    /// A directory, a device, a file; nothing for an overlay.
+    #[serde(borrow)]
+    pub source: Str<'a>,
+    /// Below the root; empty is the root itself.
+    #[serde(borrow)]
+    pub target: Str<'a>,
+    /// fstab-style options; each may be several with commas between them.
+    #[serde(borrow)]
+    pub options: Vec<Str<'a>>,
+}
+
+impl<'a> RootMount<'a> {
+    /// Reads a JSON list of mounts, `[{"type", "source", "target", "options"}]`.
+    ///
+    /// # Errors
+    /// A text that is no such list.
+    pub fn list(json: &'a [u8]) -> Result<Vec<Self>, Error> {
+        serde_json::from_slice(json)
+            .map_err(|error| Error::Text(format!("mounts of a root filesystem: {error}")))
+    }
+}
+
+/// Whether mounts of a type are assembled here: all but those that need a program of the host (`fuse.…`) or
+/// containerd's mount manager (`format/overlay`).
+pub fn is_supported(kind: &str) -> bool {
+    !kind.is_empty()
+        && !kind.contains('/')
+        && !["fuse.", "fuse3."].iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// Whether mounts have to be in their place in the bundle before the container is created: for hooks outside of the
+/// container, which look for it there, because the annotation [`PLACE`] asks for it, or because one mount covers
+/// another.
+pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>]) -> bool {
+    let hooks = &spec.hooks;
+    let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
+    let mut annotations = spec.annotations.iter();
+    let is_asked_for = annotations.any(|(key, value)| **key == *PLACE && **value == *"host");
+    !mounts.is_empty()
+        && (is_asked_for
+            || look.iter().any(|hooks| !hooks.is_empty())
+            || mounts.iter().skip(1).any(|mount| is_root(mount)))
+}
+
+fn is_root(mount: &RootMount<'_>) -> bool {
+    InRoot::new(&*mount.target).relative().is_empty()
+}
+
+/// A root filesystem that was decided on. What it has of the host for a moment, on kernels that need that, is taken
+/// back when this is dropped, unless the container has it by then.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    root: Root,
+    ids: Option<Ids>,
+    place: String,
+    /// Where layers are attached for a moment; of kernels that need that.
+    pub record: Option<Box<LayeredRecord>>,
+    kept: Cell<bool>,
+}
+
+impl Snapshot {
+    /// For the compiler.
+    pub fn root(&self) -> GivenRoot<'_> {
+        let source = match &self.root {
+            Root::Layers(recipe) => RootSource::Layers {
+                recipe,
+                ids: self.ids.as_ref().map(|(uids, gids)| (&**uids, &**gids)),
+            },
+            Root::Mount(mount) => RootSource::Mount(mount),
+        };
+        GivenRoot { source, place: &self.place }
+    }
+
+    /// The container's record has it all now.
+    pub fn keep(&self) {
+        self.kept.set(true);
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.as_ref().filter(|_| !self.kept.get()) {
+            let _ = record.release();
+        }
+    }
+}
+
+/// Decides how a container gets the root filesystem of `options`, if any is named there. Mounts below it become the
+/// first of the configuration.
+///
+/// # Errors
+/// Mounts that cannot be assembled, by type and reason.
+pub(crate) fn prepare(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    bundle: &str,
+    spec: &mut Spec<'_>,
+    version: (u32, u32),
+) -> Result<Option<Snapshot>, Error> {
+    let Some((first, below)) = options.rootfs.split_first() else { return Ok(None) };
+    if options.layered.is_some() {
+        return Err(Error::text("a root filesystem is either of layers or of mounts"));
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::text(
+            "mounts of a root filesystem take root, if only of a user namespace",
+        ));
+    }
+    if !is_root(first) {
+        return Err(refused(first, "it has a target, and so is not the root filesystem itself"));
+    }
+    if let Some(second) = below.iter().find(|mount| is_root(mount)) {
+        return Err(refused(second, "it covers the mount before it"));
+    }
+    let owner = format!("{}/{}", store.path(), options.id);
+    let directory = format!("{owner}/layers");
+    let reader = Reader { version, mode: options.rootfs_mode, directory: &directory };
+    let (root, ids) = reader.root(first)?;
+    let is_labelled = spec.linux.as_ref().is_some_and(|linux| linux.mount_label.is_some());
+    let mut mounts = Vec::with_capacity(below.len() + spec.mounts.len());
+    for mount in below {
+        mounts.push(reader.below(mount, is_labelled)?);
+    }
+    mounts.append(&mut spec.mounts);
+    spec.mounts = mounts;
+    let is_attached = matches!(&root, Root::Layers(recipe) if recipe.is_attached());
+    let record = is_attached.then(|| {
+        Box::new(LayeredRecord {
+            directory: directory.clone(),
+            attached: true,
+            image: String::new(),
+            store: String::new(),
+            lease: None,
+            since: time::now(),
+            owner: owner.clone(),
+        })
+    });
+    let place = place(bundle, spec, options.no_pivot);
+    Ok(Some(Snapshot { root, ids, place, record, kept: Cell::new(false) }))
+}

@@ -1,0 +1,182 @@
+//! Root filesystems in their place in the bundle, for everybody to see.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use plan::Kernel;
+use rootfs::Assembly;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdir, openat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+};
+use spec::mount_options::MountOptions;
+use spec::{InRoot, Mount};
+use sys::Context;
+use sys::inside::{self, Links};
+use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
+
+use super::RootMount;
+use super::read::{Reader, Root};
+use super::words::Ids;
+use crate::Error;
+
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Mounts a root filesystem at `bundle_rootfs` (absolute; made if it is missing), each mount over or below those
+/// before it. No link is followed on the last way: it is attached to what was opened. All or nothing.
+///
+/// # Errors
+/// Mounts that cannot be assembled, by type and reason; what the kernel refuses.
+pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<(), Error> {
+    match mkdir(bundle_rootfs, Permissions::from_raw_mode(0o711)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(sys::Error::new("mkdir", bundle_rootfs, errno).into()),
+    }
+    let result = mounts.iter().try_for_each(|mount| attach(bundle_rootfs, mount));
+    if result.is_err() {
+        let _ = unmount_on_host(bundle_rootfs);
+    }
+    result
+}
+
+/// Takes away all that is mounted at a directory, with what is mounted below it. Can be repeated; a directory that
+/// is missing, or nothing mounted there, is no error.
+///
+/// # Errors
+/// Those of umount2(2).
+pub fn unmount_on_host(bundle_rootfs: &str) -> Result<(), Error> {
+    loop {
+        match unmount(bundle_rootfs, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            Ok(()) => {}
+            // Nothing is mounted there any more.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(sys::Error::new("umount", bundle_rootfs, errno).into()),
+        }
+    }
+}
+
+fn attach(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<(), Error> {
+    let root = openat(CWD, bundle_rootfs, DIRECTORY, Permissions::empty());
+    let root = root.context("open", bundle_rootfs)?;
+    let target = InRoot::new(&*mount.target);
+    let place = match target.relative() {
+        "" => root,
+        below => {
+            let path = CString::new(below).unwrap_or_default();
+            let place =
+                inside::open(root.as_fd(), &path, DIRECTORY - OFlags::NOFOLLOW, Links::Follow);
+            place.context("open", format!("{bundle_rootfs}/{below}"))?
+        }
+    };
+    let tree = tree(bundle_rootfs, mount)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    let object = || format!("{} at {bundle_rootfs}{}", &*mount.kind, &*mount.target);
+    Ok(move_mount(&tree, c"", &place, c"", flags).context("move_mount", object())?)
+}
+
+/// A mount that is attached nowhere yet.
+fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
+    let (bundle, _) = bundle_rootfs.rsplit_once('/').unwrap_or_default();
+    let reader = Reader { version: Kernel::probe().version, mode: None, directory: bundle };
+    match reader.root(mount)? {
+        (Root::Layers(recipe), ids) => {
+            let user_namespace = ids.as_ref().map(user_namespace).transpose()?;
+            let mut assembly = Assembly::new(&recipe);
+            assembly.map_layers(user_namespace.as_ref().map(AsFd::as_fd))?;
+            if !recipe.mode.is_attached() {
+                assembly.open_layers()?;
+            }
+            assembly.make_upper()?;
+            let tree = assembly.assemble()?;
+            assembly.detach_layers()?;
+            if recipe.is_attached() {
+                // What was attached had its places in there.
+                rootfs::remove_places(&recipe.directory)?;
+            }
+            Ok(tree)
+        }
+        (Root::Mount(entry), _) => {
+            let options = MountOptions::parse(&entry.options);
+            let tree = match options.bind {
+                Some(bind) => bound(&entry, &options, bind.recursive)?,
+                None => filesystem(&entry, &options)?,
+            };
+            if !entry.uid_mappings.is_empty() {
+                let user_namespace =
+                    user_namespace(&(entry.uid_mappings.clone(), entry.gid_mappings.clone()))?;
+                let is_recursive = options.bind.is_some_and(|bind| bind.recursive);
+                rootfs::map_ids(tree.as_fd(), user_namespace.as_fd(), is_recursive)
+                    .context("map ids of", &*mount.source)?;
+            }
+            Ok(tree)
+        }
+    }
+}
+
+/// A user namespace for nothing but its mappings.
+fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
+    let text = |maps: &[spec::IdMapping]| {
+        let mut text = String::new();
+        for map in maps {
+            let _ = writeln!(text, "{} {} {}", map.container_id, map.host_id, map.size);
+        }
+        text
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = openat(CWD, c"/proc", flags, Permissions::empty()).context("open", "/proc")?;
+    Ok(sys::user_namespace::make(proc.as_fd(), &text(uids), &text(gids))?)
+}
+
+/// A copy of a directory's mount, with its attributes.
+fn bound(
+    entry: &Mount<'_>,
+    options: &MountOptions<'_>,
+    is_recursive: bool,
+) -> Result<OwnedFd, Error> {
+    let source = entry.source.as_deref().unwrap_or_default();
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    if is_recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    let tree = open_tree(CWD, source, flags).context("open_tree", source)?;
+    let attr =
+        MountAttr { set: options.attr.set, clear: options.attr.clear, ..MountAttr::default() };
+    if !attr.is_empty() {
+        mount_setattr(tree.as_fd(), false, &attr).context("mount_setattr", source)?;
+    }
+    Ok(tree)
+}
+
+/// A new filesystem, with its attributes.
+fn filesystem(entry: &Mount<'_>, options: &MountOptions<'_>) -> Result<OwnedFd, Error> {
+    let object = || format!("{} of {}", &*entry.kind, entry.source.as_deref().unwrap_or_default());
+    let c_string = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
+    let context = c_string(&entry.kind)
+        .and_then(|kind| fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC))
+        .context("fsopen", object())?;
+    let configure = |context: BorrowedFd<'_>| {
+        let source = entry.source.as_deref().filter(|source| !source.is_empty());
+        fsconfig_set_string(context, c"source", source.unwrap_or(&entry.kind))?;
+        let mut words: Vec<&str> = options.superblock_words().collect();
+        words.extend_from_slice(&options.data);
+        for word in words {
+            match word.split_once('=') {
+                Some((key, value)) => fsconfig_set_string(context, key, value)?,
+                None => fsconfig_set_flag(context, word)?,
+            }
+        }
+        fsconfig_create(context)?;
+        let attributes = MountAttrFlags::from_bits_retain(options.attr.set as u32);
+        fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    Ok(configure(context.as_fd()).context("mount", object())?)
+}

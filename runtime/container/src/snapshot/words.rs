@@ -1,0 +1,171 @@
+//! Options of a mount as containerd writes them.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use spec::IdMapping;
+
+/// The mappings of users and groups.
+pub(crate) type Ids = (Vec<IdMapping>, Vec<IdMapping>);
+
+/// What the options of a mount say.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    /// All words but the following, in order; values without the quotes around them.
+    pub rest: Vec<String>,
+    /// `uidmap=` and `gidmap=`.
+    pub ids: Option<Ids>,
+    /// `loop`
+    pub is_looped: bool,
+}
+
+impl Words {
+    /// Reads options, each of which may be several with commas between them.
+    ///
+    /// # Errors
+    /// A mapping that is none, or one of users or groups alone; a word that containerd's mount manager should have
+    /// replaced.
+    pub fn read<'a>(options: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let mut words = Self::default();
+        let mut maps = [Vec::new(), Vec::new()];
+        // The map that ranges after a comma belong to.
+        let mut current = None;
+        for word in options.flat_map(split) {
+            if word.starts_with("X-containerd.") || word.contains("{{") {
+                return Err(format!("option {word:?} is for containerd's mount manager"));
+            }
+            let (ranges, which) = match (word.split_once('='), current) {
+                (Some(("uidmap", ranges)), _) => (ranges, Some(0)),
+                (Some(("gidmap", ranges)), _) => (ranges, Some(1)),
+                (None, Some(which)) if word.contains(':') => (word, Some(which)),
+                _ => (word, None),
+            };
+            current = which;
+            if let Some(map) = which.and_then(|which| maps.get_mut(which)) {
+                map.push(range(ranges).ok_or_else(|| format!("option {word:?} maps no ids"))?);
+                continue;
+            }
+            match word.split_once('=') {
+                Some((key, value)) => words.rest.push(format!("{key}={}", unquoted(value))),
+                None if word == "loop" => words.is_looped = true,
+                None => words.rest.push(word.to_string()),
+            }
+        }
+        let [uids, gids] = maps;
+        words.ids = match (uids.is_empty(), gids.is_empty()) {
+            (true, true) => None,
+            (false, false) => Some((uids, gids)),
+            _ => return Err("uidmap and gidmap go together".into()),
+        };
+        Ok(words)
+    }
+}
+
+/// The words between commas; those in quotes or after a backslash belong to a word.
+fn split(option: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let ends = move |character: char| {
+        let was_escaped = is_escaped;
+        is_escaped = character == '\\' && !was_escaped;
+        is_quoted ^= character == '"' && !was_escaped;
+        character == ',' && !was_escaped && !is_quoted
+    };
+    option.split(ends).filter(|word| !word.is_empty())
+}
+
+fn unquoted(value: &str) -> &str {
+    let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    inner.unwrap_or(value)
+}
+
+/// `CONTAINER:HOST:SIZE`
+fn range(text: &str) -> Option<IdMapping> {
+    let mut numbers = text.split(':').map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    let map = IdMapping { container_id: next()?, host_id: next()?, size: next()? };
+    (numbers.next().is_none() && map.size > 0).then_some(map)
+}
+
+/// The paths of a list with colons between them. A backslash makes what follows part of a path, as overlayfs
+/// reads it; a path of its layers' data alone comes after an empty one.
+pub(crate) fn paths(list: &str) -> Vec<String> {
+    let mut paths = Vec::from([String::new()]);
+    let mut characters = list.chars();
+    while let Some(character) = characters.next() {
+        match (character, paths.last_mut()) {
+            (':', _) => paths.push(String::new()),
+            ('\\', Some(path)) => path.extend(characters.next()),
+            (plain, Some(path)) => path.push(plain),
+            (_, None) => {}
+        }
+    }
+    paths
+}
+
+/// The same of a single path, in which a colon is one.
+pub(crate) fn path(text: &str) -> String {
+    let mut path = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => path.extend(characters.next()),
+            plain => path.push(plain),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: &[&str]) -> Result<Words, String> {
+        Words::read(options.iter().copied())
+    }
+
+    #[test]
+    fn words_are_between_commas() {
+        let words = read(&["ro,index=off", "", "context=\"u:r:t:s0:c1,c2\"", r"upperdir=/a\,b\\"]);
+        let expected = ["ro", "index=off", "context=u:r:t:s0:c1,c2", r"upperdir=/a\,b\\"];
+        let words = words.unwrap();
+        assert_eq!(words.rest, expected);
+        assert!(words.ids.is_none() && !words.is_looped);
+        assert!(read(&["ro", "loop"]).unwrap().is_looped);
+    }
+
+    #[test]
+    fn mappings_have_commas_too() {
+        let words = read(&["uidmap=0:1000:10,10:3000:5", "gidmap=0:2000:10,ro"]).unwrap();
+        let numbers = |maps: &[IdMapping]| -> Vec<(u32, u32, u32)> {
+            maps.iter().map(|map| (map.container_id, map.host_id, map.size)).collect()
+        };
+        let (uids, gids) = words.ids.unwrap();
+        assert_eq!(numbers(&uids), [(0, 1000, 10), (10, 3000, 5)]);
+        assert_eq!(numbers(&gids), [(0, 2000, 10)]);
+        assert_eq!(words.rest, ["ro"]);
+    }
+
+    #[test]
+    fn what_is_no_mapping() {
+        for bad in ["uidmap=", "uidmap=0:1", "uidmap=0:1:0", "uidmap=0:1:2:3", "gidmap=-1:0:1"] {
+            assert!(read(&[bad]).unwrap_err().contains("maps no ids"), "{bad}");
+        }
+        assert_eq!(read(&["uidmap=0:1:2"]).unwrap_err(), "uidmap and gidmap go together");
+    }
+
+    #[test]
+    fn templates() {
+        for word in ["lowerdir={{ overlay 0 2 }}", "X-containerd.mkdir.path=/a"] {
+            assert!(read(&[word]).unwrap_err().contains("mount manager"), "{word}");
+        }
+    }
+
+    #[test]
+    fn paths_as_overlayfs_reads_them() {
+        assert_eq!(paths(r"/a:/b\:c:/d\\\,e"), ["/a", "/b:c", r"/d\,e"]);
+        assert_eq!(paths("/a::/data"), ["/a", "", "/data"]);
+        assert_eq!(paths(""), [""]);
+        assert_eq!(path(r"/a\:b:c"), "/a:b:c");
+    }
+}

@@ -1,0 +1,38 @@
+//! A copy of the program that runs, without another exec: for programs that leave a daemon behind, or have a process of
+//! their own do what may block.
+
+use rustix::fs::stat;
+use rustix::io::Errno;
+use sys::clone::{Clone, CloneFlags, clone3};
+
+/// Links of /proc/self/task that are no thread's: its own and its parent's.
+const OTHER_LINKS: u64 = 2;
+
+/// Makes a process that goes on from here with its own copy of memory and descriptors. It is in the caller's namespaces,
+/// and its end is told by SIGCHLD.
+///
+/// # Errors
+/// EBUSY in a program with several threads, whose copy would have only this one; those of clone3(2).
+pub fn copy_process() -> Result<Clone, Errno> {
+    // The number of links is wider on some architectures.
+    #[allow(clippy::unnecessary_cast)]
+    if stat(c"/proc/self/task")?.st_nlink as u64 != OTHER_LINKS + 1 {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: the process has one thread.
+    unsafe { clone3(CloneFlags::empty(), None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_of_several_threads() {
+        // The harness has its own.
+        std::thread::scope(|scope| {
+            let result = scope.spawn(copy_process).join().unwrap();
+            assert!(matches!(result, Err(Errno::BUSY)));
+        });
+    }
+}

@@ -1,0 +1,93 @@
+//! Starting a program of the host beside this process: descriptors by number, nothing else inherited.
+
+use alloc_crate::vec::Vec;
+use core::ffi::{CStr, c_char};
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::{Errno, dup2, fcntl_dupfd_cloexec};
+
+use crate::clone::{Child, Clone, CloneFlags, clone3};
+use crate::signal::{SignalSet, reset_dispositions, set_mask};
+use crate::stdio::write_all;
+
+/// A program to start.
+#[derive(Debug, Clone, Copy)]
+pub struct Program<'a> {
+    /// Its file.
+    pub path: &'a CStr,
+    /// Its arguments, its name first.
+    pub argv: &'a [&'a CStr],
+    /// The whole of its environment.
+    pub envp: &'a [&'a CStr],
+    /// Its descriptors: the first is its number 0. It has no others.
+    pub fds: &'a [BorrowedFd<'a>],
+    /// Where the errno goes, as four bytes in the machine's order, if the program could not be executed. Closed by the
+    /// execution.
+    pub trouble: BorrowedFd<'a>,
+}
+
+/// Starts `program` in a process of its own: SIGCHLD tells of its end, no signal is blocked or ignored.
+///
+/// It does not wait for the execution; see [`Program::trouble`].
+///
+/// # Errors
+/// Those of clone3(2); EMFILE.
+pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
+    // Above the numbers that they are going to have, so that none is overwritten before it is put in its place.
+    let above = program.fds.len() as RawFd;
+    let copies = program.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above));
+    let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
+    let trouble = fcntl_dupfd_cloexec(program.trouble, above)?;
+    let (argv, envp) = (pointers(program.argv), pointers(program.envp));
+    // SAFETY: one thread; the child makes system calls only, then executes or ends, on its own copy of all this.
+    match unsafe { clone3(CloneFlags::empty(), None) }? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let errno = become_program(program.path, &argv, &envp, &copies);
+            let _ = write_all(trouble.as_fd(), &errno.raw_os_error().to_ne_bytes());
+            crate::start::exit(127)
+        }
+    }
+}
+
+/// The array that execve(2) wants.
+fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// In the child. Returns only if that failed.
+fn become_program(
+    path: &CStr,
+    argv: &[*const c_char],
+    envp: &[*const c_char],
+    fds: &[OwnedFd],
+) -> Errno {
+    reset_dispositions();
+    let _ = set_mask(SignalSet::EMPTY);
+    for (number, fd) in fds.iter().enumerate() {
+        // Not to be closed: the program has it.
+        let mut place = ManuallyDrop::new(
+            // SAFETY: whoever owned the number in this process does not get to use it again.
+            unsafe { OwnedFd::from_raw_fd(number as RawFd) },
+        );
+        if let Err(errno) = dup2(fd, &mut place) {
+            return errno;
+        }
+    }
+    if let Err(errno) = crate::exec::cloexec_from(fds.len() as u32) {
+        return errno;
+    }
+    // SAFETY: NULL-terminated arrays of strings that the caller of `spawn` holds.
+    let ret = unsafe {
+        crate::raw::call(
+            crate::raw::nr::EXECVE,
+            [path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+        )
+    };
+    match ret {
+        Err(errno) => errno,
+        Ok(_) => Errno::NOEXEC,
+    }
+}

@@ -1,0 +1,115 @@
+//! A child that works on while its maker goes on: a copy of the process that has the descriptors it is given, and no
+//! others.
+
+use core::mem::ManuallyDrop;
+
+use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use rustix::io::{DupFlags, Errno, dup2, dup3};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::clone::{Child, Clone, CloneFlags, clone3};
+use crate::exec::close_from;
+use crate::signal::{SignalSet, set_mask};
+
+/// Makes a child that has its own copy of memory and runs `work`, whose value is its exit status. `streams` are its
+/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are handed to `work`. All else is closed, no
+/// signal is blocked, and the child is killed when the caller ends.
+///
+/// Values of the caller's that own descriptors are in the child's memory as well, and own nothing there: `work` must
+/// not use them.
+///
+/// # Errors
+/// Those of clone3(2).
+pub fn begin<const N: usize>(
+    streams: [BorrowedFd<'_>; 3],
+    others: [BorrowedFd<'_>; N],
+    work: impl FnOnce([OwnedFd; N]) -> i32,
+) -> Result<Child, Errno> {
+    let maker = rustix::process::getpid();
+    // SAFETY: by contract the process has one thread; the child only runs what follows, on its own copy of memory,
+    // and ends.
+    match unsafe { clone3(CloneFlags::empty(), None) }? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            // The maker may have ended before that was set.
+            if getppid() != Some(maker) {
+                crate::start::exit(1);
+            }
+            let _ = set_mask(SignalSet::EMPTY);
+            crate::start::exit(match arrange(streams, others) {
+                Ok(others) => work(others),
+                Err(_) => 1,
+            })
+        }
+    }
+}
+
+/// Puts the descriptors where they belong, and closes all others.
+fn arrange<const N: usize>(
+    streams: [BorrowedFd<'_>; 3],
+    others: [BorrowedFd<'_>; N],
+) -> Result<[OwnedFd; N], Errno> {
+    let count = 3 + N as RawFd;
+    // Out of each other's way first.
+    let streams = lift(streams, count)?;
+    let others = lift(others, count)?;
+    for (number, from) in (0..).zip(streams) {
+        // SAFETY: `from` is open; 0 to 2 have no owner.
+        let (from, mut to) = unsafe {
+            (BorrowedFd::borrow_raw(from), ManuallyDrop::new(OwnedFd::from_raw_fd(number)))
+        };
+        dup2(from, &mut to)?;
+    }
+    for (number, from) in (3..).zip(others) {
+        // SAFETY: `from` is open; whoever owns the number in the maker's memory does nothing here.
+        let (from, mut to) = unsafe {
+            (BorrowedFd::borrow_raw(from), ManuallyDrop::new(OwnedFd::from_raw_fd(number)))
+        };
+        dup3(from, &mut to, DupFlags::CLOEXEC)?;
+    }
+    close_from(count.unsigned_abs())?;
+    // SAFETY: they have just been made, for whoever gets this.
+    Ok(core::array::from_fn(|at| unsafe { OwnedFd::from_raw_fd(3 + at as RawFd) }))
+}
+
+/// Copies of descriptors, numbered from `first` on at least.
+fn lift<const N: usize>(fds: [BorrowedFd<'_>; N], first: RawFd) -> Result<[RawFd; N], Errno> {
+    let mut lifted = [-1; N];
+    for (to, fd) in lifted.iter_mut().zip(fds) {
+        *to = rustix::io::fcntl_dupfd_cloexec(fd, first)?.into_raw_fd();
+    }
+    Ok(lifted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::{AsFd, AsRawFd};
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+    fn status_of(child: &Child) -> Option<i32> {
+        let ended = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
+        ended.unwrap().unwrap().exit_status()
+    }
+
+    #[test]
+    fn has_what_it_is_given_and_nothing_else() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, 0.into()).unwrap();
+        let streams = [null.as_fd(), writer.as_fd(), null.as_fd()];
+        let child = begin(streams, [writer.as_fd()], |[third]| {
+            let stdout = crate::stdio::stdout();
+            let written = rustix::io::write(stdout, b"1").and(rustix::io::write(&third, b"3"));
+            // SAFETY: only asked about.
+            let fourth = unsafe { BorrowedFd::borrow_raw(4) };
+            let is_open = rustix::io::fcntl_getfd(fourth).is_ok();
+            if written.is_ok() && third.as_raw_fd() == 3 && !is_open { 7 } else { 2 }
+        });
+        assert_eq!(status_of(&child.unwrap()), Some(7));
+        drop(writer);
+        let mut got = [0; 8];
+        assert_eq!(rustix::io::read(&reader, &mut got), Ok(2));
+        assert_eq!(&got[..2], b"13");
+    }
+}
