@@ -9,6 +9,7 @@ pub mod dbus;
 pub mod devices;
 pub mod ids;
 pub mod kept;
+pub mod messages;
 pub mod mount_options;
 pub mod paths;
 pub mod process;
@@ -16,6 +17,7 @@ pub mod record;
 mod scratch;
 pub mod seccomp;
 pub mod trace_lines;
+pub mod ttrpc;
 pub mod unpack;
 
 /// A target: its name, which is that of its corpus, and its function.
@@ -35,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     ("dbus", dbus::target),
     ("trace_lines", trace_lines::target),
     ("unpack", unpack::target),
+    ("messages", messages::target),
+    ("ttrpc", ttrpc::target),
 ];
 
 /// The texts of an input: what stands between line breaks, if it is UTF-8.

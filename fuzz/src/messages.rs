@@ -1,0 +1,75 @@
+//! Protobuf as it comes from containerd: any bytes as any of its messages.
+
+use std::fmt::Debug;
+
+use proto::message::Message;
+use proto::messages::{
+    any, bootstrap, events, info, metrics_v1, metrics_v2, mount, options, process, task, time,
+};
+use proto::ttrpc::{request, status};
+use proto::wire::{Reader, Writer};
+
+use crate::allocation::peak;
+
+/// Bytes of memory for each byte of a message, at most: an empty message of ours takes two on the wire, and lists
+/// are copied while they grow.
+const GROWTH: u64 = 300;
+/// And for a message of no bytes.
+const LEAST: u64 = 4 << 10;
+
+macro_rules! each {
+    ($bytes:expr, $($subject:ident: $($message:ident)*;)*) => {
+        $($(check::<$subject::$message>($bytes);)*)*
+    };
+}
+
+/// An input is a message of each type, unless it is none.
+pub fn target(data: &[u8]) {
+    each! { data,
+        any: Any;
+        bootstrap: BootstrapParams Extension BootstrapResult;
+        events: ForwardRequest Envelope TaskCreate TaskStart TaskDelete TaskIO TaskExit TaskOOM TaskExecAdded
+            TaskExecStarted TaskPaused TaskResumed TaskCheckpointed;
+        info: RuntimeVersion RuntimeInfo RuntimeRequest;
+        metrics_v1: Metrics HugetlbStat PidsStat CPUStat CPUUsage Throttle MemoryStat MemoryEntry MemoryOomControl BlkIOStat
+            BlkIOEntry RdmaStat RdmaEntry NetworkStat CgroupStats;
+        metrics_v2: Metrics PSIData PSIStats PidsStat CPUStat MemoryStat MemoryEvents RdmaStat RdmaEntry IOStat IOEntry
+            HugeTlbStat NetworkStat;
+        mount: Mount MountCapabilities;
+        options: Options CheckpointOptions ProcessDetails RuntimeOptions;
+        process: ProcessInfo;
+        request: Request Response KeyValue;
+        status: Status;
+        task: CreateTaskRequest CreateTaskResponse DeleteRequest DeleteResponse ExecProcessRequest ResizePtyRequest
+            StateRequest StateResponse KillRequest CloseIORequest PidsRequest PidsResponse CheckpointTaskRequest
+            UpdateTaskRequest StartRequest StartResponse WaitRequest WaitResponse StatsRequest StatsResponse
+            ConnectRequest ConnectResponse ShutdownRequest PauseRequest ResumeRequest;
+        time: Timestamp Duration Empty;
+    }
+}
+
+fn decode<M: Message>(bytes: &[u8]) -> Option<M> {
+    let mut message = M::default();
+    message.merge(Reader::new(bytes)).is_ok().then_some(message)
+}
+
+fn encode(message: &impl Message) -> Vec<u8> {
+    let mut writer = Writer::default();
+    message.write(&mut writer);
+    writer.into_bytes()
+}
+
+/// What is decoded encodes to the same message, and takes memory in proportion.
+fn check<M: Message + Debug + PartialEq>(bytes: &[u8]) {
+    let (message, memory) = peak(|| decode::<M>(bytes));
+    assert!(memory <= LEAST + GROWTH * bytes.len() as u64, "{memory} bytes for {}", bytes.len());
+    let Some(message) = message else { return };
+    let encoded = encode(&message);
+    let again = decode::<M>(&encoded).expect("what was encoded decodes");
+    assert_eq!(encode(&again), encoded);
+    // Not a number is not even the same as itself.
+    assert!(
+        message == again || format!("{message:?}") == format!("{again:?}"),
+        "{message:?}\n{again:?}"
+    );
+}

@@ -1,0 +1,353 @@
+//! Messages as structs: `message!` makes one of a list of fields, each of a type that
+//! implements [`Field`].
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::wire::{Malformed, Reader, Value, Writer};
+
+/// How many elements a list or a map may have, at most. An empty message takes two bytes on the wire and a
+/// hundred in memory: what is read must not grow without bound.
+pub const MOST: usize = 1 << 16;
+
+/// What `message!` makes of a struct.
+pub trait Message: Default {
+    /// Takes in what `reader` has: of single values the last one counts, messages are merged, lists grow. What is
+    /// of an unknown number, or not of the kind that its number wants, is skipped.
+    ///
+    /// # Errors
+    /// If the bytes are no message. What was read before stays.
+    fn merge(&mut self, reader: Reader<'_>) -> Result<(), Malformed>;
+
+    /// Writes all fields that are not their default, in the order in which they are declared.
+    fn write(&self, writer: &mut Writer);
+}
+
+/// A message that travels in an [`Any`](crate::messages::any::Any), and says there what it is.
+pub trait Packed: Message {
+    /// What the Any's `type_url` is: the full name, without `type.googleapis.com/`, as containerd writes it.
+    const TYPE_URL: &'static str;
+}
+
+/// A type that a message's field may have.
+pub trait Field {
+    /// Takes in a value from the wire. One of another kind than the type's is skipped.
+    ///
+    /// # Errors
+    /// If the value is none of the type.
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed>;
+
+    /// Writes the field, unless it is the default.
+    fn write(&self, number: u32, writer: &mut Writer);
+}
+
+/// A number: what lists pack.
+pub trait Scalar: Sized + Copy {
+    /// From a value of its kind; `None` if that is of another one.
+    fn from_value(value: &Value<'_>) -> Option<Self>;
+
+    /// The next one of a packed list.
+    ///
+    /// # Errors
+    /// If the list ends within it.
+    fn unpack(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
+
+    /// As an element of a packed list.
+    fn pack(self, writer: &mut Writer);
+
+    /// As a field, even if it is the default.
+    fn write(self, number: u32, writer: &mut Writer);
+
+    /// Whether all its bits are zero.
+    fn is_default(self) -> bool;
+}
+
+macro_rules! scalars {
+    ($($type:ty, $kind:ident, $read:ident, $write:ident, $from:expr, $to:expr;)*) => {$(
+        impl Scalar for $type {
+            fn from_value(value: &Value<'_>) -> Option<Self> {
+                match value {
+                    Value::$kind(value) => Some($from(*value)),
+                    _ => None,
+                }
+            }
+
+            fn unpack(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                reader.$read().map($from)
+            }
+
+            fn pack(self, writer: &mut Writer) {
+                writer.$read($to(self));
+            }
+
+            fn write(self, number: u32, writer: &mut Writer) {
+                writer.$write(number, $to(self));
+            }
+
+            fn is_default(self) -> bool {
+                $to(self) == 0
+            }
+        }
+
+        impl Field for $type {
+            fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+                *self = Scalar::from_value(&value).unwrap_or(*self);
+                Ok(())
+            }
+
+            fn write(&self, number: u32, writer: &mut Writer) {
+                if !self.is_default() {
+                    Scalar::write(*self, number, writer);
+                }
+            }
+        }
+
+        impl Field for Vec<$type> {
+            fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+                read_list(self, value)
+            }
+
+            fn write(&self, number: u32, writer: &mut Writer) {
+                write_list(self, number, writer);
+            }
+        }
+    )*};
+}
+
+// Of what is wider than its type the lower bits count, and a negative number is written as one of 64 bits, as
+// everywhere.
+scalars! {
+    u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
+    u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
+    i32, Varint, varint, varint_field, |wire: u64| wire as i32, |value: i32| i64::from(value).cast_unsigned();
+    i64, Varint, varint, varint_field, u64::cast_signed, i64::cast_unsigned;
+    bool, Varint, varint, varint_field, |wire: u64| wire != 0, u64::from;
+    f64, Fixed64, fixed64, fixed64_field, f64::from_bits, f64::to_bits;
+}
+
+/// Adds to a list of numbers what is either one of them or several, packed.
+fn read_list<T: Scalar>(list: &mut Vec<T>, value: Value<'_>) -> Result<(), Malformed> {
+    if let Some(element) = T::from_value(&value) {
+        return push(list, element);
+    }
+    if let Value::Delimited(mut packed) = value {
+        while !packed.is_empty() {
+            push(list, T::unpack(&mut packed)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Packed, as proto3 does.
+fn write_list<T: Scalar>(list: &[T], number: u32, writer: &mut Writer) {
+    if !list.is_empty() {
+        writer
+            .delimited_field(number, |writer| list.iter().for_each(|element| element.pack(writer)));
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Malformed> {
+    if list.len() == MOST {
+        return Err(Malformed::Many);
+    }
+    list.push(element);
+    Ok(())
+}
+
+/// The text that a value is; `None` if it is of another kind.
+fn text(value: &Value<'_>) -> Result<Option<String>, Malformed> {
+    match value {
+        Value::Delimited(reader) => core::str::from_utf8(reader.rest())
+            .map(|text| Some(text.into()))
+            .map_err(|_| Malformed::Text),
+        _ => Ok(None),
+    }
+}
+
+impl Field for String {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        if let Some(text) = text(&value)? {
+            *self = text;
+        }
+        Ok(())
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        if !self.is_empty() {
+            writer.bytes_field(number, self.as_bytes());
+        }
+    }
+}
+
+/// A string that is there or not, even if it is empty (`optional` in the .proto file).
+impl Field for Option<String> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        if let Some(text) = text(&value)? {
+            *self = Some(text);
+        }
+        Ok(())
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        if let Some(text) = self {
+            writer.bytes_field(number, text.as_bytes());
+        }
+    }
+}
+
+impl Field for Vec<String> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        text(&value)?.map_or(Ok(()), |text| push(self, text))
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        self.iter().for_each(|text| writer.bytes_field(number, text.as_bytes()));
+    }
+}
+
+/// The type `bytes`.
+impl Field for Vec<u8> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        if let Value::Delimited(reader) = value {
+            *self = reader.rest().into();
+        }
+        Ok(())
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        if !self.is_empty() {
+            writer.bytes_field(number, self);
+        }
+    }
+}
+
+impl<M: Message> Field for Option<M> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        match value {
+            Value::Delimited(reader) => self.get_or_insert_default().merge(reader),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        if let Some(message) = self {
+            writer.delimited_field(number, |writer| message.write(writer));
+        }
+    }
+}
+
+impl<M: Message> Field for Vec<M> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        let Value::Delimited(reader) = value else { return Ok(()) };
+        let mut message = M::default();
+        message.merge(reader)?;
+        push(self, message)
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        for message in self {
+            writer.delimited_field(number, |writer| message.write(writer));
+        }
+    }
+}
+
+/// The type `map<string, string>`: on the wire a list of messages, key 1 and value 2. Of a key's values the last
+/// one counts.
+impl Field for BTreeMap<String, String> {
+    fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+        let Value::Delimited(mut reader) = value else { return Ok(()) };
+        let (mut key, mut content) = (String::new(), String::new());
+        while let Some((number, value)) = reader.field()? {
+            match number {
+                1 => key.read(value)?,
+                2 => content.read(value)?,
+                _ => {}
+            }
+        }
+        if self.len() == MOST && !self.contains_key(&key) {
+            return Err(Malformed::Many);
+        }
+        self.insert(key, content);
+        Ok(())
+    }
+
+    fn write(&self, number: u32, writer: &mut Writer) {
+        for (key, value) in self {
+            writer.delimited_field(number, |writer| {
+                writer.bytes_field(1, key.as_bytes());
+                writer.bytes_field(2, value.as_bytes());
+            });
+        }
+    }
+}
+
+/// Makes a message: a struct with public fields, `decode` and `encode`. Each field is its number, name and type,
+/// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (enums as well), `i64`,
+/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), lists (`Vec`) of numbers, strings and messages, maps
+/// (`BTreeMap`) of strings, and messages in an `Option`.
+///
+/// After the name of a struct that travels in an Any stands its type URL: `pub struct Name = "package.Name" {`.
+macro_rules! message {
+    ($(
+        $(#[$about:meta])*
+        pub struct $name:ident $(= $url:literal)? {$(
+            $(#[$meaning:meta])*
+            $number:literal => $field:ident: $type:ty,
+        )*}
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct $name {$(
+            $(#[$meaning])*
+            pub $field: $type,
+        )*}
+
+        impl $name {
+            /// Reads the message; fields that it lacks have their default.
+            ///
+            /// # Errors
+            /// If the bytes are no message of protobuf's.
+            pub fn decode(bytes: &[u8]) -> ::core::result::Result<Self, $crate::wire::Malformed> {
+                let mut message = Self::default();
+                $crate::message::Message::merge(&mut message, $crate::wire::Reader::new(bytes))?;
+                Ok(message)
+            }
+
+            /// The message as bytes: fields in the order of their declaration, none that is its default.
+            pub fn encode(&self) -> ::alloc::vec::Vec<u8> {
+                let mut writer = $crate::wire::Writer::default();
+                $crate::message::Message::write(self, &mut writer);
+                writer.into_bytes()
+            }
+        }
+
+        impl $crate::message::Message for $name {
+            fn merge(
+                &mut self,
+                mut reader: $crate::wire::Reader<'_>,
+            ) -> ::core::result::Result<(), $crate::wire::Malformed> {
+                while let Some((number, value)) = reader.field()? {
+                    match number {
+                        $($number => $crate::message::Field::read(&mut self.$field, value)?,)*
+                        _ => _ = value,
+                    }
+                }
+                Ok(())
+            }
+
+            fn write(&self, writer: &mut $crate::wire::Writer) {
+                $($crate::message::Field::write(&self.$field, $number, writer);)*
+                let _ = writer;
+            }
+        }
+
+        $(impl $crate::message::Packed for $name {
+            const TYPE_URL: &'static str = $url;
+        })?
+    )*};
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,265 @@
+//! What a container has used, by cgroup v1: `io.containerd.cgroups.v1`
+//! (github.com/containerd/cgroups/v3/cgroup1/stats). Memory is in bytes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+message! {
+    /// `io.containerd.cgroups.v1.Metrics`.
+    pub struct Metrics = "io.containerd.cgroups.v1.Metrics" {
+        /// The controller hugetlb, one for each size of pages.
+        1 => hugetlb: Vec<HugetlbStat>,
+        /// The controller pids.
+        2 => pids: Option<PidsStat>,
+        /// The controllers cpu and cpuacct.
+        3 => cpu: Option<CPUStat>,
+        /// The controller memory.
+        4 => memory: Option<MemoryStat>,
+        /// The controller blkio.
+        5 => blkio: Option<BlkIOStat>,
+        /// The controller rdma.
+        6 => rdma: Option<RdmaStat>,
+        /// Network devices.
+        7 => network: Vec<NetworkStat>,
+        /// How many tasks do what, by taskstats.
+        8 => cgroup_stats: Option<CgroupStats>,
+        /// memory.oom_control.
+        9 => memory_oom_control: Option<MemoryOomControl>,
+    }
+
+    /// hugetlb.SIZE.usage_in_bytes, .max_usage_in_bytes and .failcnt.
+    pub struct HugetlbStat {
+        /// Bytes used.
+        1 => usage: u64,
+        /// Bytes used at most.
+        2 => max: u64,
+        /// How often the limit was reached.
+        3 => failcnt: u64,
+        /// The size, as in the files' names: `2MB`.
+        4 => pagesize: String,
+    }
+
+    /// pids.current and pids.max.
+    pub struct PidsStat {
+        /// How many tasks there are.
+        1 => current: u64,
+        /// How many there may be; 0 for any number.
+        2 => limit: u64,
+    }
+
+    /// What was used of CPUs.
+    pub struct CPUStat {
+        /// cpuacct.
+        1 => usage: Option<CPUUsage>,
+        /// cpu.stat.
+        2 => throttling: Option<Throttle>,
+    }
+
+    /// cpuacct.usage, .stat and .usage_percpu, in nanoseconds.
+    pub struct CPUUsage {
+        /// All of it.
+        1 => total: u64,
+        /// In the kernel.
+        2 => kernel: u64,
+        /// In user mode.
+        3 => user: u64,
+        /// On each CPU.
+        4 => per_cpu: Vec<u64>,
+    }
+
+    /// cpu.stat: what the quota did.
+    pub struct Throttle {
+        /// Periods.
+        1 => periods: u64,
+        /// Those in which the quota was used up.
+        2 => throttled_periods: u64,
+        /// Nanoseconds waited therefore.
+        3 => throttled_time: u64,
+    }
+
+    /// memory.stat, and the counters of memory.
+    pub struct MemoryStat {
+        /// `cache`.
+        1 => cache: u64,
+        /// `rss`.
+        2 => rss: u64,
+        /// `rss_huge`.
+        3 => rss_huge: u64,
+        /// `mapped_file`.
+        4 => mapped_file: u64,
+        /// `dirty`.
+        5 => dirty: u64,
+        /// `writeback`.
+        6 => writeback: u64,
+        /// `pgpgin`, a count as the next three.
+        7 => pg_pg_in: u64,
+        /// `pgpgout`.
+        8 => pg_pg_out: u64,
+        /// `pgfault`.
+        9 => pg_fault: u64,
+        /// `pgmajfault`.
+        10 => pg_maj_fault: u64,
+        /// `inactive_anon`.
+        11 => inactive_anon: u64,
+        /// `active_anon`.
+        12 => active_anon: u64,
+        /// `inactive_file`.
+        13 => inactive_file: u64,
+        /// `active_file`.
+        14 => active_file: u64,
+        /// `unevictable`.
+        15 => unevictable: u64,
+        /// `hierarchical_memory_limit`.
+        16 => hierarchical_memory_limit: u64,
+        /// `hierarchical_memsw_limit`.
+        17 => hierarchical_swap_limit: u64,
+        /// `total_cache`: with all below, as those that follow.
+        18 => total_cache: u64,
+        /// `total_rss`.
+        19 => total_rss: u64,
+        /// `total_rss_huge`.
+        20 => total_rss_huge: u64,
+        /// `total_mapped_file`.
+        21 => total_mapped_file: u64,
+        /// `total_dirty`.
+        22 => total_dirty: u64,
+        /// `total_writeback`.
+        23 => total_writeback: u64,
+        /// `total_pgpgin`, a count as the next three.
+        24 => total_pg_pg_in: u64,
+        /// `total_pgpgout`.
+        25 => total_pg_pg_out: u64,
+        /// `total_pgfault`.
+        26 => total_pg_fault: u64,
+        /// `total_pgmajfault`.
+        27 => total_pg_maj_fault: u64,
+        /// `total_inactive_anon`.
+        28 => total_inactive_anon: u64,
+        /// `total_active_anon`.
+        29 => total_active_anon: u64,
+        /// `total_inactive_file`.
+        30 => total_inactive_file: u64,
+        /// `total_active_file`.
+        31 => total_active_file: u64,
+        /// `total_unevictable`.
+        32 => total_unevictable: u64,
+        /// memory.
+        33 => usage: Option<MemoryEntry>,
+        /// memory.memsw: memory and swap.
+        34 => swap: Option<MemoryEntry>,
+        /// memory.kmem.
+        35 => kernel: Option<MemoryEntry>,
+        /// memory.kmem.tcp.
+        36 => kernel_tcp: Option<MemoryEntry>,
+    }
+
+    /// A counter of memory.
+    pub struct MemoryEntry {
+        /// .limit_in_bytes.
+        1 => limit: u64,
+        /// .usage_in_bytes.
+        2 => usage: u64,
+        /// .max_usage_in_bytes.
+        3 => max: u64,
+        /// .failcnt.
+        4 => failcnt: u64,
+    }
+
+    /// memory.oom_control.
+    pub struct MemoryOomControl {
+        /// Whether the OOM killer is disabled.
+        1 => oom_kill_disable: u64,
+        /// Whether tasks wait for memory now.
+        2 => under_oom: u64,
+        /// Processes killed (kernel 4.13).
+        3 => oom_kill: u64,
+    }
+
+    /// blkio.*_recursive, or blkio.throttle.*.
+    pub struct BlkIOStat {
+        /// Bytes.
+        1 => io_service_bytes_recursive: Vec<BlkIOEntry>,
+        /// Requests.
+        2 => io_serviced_recursive: Vec<BlkIOEntry>,
+        /// Requests that wait now.
+        3 => io_queued_recursive: Vec<BlkIOEntry>,
+        /// Nanoseconds of service.
+        4 => io_service_time_recursive: Vec<BlkIOEntry>,
+        /// Nanoseconds of waiting.
+        5 => io_wait_time_recursive: Vec<BlkIOEntry>,
+        /// Requests that were merged.
+        6 => io_merged_recursive: Vec<BlkIOEntry>,
+        /// Milliseconds of the device.
+        7 => io_time_recursive: Vec<BlkIOEntry>,
+        /// Sectors.
+        8 => sectors_recursive: Vec<BlkIOEntry>,
+    }
+
+    /// A line of these files.
+    pub struct BlkIOEntry {
+        /// `Read`, `Write`, `Sync`, `Async`, `Discard` or `Total`.
+        1 => op: String,
+        /// The device's path below /dev.
+        2 => device: String,
+        /// Its major number.
+        3 => major: u64,
+        /// Its minor number.
+        4 => minor: u64,
+        /// How much.
+        5 => value: u64,
+    }
+
+    /// rdma.current and rdma.max.
+    pub struct RdmaStat {
+        /// What is used.
+        1 => current: Vec<RdmaEntry>,
+        /// What may be.
+        2 => limit: Vec<RdmaEntry>,
+    }
+
+    /// A line of these files.
+    pub struct RdmaEntry {
+        /// The device.
+        1 => device: String,
+        /// Handles.
+        2 => hca_handles: u32,
+        /// Objects.
+        3 => hca_objects: u32,
+    }
+
+    /// A network device, by its counters.
+    pub struct NetworkStat {
+        /// Its name.
+        1 => name: String,
+        /// Bytes received.
+        2 => rx_bytes: u64,
+        /// Packets received.
+        3 => rx_packets: u64,
+        /// Of them, with errors.
+        4 => rx_errors: u64,
+        /// Of them, dropped.
+        5 => rx_dropped: u64,
+        /// Bytes sent.
+        6 => tx_bytes: u64,
+        /// Packets sent.
+        7 => tx_packets: u64,
+        /// Of them, with errors.
+        8 => tx_errors: u64,
+        /// Of them, dropped.
+        9 => tx_dropped: u64,
+    }
+
+    /// How many tasks do what.
+    pub struct CgroupStats {
+        /// Sleeping.
+        1 => nr_sleeping: u64,
+        /// Running.
+        2 => nr_running: u64,
+        /// Stopped.
+        3 => nr_stopped: u64,
+        /// Waiting uninterruptibly.
+        4 => nr_uninterruptible: u64,
+        /// Waiting for input and output.
+        5 => nr_io_wait: u64,
+    }
+}

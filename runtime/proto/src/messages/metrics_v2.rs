@@ -1,0 +1,249 @@
+//! What a container has used, by cgroup v2: `io.containerd.cgroups.v2`
+//! (github.com/containerd/cgroups/v3/cgroup2/stats). Of limits, [`u64::MAX`] is none (`max`). Memory is in bytes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+message! {
+    /// `io.containerd.cgroups.v2.Metrics`.
+    pub struct Metrics = "io.containerd.cgroups.v2.Metrics" {
+        /// The controller pids.
+        1 => pids: Option<PidsStat>,
+        /// The controller cpu.
+        2 => cpu: Option<CPUStat>,
+        /// The controller memory.
+        4 => memory: Option<MemoryStat>,
+        /// The controller rdma.
+        5 => rdma: Option<RdmaStat>,
+        /// The controller io.
+        6 => io: Option<IOStat>,
+        /// The controller hugetlb, one for each size of pages.
+        7 => hugetlb: Vec<HugeTlbStat>,
+        /// memory.events.
+        8 => memory_events: Option<MemoryEvents>,
+        /// Network devices.
+        9 => network: Vec<NetworkStat>,
+    }
+
+    /// A line of a `.pressure` file: of the last seconds, how much was spent waiting.
+    pub struct PSIData {
+        /// Of the last 10 seconds, in per cent.
+        1 => avg10: f64,
+        /// Of the last 60 seconds.
+        2 => avg60: f64,
+        /// Of the last 300 seconds.
+        3 => avg300: f64,
+        /// Of all time, in microseconds.
+        4 => total: u64,
+    }
+
+    /// A `.pressure` file.
+    pub struct PSIStats {
+        /// When some task waited.
+        1 => some: Option<PSIData>,
+        /// When all did.
+        2 => full: Option<PSIData>,
+    }
+
+    /// pids.current and pids.max.
+    pub struct PidsStat {
+        /// How many tasks there are.
+        1 => current: u64,
+        /// How many there may be.
+        2 => limit: u64,
+    }
+
+    /// cpu.stat and cpu.pressure.
+    pub struct CPUStat {
+        /// Microseconds used.
+        1 => usage_usec: u64,
+        /// Of them, in user mode.
+        2 => user_usec: u64,
+        /// Of them, in the kernel.
+        3 => system_usec: u64,
+        /// Periods of the quota.
+        4 => nr_periods: u64,
+        /// Those in which the quota was used up.
+        5 => nr_throttled: u64,
+        /// Microseconds waited therefore.
+        6 => throttled_usec: u64,
+        /// cpu.pressure.
+        7 => psi: Option<PSIStats>,
+        /// Periods in which more than the quota was used.
+        8 => nr_bursts: u64,
+        /// Microseconds used beyond it.
+        9 => burst_usec: u64,
+    }
+
+    /// memory.stat, memory.current, memory.swap.current, their limits and peaks, and memory.pressure.
+    pub struct MemoryStat {
+        /// `anon`.
+        1 => anon: u64,
+        /// `file`.
+        2 => file: u64,
+        /// `kernel_stack`.
+        3 => kernel_stack: u64,
+        /// `slab`.
+        4 => slab: u64,
+        /// `sock`.
+        5 => sock: u64,
+        /// `shmem`.
+        6 => shmem: u64,
+        /// `file_mapped`.
+        7 => file_mapped: u64,
+        /// `file_dirty`.
+        8 => file_dirty: u64,
+        /// `file_writeback`.
+        9 => file_writeback: u64,
+        /// `anon_thp`.
+        10 => anon_thp: u64,
+        /// `inactive_anon`.
+        11 => inactive_anon: u64,
+        /// `active_anon`.
+        12 => active_anon: u64,
+        /// `inactive_file`.
+        13 => inactive_file: u64,
+        /// `active_file`.
+        14 => active_file: u64,
+        /// `unevictable`.
+        15 => unevictable: u64,
+        /// `slab_reclaimable`.
+        16 => slab_reclaimable: u64,
+        /// `slab_unreclaimable`.
+        17 => slab_unreclaimable: u64,
+        /// `pgfault`, a count as those that follow.
+        18 => pgfault: u64,
+        /// `pgmajfault`.
+        19 => pgmajfault: u64,
+        /// `workingset_refault`: gone since kernel 5.9, which counts `_anon` and `_file` apart.
+        20 => workingset_refault: u64,
+        /// `workingset_activate`, likewise.
+        21 => workingset_activate: u64,
+        /// `workingset_nodereclaim`.
+        22 => workingset_nodereclaim: u64,
+        /// `pgrefill`.
+        23 => pgrefill: u64,
+        /// `pgscan`.
+        24 => pgscan: u64,
+        /// `pgsteal`.
+        25 => pgsteal: u64,
+        /// `pgactivate`.
+        26 => pgactivate: u64,
+        /// `pgdeactivate`.
+        27 => pgdeactivate: u64,
+        /// `pglazyfree`.
+        28 => pglazyfree: u64,
+        /// `pglazyfreed`.
+        29 => pglazyfreed: u64,
+        /// `thp_fault_alloc`.
+        30 => thp_fault_alloc: u64,
+        /// `thp_collapse_alloc`.
+        31 => thp_collapse_alloc: u64,
+        /// memory.current.
+        32 => usage: u64,
+        /// memory.max.
+        33 => usage_limit: u64,
+        /// memory.swap.current.
+        34 => swap_usage: u64,
+        /// memory.swap.max.
+        35 => swap_limit: u64,
+        /// memory.peak (kernel 5.19).
+        36 => max_usage: u64,
+        /// memory.swap.peak (kernel 6.6).
+        37 => swap_max_usage: u64,
+        /// memory.pressure.
+        38 => psi: Option<PSIStats>,
+    }
+
+    /// memory.events: how often each happened.
+    pub struct MemoryEvents {
+        /// Reclaimed below memory.low.
+        1 => low: u64,
+        /// Throttled above memory.high.
+        2 => high: u64,
+        /// About to exceed memory.max.
+        3 => max: u64,
+        /// Failed to reclaim enough.
+        4 => oom: u64,
+        /// Processes killed by the OOM killer.
+        5 => oom_kill: u64,
+        /// Whole groups killed (kernel 5.17).
+        6 => oom_group_kill: u64,
+    }
+
+    /// rdma.current and rdma.max.
+    pub struct RdmaStat {
+        /// What is used.
+        1 => current: Vec<RdmaEntry>,
+        /// What may be.
+        2 => limit: Vec<RdmaEntry>,
+    }
+
+    /// A line of these files.
+    pub struct RdmaEntry {
+        /// The device.
+        1 => device: String,
+        /// Handles.
+        2 => hca_handles: u32,
+        /// Objects.
+        3 => hca_objects: u32,
+    }
+
+    /// io.stat and io.pressure.
+    pub struct IOStat {
+        /// One for each device.
+        1 => usage: Vec<IOEntry>,
+        /// io.pressure.
+        2 => psi: Option<PSIStats>,
+    }
+
+    /// A line of io.stat.
+    pub struct IOEntry {
+        /// The device's major number.
+        1 => major: u64,
+        /// Its minor number.
+        2 => minor: u64,
+        /// Bytes read.
+        3 => rbytes: u64,
+        /// Bytes written.
+        4 => wbytes: u64,
+        /// Reads.
+        5 => rios: u64,
+        /// Writes.
+        6 => wios: u64,
+    }
+
+    /// hugetlb.SIZE.current, .max and .events.
+    pub struct HugeTlbStat {
+        /// Bytes used.
+        1 => current: u64,
+        /// Bytes that may be.
+        2 => max: u64,
+        /// The size, as in the files' names: `2MB`.
+        3 => pagesize: String,
+        /// How often the limit was reached.
+        4 => failcnt: u64,
+    }
+
+    /// A network device, by its counters.
+    pub struct NetworkStat {
+        /// Its name.
+        1 => name: String,
+        /// Bytes received.
+        2 => rx_bytes: u64,
+        /// Packets received.
+        3 => rx_packets: u64,
+        /// Of them, with errors.
+        4 => rx_errors: u64,
+        /// Of them, dropped.
+        5 => rx_dropped: u64,
+        /// Bytes sent.
+        6 => tx_bytes: u64,
+        /// Packets sent.
+        7 => tx_packets: u64,
+        /// Of them, with errors.
+        8 => tx_errors: u64,
+        /// Of them, dropped.
+        9 => tx_dropped: u64,
+    }
+}

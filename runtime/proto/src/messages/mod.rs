@@ -1,0 +1,15 @@
+//! The messages, a file a subject. Names and numbers of fields are those of the .proto files of
+//! github.com/containerd/containerd/api v1.12.0 and github.com/containerd/cgroups/v3 v3.1.3.
+
+pub mod any;
+pub mod bootstrap;
+pub mod events;
+pub mod info;
+pub mod metrics_v1;
+pub mod metrics_v2;
+pub mod mount;
+pub mod options;
+pub mod process;
+pub mod specs;
+pub mod task;
+pub mod time;

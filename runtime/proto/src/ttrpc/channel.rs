@@ -1,0 +1,169 @@
+//! A socket with frames: both sides of a connection are made of one.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use rustix::buffer::spare_capacity;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::ttrpc::frame::{HEADER, Header, LONGEST};
+
+/// Bytes that are read at once, beyond what is known to come.
+pub(super) const BATCH: usize = 16 << 10;
+/// Bytes that may wait to be written before no more requests are read.
+pub(super) const FULL: usize = 1 << 20;
+/// Bytes of a buffer that is kept for the next frame; a larger one is given back.
+const KEPT: usize = 64 << 10;
+
+/// Why a connection is of no use any more: it is to be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// The other side has closed it.
+    Ended,
+    /// A system call failed.
+    Failed(Errno),
+    /// All stream ids were used; a new connection has new ones.
+    Exhausted,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the other side has closed the connection"),
+            Self::Failed(errno) => write!(f, "connection: {errno}"),
+            Self::Exhausted => f.write_str("the connection has used all of its stream ids"),
+        }
+    }
+}
+
+impl core::error::Error for Closed {}
+
+/// A frame that was read.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    pub header: Header,
+    /// Nothing, if the header is too long: the content is skipped.
+    pub content: &'a [u8],
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: OwnedFd,
+    /// What was read and is no whole frame yet.
+    input: Vec<u8>,
+    /// Bytes still to come of a frame that is too long.
+    skip: usize,
+    /// Frames, and how many bytes of them were written.
+    output: Vec<u8>,
+    written: usize,
+}
+
+impl Channel {
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket, input: Vec::new(), skip: 0, output: Vec::new(), written: 0 }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Bytes that wait to be written.
+    pub fn queued(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    /// Reads once, without waiting, and hands each frame that is complete to `take`, in order.
+    pub fn receive(&mut self, mut take: impl FnMut(&mut Self, Frame<'_>)) -> Result<(), Closed> {
+        self.input.reserve_exact(self.expected() + BATCH);
+        match rustix::net::recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT)
+        {
+            Ok((_, 0)) | Err(Errno::CONNRESET) => return Err(Closed::Ended),
+            Ok(_) => {}
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(Closed::Failed(errno)),
+        }
+        // Out of the way of `take`, which writes answers.
+        let mut input = core::mem::take(&mut self.input);
+        let mut rest = input.as_slice();
+        while let Some(frame) = self.next(&mut rest) {
+            take(self, frame);
+        }
+        let used = input.len() - rest.len();
+        input.drain(..used);
+        self.input = input;
+        self.give_back();
+        Ok(())
+    }
+
+    /// Bytes that the frame at the beginning of the input still lacks, if that is known.
+    fn expected(&self) -> usize {
+        match self.input.first_chunk() {
+            Some(bytes) => {
+                (HEADER + Header::decode(*bytes).length as usize).saturating_sub(self.input.len())
+            }
+            None => 0,
+        }
+    }
+
+    /// Takes a frame off the bytes, if it is complete.
+    fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        *bytes = bytes.get(skipped..)?;
+        let (header, rest) = bytes.split_first_chunk()?;
+        let header = Header::decode(*header);
+        if header.is_too_long() {
+            self.skip = header.length as usize;
+            *bytes = rest;
+            return Some(Frame { header, content: &[] });
+        }
+        let (content, rest) = rest.split_at_checked(header.length as usize)?;
+        *bytes = rest;
+        Some(Frame { header, content })
+    }
+
+    /// Frees the memory that a quiet connection has no use for.
+    fn give_back(&mut self) {
+        if self.input.is_empty() {
+            self.input = Vec::new();
+            return;
+        }
+        let wanted = self.input.len() + self.expected() + BATCH;
+        if self.input.capacity() > wanted + KEPT {
+            self.input.shrink_to(wanted);
+        }
+    }
+
+    /// Queues a frame. What is longer than a frame can be is the caller's to refuse.
+    pub fn queue(&mut self, stream: u32, kind: u8, content: &[u8]) {
+        debug_assert!(content.len() <= LONGEST, "{} bytes", content.len());
+        let header = Header { length: content.len() as u32, stream, kind, flags: 0 };
+        self.output.extend_from_slice(&header.encode());
+        self.output.extend_from_slice(content);
+    }
+
+    /// Writes what the socket takes, without waiting. SIGPIPE does not come.
+    pub fn flush(&mut self) -> Result<(), Closed> {
+        while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match rustix::net::send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(count) => self.written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(Closed::Ended),
+                Err(errno) => return Err(Closed::Failed(errno)),
+            }
+        }
+        if self.queued() == 0 {
+            self.output.clear();
+            self.written = 0;
+            self.output.shrink_to(KEPT);
+        } else if self.written > KEPT {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! The wire format of protobuf: fields, each with a number and a value of one of four kinds
+//! (protobuf.dev/programming-guides/encoding).
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// How deep messages may be nested in each other: more than any message of ours is.
+const DEEPEST: u8 = 16;
+/// The greatest number that a field may have.
+const GREATEST_NUMBER: u64 = (1 << 29) - 1;
+/// Bytes of a varint of 64 bits.
+const LONGEST_VARINT: usize = 10;
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// They end within a field.
+    Short,
+    /// A number has more than 64 bits.
+    Long,
+    /// A field has a number that no field can have.
+    Number,
+    /// A field is of a kind that there is not, or a group, which proto3 has not.
+    Kind,
+    /// A string is not UTF-8.
+    Text,
+    /// Messages are nested too deep.
+    Deep,
+    /// A field is repeated more often than [`MOST`](crate::message::MOST) times.
+    Many,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the message ends within a field",
+            Self::Long => "a number has more than 64 bits",
+            Self::Number => "a field has an impossible number",
+            Self::Kind => "a field is of an unknown kind",
+            Self::Text => "a string is not UTF-8",
+            Self::Deep => "messages are nested too deep",
+            Self::Many => "a field is repeated too often",
+        })
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// The value of a field as it is on the wire. Which type it has is for the message to say.
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    /// An integer, a bool or an enum.
+    Varint(u64),
+    /// A double, or an integer of 8 bytes.
+    Fixed64(u64),
+    /// A string, bytes, a message, or a packed list.
+    Delimited(Reader<'a>),
+    /// A float, or an integer of 4 bytes.
+    Fixed32(u32),
+}
+
+/// Reads the fields of a message.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    depth: u8,
+}
+
+impl<'a> Reader<'a> {
+    /// For a message that is in no other one.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, depth: 0 }
+    }
+
+    /// What was not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether all was read.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The next field, its number first; `None` at the end.
+    ///
+    /// # Errors
+    /// If the bytes are no field, or of a message that is nested too deep.
+    pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
+        if self.depth > DEEPEST {
+            return Err(Malformed::Deep);
+        }
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let number = tag >> 3;
+        if number == 0 || number > GREATEST_NUMBER {
+            return Err(Malformed::Number);
+        }
+        let value = match tag & 7 {
+            0 => Value::Varint(self.varint()?),
+            1 => Value::Fixed64(self.fixed64()?),
+            2 => {
+                let length = self.varint()?;
+                let length = usize::try_from(length).map_err(|_| Malformed::Short)?;
+                Value::Delimited(Reader { bytes: self.take(length)?, depth: self.depth + 1 })
+            }
+            5 => Value::Fixed32(u32::from_le_bytes(self.array()?)),
+            _ => return Err(Malformed::Kind),
+        };
+        Ok(Some((number as u32, value)))
+    }
+
+    /// A number of up to ten bytes.
+    ///
+    /// # Errors
+    /// If there are fewer bytes, or it does not fit 64 bits.
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0;
+        for at in 0..LONGEST_VARINT {
+            let [byte] = self.array()?;
+            // The tenth byte has the highest bit and no others.
+            if at == LONGEST_VARINT - 1 && byte > 1 {
+                return Err(Malformed::Long);
+            }
+            number |= u64::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed::Long)
+    }
+
+    /// A number of eight bytes.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn fixed64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (first, rest) = self.bytes.split_first_chunk().ok_or(Malformed::Short)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(Malformed::Short)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+}
+
+/// Writes the fields of a message.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// A number by itself, as in packed lists.
+    pub fn varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+
+    /// A number of eight bytes by itself, as in packed lists.
+    pub fn fixed64(&mut self, number: u64) {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// What stands before a value: the number of the field, and the kind of its value.
+    fn tag(&mut self, number: u32, kind: u64) {
+        self.varint(u64::from(number) << 3 | kind);
+    }
+
+    /// A field that is an integer, a bool or an enum.
+    pub fn varint_field(&mut self, number: u32, value: u64) {
+        self.tag(number, 0);
+        self.varint(value);
+    }
+
+    /// A field that is a double.
+    pub fn fixed64_field(&mut self, number: u32, value: u64) {
+        self.tag(number, 1);
+        self.fixed64(value);
+    }
+
+    /// A field that is a string or bytes.
+    pub fn bytes_field(&mut self, number: u32, value: &[u8]) {
+        self.tag(number, 2);
+        self.varint(value.len() as u64);
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// A field whose content `write` writes: a message or a packed list.
+    pub fn delimited_field(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
+        self.tag(number, 2);
+        let start = self.bytes.len();
+        write(self);
+        // The length, which stands before the content, is known only now.
+        let end = self.bytes.len();
+        self.varint((end - start) as u64);
+        let length = self.bytes.len() - end;
+        if let Some(written) = self.bytes.get_mut(start..) {
+            written.rotate_right(length);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn varint(bytes: &[u8]) -> Result<u64, Malformed> {
+        Reader::new(bytes).varint()
+    }
+
+    fn field(bytes: &[u8]) -> Result<Option<(u32, Value<'_>)>, Malformed> {
+        Reader::new(bytes).field()
+    }
+
+    #[test]
+    fn numbers_round_trip() {
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
+            let mut writer = Writer::default();
+            writer.varint(number);
+            assert_eq!(varint(&writer.into_bytes()), Ok(number));
+        }
+        // As the specification has it.
+        assert_eq!(varint(&[0x96, 0x01]), Ok(150));
+        // Longer than need be is allowed.
+        assert_eq!(varint(&[0x81, 0x80, 0x00]), Ok(1));
+    }
+
+    #[test]
+    fn numbers_that_are_none() {
+        assert_eq!(varint(&[]), Err(Malformed::Short));
+        assert_eq!(varint(&[0x80; 9]), Err(Malformed::Short));
+        assert_eq!(varint(&[0xff; 10]), Err(Malformed::Long));
+        let mut bytes = [0xff; 10];
+        bytes[9] = 2;
+        assert_eq!(varint(&bytes), Err(Malformed::Long));
+    }
+
+    #[test]
+    fn fields() {
+        assert!(matches!(field(&[0x08, 0x05]), Ok(Some((1, Value::Varint(5))))));
+        assert!(matches!(field(&[0x11, 1, 0, 0, 0, 0, 0, 0, 0]), Ok(Some((2, Value::Fixed64(1))))));
+        assert!(matches!(field(&[0x15, 1, 0, 0, 0]), Ok(Some((2, Value::Fixed32(1))))));
+        let Ok(Some((2, Value::Delimited(inner)))) = field(&[0x12, 2, b'h', b'i', 0x08]) else {
+            panic!("no field");
+        };
+        assert_eq!(inner.rest(), b"hi");
+        assert!(matches!(field(&[]), Ok(None)));
+    }
+
+    #[test]
+    fn fields_that_are_none() {
+        for (bytes, why) in [
+            (&[0x00, 0x00][..], Malformed::Number),
+            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0x00], Malformed::Number),
+            // A group, its end, and two kinds that there are not.
+            (&[0x0b], Malformed::Kind),
+            (&[0x0c], Malformed::Kind),
+            (&[0x0e], Malformed::Kind),
+            (&[0x0f], Malformed::Kind),
+            (&[0x08], Malformed::Short),
+            (&[0x09, 1, 2, 3], Malformed::Short),
+            (&[0x0d, 1, 2, 3], Malformed::Short),
+            (&[0x0a, 2, 1], Malformed::Short),
+            (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], Malformed::Short),
+        ] {
+            assert_eq!(field(bytes).map(drop), Err(why), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn messages_end_to_be_read_when_too_deep() {
+        let mut bytes = Vec::new();
+        for _ in 0..=DEEPEST {
+            let mut writer = Writer::default();
+            writer.bytes_field(1, &bytes);
+            bytes = writer.into_bytes();
+        }
+        let mut reader = Reader::new(&bytes);
+        for _ in 0..=DEEPEST {
+            let Ok(Some((1, Value::Delimited(inner)))) = reader.field() else {
+                panic!("{reader:?}")
+            };
+            reader = inner;
+        }
+        assert_eq!(reader.field().map(drop), Err(Malformed::Deep));
+    }
+
+    #[test]
+    fn lengths_stand_before_what_they_measure() {
+        for length in [0, 1, 127, 128, 20_000] {
+            let (mut one, mut other) = (Writer::default(), Writer::default());
+            let content = vec![7; length];
+            one.bytes_field(3, &content);
+            other.delimited_field(3, |writer| {
+                content.iter().for_each(|byte| writer.varint(u64::from(*byte)))
+            });
+            assert_eq!(one.into_bytes(), other.into_bytes());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Asking a shim whether it is there.
+//!
+//! The kernel takes a process that was killed apart bit by bit: containerd may see its connection closed, and have the
+//! program clear up, while the shim's workers have not been killed yet, and go on making what is cleared away. So they
+//! have the socket open as well, and whoever asks is answered by the shim, or hears when the last of them has gone.
+
+use core::time::Duration;
+
+use proto::messages::task::{ConnectRequest, Method, SERVICE_V3};
+use proto::ttrpc::Client;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use sys::wait::{Deadline, ready};
+
+use crate::event::dial;
+
+/// How long a shim may take to answer, and what was killed to end. It does nothing that takes long, but the machine may
+/// be busy; containerd gives the program 5 seconds in all.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether a shim answers at the socket `path`, or has it open and neither answers nor ends in time. If not, no worker
+/// of it is left.
+pub(super) fn is_served(path: &str) -> bool {
+    let socket = match dial(path) {
+        Ok(socket) => socket,
+        // There are so many who wait to be taken.
+        Err(Errno::AGAIN) => return true,
+        Err(_) => return false,
+    };
+    let mut client = Client::new(socket);
+    client.call(SERVICE_V3, Method::Connect.name(), ConnectRequest::default().encode());
+    if client.flush().is_err() {
+        return false;
+    }
+    let deadline = Deadline::after(PATIENCE);
+    while let Ok(true) =
+        ready(&mut [PollFd::from_borrowed_fd(client.fd(), PollFlags::IN)], deadline)
+    {
+        match client.receive() {
+            Ok(answers) if answers.is_empty() => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::socket::{Claim, claim};
+    use super::*;
+    use proto::ttrpc::Connection;
+    use rustix::fd::OwnedFd;
+    use rustix::net::accept;
+
+    fn next(listener: &OwnedFd) -> OwnedFd {
+        let forever = Deadline::after(Duration::from_secs(60));
+        assert!(ready(&mut [PollFd::new(listener, PollFlags::IN)], forever).unwrap());
+        accept(listener).unwrap()
+    }
+
+    #[test]
+    fn shims_answer() {
+        let name = std::format!("dayfly-shim-ask-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let path = path.to_str().unwrap();
+        assert!(!is_served(path));
+        let Claim::Ours(listener) = claim(path).unwrap() else { panic!("served by nobody") };
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| is_served(path));
+            let mut connection = Connection::new(next(&listener));
+            let calls = loop {
+                let calls = connection.receive().unwrap();
+                if !calls.is_empty() {
+                    break calls;
+                }
+            };
+            connection.respond(calls[0].stream, Ok(std::vec::Vec::new()));
+            connection.flush().unwrap();
+            assert!(asked.join().unwrap());
+            // One that ends.
+            let asked = scope.spawn(|| is_served(path));
+            drop(next(&listener));
+            assert!(!asked.join().unwrap());
+        });
+        drop(listener);
+        assert!(!is_served(path));
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! What a shim leaves in a bundle for who comes after it has died: `dayfly.json`.
+//!
+//! The shim writes it when it makes a container, and again when the container has ended; `delete` reads it.
+
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fs::{CWD, Mode, OFlags, openat, rename};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use sys::Context;
+use sys::fs::{Owned, read_owned_at};
+
+use super::Failure;
+
+/// Where containers' state is, unless options name another root.
+pub const ROOT: &str = "/run/containerd/dayfly";
+/// The file's name.
+const FILE: &str = "dayfly.json";
+/// Bytes that the file has at most.
+const LONGEST: usize = 1 << 16;
+
+/// What a bundle's `dayfly.json` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleState {
+    /// The root of the state, of [`state_root`].
+    pub root: String,
+    /// How the container's init ended, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Which it was.
+    pub pid: u32,
+    /// Its status, or 128 and the signal.
+    pub status: u32,
+    /// When, in nanoseconds since 1970.
+    pub at: u64,
+}
+
+/// The root of the state of all containers of `namespace`: a directory of `Options.root`, or of [`ROOT`] if that is
+/// empty.
+pub fn state_root(root: &str, namespace: &str) -> String {
+    let root = if root.is_empty() { ROOT } else { root.trim_end_matches('/') };
+    format!("{root}/{namespace}")
+}
+
+impl BundleState {
+    /// Reads what is in `bundle`; `None` if nothing is.
+    ///
+    /// # Errors
+    /// If it is not the caller's or root's, or is no such file.
+    pub fn read(bundle: &str) -> Result<Option<Self>, Failure> {
+        let path = format!("{bundle}/{FILE}");
+        let trusted = |owner| owner == 0 || owner == geteuid().as_raw();
+        match read_owned_at(CWD, path.as_str(), trusted, LONGEST) {
+            Ok(Owned::Read(bytes)) => match serde_json::from_slice(&bytes) {
+                Ok(state) => Ok(Some(state)),
+                Err(error) => Err(format!("{path}: {error}").into()),
+            },
+            Ok(Owned::Foreign(owner)) => Err(format!("{path}: belongs to user {owner}").into()),
+            Ok(Owned::Special) => Err(format!("{path}: no ordinary file").into()),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(sys::Error::new("read", path, errno).into()),
+        }
+    }
+
+    /// Writes it into `bundle`, whole or not at all.
+    ///
+    /// # Errors
+    /// Those of open(2), write(2) and rename(2).
+    pub fn write(&self, bundle: &str) -> Result<(), sys::Error> {
+        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        write_whole(bundle, FILE, &bytes)
+    }
+}
+
+/// Writes a file of the bundle, so that who reads it meanwhile finds all of it or nothing.
+///
+/// # Errors
+/// Those of open(2), write(2) and rename(2).
+pub fn write_whole(bundle: &str, name: &str, bytes: &[u8]) -> Result<(), sys::Error> {
+    let (path, new) = (format!("{bundle}/{name}"), format!("{bundle}/.{name}"));
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file =
+        openat(CWD, new.as_str(), flags, Mode::from_raw_mode(0o600)).context("open", &new)?;
+    sys::stdio::write_all(&file, bytes).context("write", &new)?;
+    rename(new.as_str(), path.as_str()).context("rename", &path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots() {
+        assert_eq!(state_root("", "k8s.io"), "/run/containerd/dayfly/k8s.io");
+        assert_eq!(state_root("/run/x/", "default"), "/run/x/default");
+    }
+
+    #[test]
+    fn written_and_read() {
+        let dir = std::env::temp_dir().join(format!("dayfly-shim-bundle-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let bundle = dir.to_str().unwrap();
+        assert_eq!(BundleState::read(bundle), Ok(None));
+        let mut state = BundleState { root: "/r/ns".into(), exit: None };
+        state.write(bundle).unwrap();
+        assert_eq!(std::fs::read(dir.join(FILE)).unwrap(), br#"{"root":"/r/ns"}"#);
+        assert_eq!(BundleState::read(bundle), Ok(Some(state.clone())));
+        state.exit = Some(Exit { pid: 7, status: 137, at: 1 << 60 });
+        state.write(bundle).unwrap();
+        assert_eq!(BundleState::read(bundle), Ok(Some(state)));
+        for wrong in ["", "{", "[]", "{\"root\":1}"] {
+            std::fs::write(dir.join(FILE), wrong).unwrap();
+            assert!(BundleState::read(bundle).is_err(), "{wrong}");
+        }
+        std::fs::remove_file(dir.join(FILE)).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", dir.join(FILE)).unwrap();
+        assert!(BundleState::read(bundle).is_err());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

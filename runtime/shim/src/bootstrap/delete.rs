@@ -1,0 +1,216 @@
+//! `delete`: takes away what a container left whose shim is gone.
+//!
+//! containerd runs it whenever its connection has closed, also in good order, and whoever deletes the container waits
+//! for it. So where nothing is left, nothing is made, and little looked at. It can be repeated.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use container::{Store, Trace, Warn};
+use proto::messages::task::DeleteResponse;
+use proto::messages::time::Timestamp;
+use rustix::fs::{Access, CWD, access};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Deserialize;
+
+use super::bundle::{BundleState, Exit, state_root};
+use super::{Failure, address, ask, socket};
+use crate::flags::Flags;
+
+/// How a container ended of which nobody knows more: by SIGKILL.
+const KILLED: u32 = 128 + 9;
+/// What containerd keeps in a bundle of where its shim is.
+const BOOTSTRAP: &str = "bootstrap.json";
+/// What the shim keeps of it, for older ones.
+pub(super) const ADDRESS: &str = "address";
+/// How many mounts may be on top of each other.
+const MOST_MOUNTS: u32 = 64;
+
+/// Deletes; `warn` is told of what could not be done and is no reason to fail.
+///
+/// # Errors
+/// If the container is still there. Its bundle stays then, so that it can be tried again.
+pub fn delete(
+    args: sys::Args,
+    flags: &Flags<'_>,
+    warn: &dyn Fn(&str),
+) -> Result<DeleteResponse, Failure> {
+    let bundle = bundle(flags)?;
+    let state = BundleState::read(&bundle).unwrap_or_else(|failure| {
+        warn(&failure.to_string());
+        None
+    });
+    let (root, exit) = match state {
+        Some(BundleState { root, exit }) => (root, exit),
+        None => (state_root("", flags.namespace), None),
+    };
+    await_workers(&bundle);
+    let pid = remove_container(args, &root, flags.id, warn)?;
+    if let Err(error) = unmount_all(&format!("{bundle}/rootfs")) {
+        warn(&error.to_string());
+    }
+    if let Err(error) = remove_socket(&bundle) {
+        warn(&error.to_string());
+    }
+    let now = clock_gettime(ClockId::Realtime);
+    let now = Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as i32 };
+    Ok(match exit {
+        Some(Exit { pid, status, at }) => {
+            let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
+            let exited_at = Timestamp { seconds: seconds as i64, nanos: nanos as i32 };
+            DeleteResponse { pid, exit_status: status, exited_at: Some(exited_at) }
+        }
+        None => DeleteResponse { pid, exit_status: KILLED, exited_at: Some(now) },
+    })
+}
+
+/// The bundle's absolute path: as it is given, or else beside the working directory, which is the bundle of this or another
+/// container (containerd-shim-runc-v2 has it so).
+fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
+    if flags.bundle.starts_with('/') {
+        return Ok(flags.bundle.to_string());
+    }
+    let here = super::working_directory()?;
+    Ok(match here.rsplit_once('/') {
+        Some((above, _)) if flags.bundle.is_empty() => format!("{above}/{}", flags.id),
+        _ => format!("{here}/{}", flags.bundle),
+    })
+}
+
+/// Removes the container with all its processes; returns the pid of its init, or 0 if that is not known.
+fn remove_container(
+    args: sys::Args,
+    root: &str,
+    id: &str,
+    warn: &dyn Fn(&str),
+) -> Result<u32, Failure> {
+    // To open the root would make it.
+    if access(format!("{root}/{id}").as_str(), Access::EXISTS) == Err(Errno::NOENT) {
+        return Ok(0);
+    }
+    let trace: &'static Trace = Box::leak(Box::new(Trace::new("delete", args, 0, None)));
+    let store = Store::open(root, trace)?;
+    let warn = Warn(warn, warn);
+    match store.container(id) {
+        Ok(container) => {
+            let pid = container.state().map_or(0, |state| state.pid);
+            match container.delete(true, warn) {
+                // Another one was sooner.
+                Err(error) if !error.is_not_found() => Err(error.into()),
+                _ => Ok(u32::try_from(pid).unwrap_or(0)),
+            }
+        }
+        Err(error) if error.is_not_found() || error.is_damaged() => {
+            store.sweep(id)?;
+            Ok(0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Unmounts what is mounted at `path`, one mount after the other. Nothing is looked up for what is none.
+fn unmount_all(path: &str) -> Result<(), sys::Error> {
+    for _ in 0..MOST_MOUNTS {
+        match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            Ok(()) => {}
+            // Nothing is mounted there, or there is no such place.
+            Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(errno) => return Err(sys::Error::new("umount2", path, errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until no worker is left that could make anything, if the shim was killed.
+fn await_workers(bundle: &str) {
+    let found = address_in(bundle);
+    if let Some((directory, name)) = found.as_deref().and_then(address::parse) {
+        let _ = ask::is_served(&format!("{directory}/{name}"));
+    }
+}
+
+/// Removes the shim's socket if nobody listens there any more, and then what leads to it. A shim that still has other
+/// containers keeps it.
+fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
+    let Some(found) = address_in(bundle) else { return Ok(()) };
+    let Some((directory, name)) = address::parse(&found) else { return Ok(()) };
+    let path = format!("{directory}/{name}");
+    if socket::remove_abandoned(&path)? {
+        let path = format!("{bundle}/{ADDRESS}");
+        match rustix::fs::unlink(path.as_str()) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", path, errno)),
+        }
+    }
+    Ok(())
+}
+
+/// What is wanted of bootstrap.json.
+#[derive(Deserialize)]
+struct Bootstrap {
+    address: String,
+}
+
+/// Where the shim of a bundle listens, or did.
+fn address_in(bundle: &str) -> Option<String> {
+    let read = |name: &str| -> Option<Vec<u8>> {
+        sys::fs::read_at(CWD, format!("{bundle}/{name}").as_str()).ok()
+    };
+    if let Some(bytes) = read(ADDRESS) {
+        return String::from_utf8(bytes).ok();
+    }
+    Some(serde_json::from_slice::<Bootstrap>(&read(BOOTSTRAP)?).ok()?.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_nothing() {
+        let flags = Flags {
+            id: "web",
+            namespace: "no-such-namespace",
+            bundle: "/nonexistent/web",
+            ..Flags::default()
+        };
+        for _ in 0..2 {
+            let warn = |text: &str| panic!("{text}");
+            let answer = delete(sys::Args::empty(), &flags, &warn).unwrap();
+            assert_eq!((answer.pid, answer.exit_status), (0, 137));
+            assert!(answer.exited_at.is_some_and(|time| time.seconds > 1_700_000_000));
+        }
+    }
+
+    #[test]
+    fn what_the_shim_knew_is_answered() {
+        let dir = std::env::temp_dir().join(format!("dayfly-shim-delete-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let bundle = dir.to_str().unwrap();
+        let exit = Exit { pid: 42, status: 3, at: 5_000_000_007 };
+        BundleState { root: "/nonexistent".into(), exit: Some(exit) }.write(bundle).unwrap();
+        let socket = dir.join("0123456789abcdef".repeat(4));
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        std::fs::write(dir.join(ADDRESS), format!("unix://{}", socket.display())).unwrap();
+        let flags = Flags { id: "web", namespace: "n", bundle, ..Flags::default() };
+        let answer = delete(sys::Args::empty(), &flags, &|text| panic!("{text}")).unwrap();
+        assert_eq!((answer.pid, answer.exit_status), (42, 3));
+        assert_eq!(answer.exited_at, Some(Timestamp { seconds: 5, nanos: 7 }));
+        assert!(!socket.exists() && !dir.join(ADDRESS).exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn bundles() {
+        let here = super::super::working_directory().unwrap();
+        let above = here.rsplit_once('/').unwrap().0;
+        let flags = |bundle| Flags { id: "web", bundle, ..Flags::default() };
+        assert_eq!(bundle(&flags("/b/web")).unwrap(), "/b/web");
+        assert_eq!(bundle(&flags("")).unwrap(), format!("{above}/web"));
+        assert_eq!(bundle(&flags("b")).unwrap(), format!("{here}/b"));
+    }
+}

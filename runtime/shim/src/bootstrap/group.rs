@@ -1,0 +1,101 @@
+//! Which containers share a shim: those of a pod, or of a group that an annotation names.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::Failure;
+
+/// The annotations that name a group, the first that is there counts (containerd-shim-runc-v2).
+const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
+
+/// The group of the container `id`, by the configuration in `bundle`: itself if there is none.
+///
+/// # Errors
+/// A configuration that cannot be read.
+pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
+    let path = format!("{bundle}/config.json");
+    match sys::fs::read_at(CWD, path.as_str()) {
+        Ok(bytes) => {
+            in_configuration(&bytes, id).map_err(|error| format!("{path}: {error}").into())
+        }
+        // Sandboxes of the shim's own have no configuration.
+        Err(Errno::NOENT) => Ok(id.to_string()),
+        Err(errno) => Err(sys::Error::new("read", path, errno).into()),
+    }
+}
+
+fn in_configuration(bytes: &[u8], id: &str) -> Result<String, serde_json::Error> {
+    let configuration: Configuration = serde_json::from_slice(bytes)?;
+    let groups = configuration.annotations.unwrap_or_default().0;
+    Ok(groups.into_iter().flatten().next().unwrap_or_else(|| id.to_string()))
+}
+
+/// The part of config.json that matters here.
+#[derive(Deserialize)]
+struct Configuration {
+    #[serde(default)]
+    annotations: Option<Groups>,
+}
+
+/// The values of [`ANNOTATIONS`].
+#[derive(Default)]
+struct Groups([Option<String>; ANNOTATIONS.len()]);
+
+impl<'de> Deserialize<'de> for Groups {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Annotations)
+    }
+}
+
+struct Annotations;
+
+impl<'de> Visitor<'de> for Annotations {
+    type Value = Groups;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of annotations")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Groups, A::Error> {
+        let mut groups = Groups::default();
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            let known = ANNOTATIONS.iter().position(|name| *name == key);
+            match known.and_then(|at| groups.0.get_mut(at)) {
+                Some(group) => *group = Some(map.next_value()?),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(groups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_annotation() {
+        let group = |text: &str| in_configuration(text.as_bytes(), "me").unwrap();
+        let pod = r#""io.kubernetes.cri.sandbox-id":"pod""#;
+        assert_eq!(group("{}"), "me");
+        assert_eq!(group(r#"{"annotations":null,"process":{"args":["a"]}}"#), "me");
+        assert_eq!(group(r#"{"annotations":{"x":"y"}}"#), "me");
+        assert_eq!(group(&format!(r#"{{"root":{{}},"annotations":{{"x":"y",{pod}}}}}"#)), "pod");
+        let both = format!(r#"{{"annotations":{{{pod},"io.containerd.runc.v2.group":"g\n"}}}}"#);
+        assert_eq!(group(&both), "g\n");
+        assert!(in_configuration(b"{\"annotations\":{\"x\":", "me").is_err());
+    }
+
+    #[test]
+    fn without_a_configuration() {
+        assert_eq!(of("/nonexistent", "me").unwrap(), "me");
+        assert!(of("/proc/self/mem", "me").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! How containerd executes the program: `start`, `delete`, `-info`.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::{self, Display, Write};
+
+use sys::stdio::{Stderr, stdin, stdout, write_all};
+use sys::{Context, Errno};
+
+use crate::flags::Flags;
+
+pub mod address;
+mod ask;
+pub mod bundle;
+mod delete;
+mod group;
+pub mod info;
+pub mod options;
+pub mod params;
+mod sha256;
+pub mod socket;
+mod start;
+
+pub use start::Daemon;
+use start::Started;
+
+/// The runtime's name for containerd.
+pub const NAME: &str = "io.containerd.dayfly.v2";
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What the build was made from, if the packager said so.
+pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
+
+/// The program's name where nobody says another one.
+const PROGRAM: &str = "containerd-shim-dayfly-v2";
+/// The most bytes that standard input may have: as containerd's shims.
+const MOST_INPUT: usize = 10 << 20;
+
+/// What went wrong, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(String);
+
+/// Runs the program on its arguments; `serve` is the life of a shim and returns its exit status. Returns that of the
+/// program.
+///
+/// Standard output and error have nothing but the answer: containerd reads both as one.
+pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
+    sys::stdio::ensure_open();
+    let texts: Option<Vec<&str>> = args.iter().map(|text| text.to_str().ok()).collect();
+    let Some(texts) = texts else { return fail("arguments are not UTF-8") };
+    let (program, texts) = texts.split_first().map_or((PROGRAM, &[][..]), |(name, rest)| {
+        (name.rsplit('/').next().unwrap_or(PROGRAM), rest)
+    });
+    let flags = match Flags::parse(texts.iter().copied()) {
+        Ok(flags) => flags,
+        Err(refusal) => {
+            let _ = Stderr.write_str(&refusal.text(program));
+            return refusal.status();
+        }
+    };
+    if flags.version {
+        let revision = REVISION.unwrap_or_default();
+        let text = format!("{program}:\n  Version:  {VERSION}\n  Revision: {revision}\n\n");
+        return finish(print(text.as_bytes()));
+    }
+    if flags.info {
+        return finish(describe());
+    }
+    if let Err(failure) = check(&flags) {
+        return fail(failure);
+    }
+    match flags.action {
+        "start" => start(args, &flags, serve),
+        "delete" => finish(delete(args, &flags)),
+        action => fail(format_args!("action {action:?}: must be start or delete")),
+    }
+}
+
+/// `start`; `serve` is the life of a shim where one is left behind, in the process that becomes it.
+pub fn start(args: sys::Args, flags: &Flags<'_>, serve: impl FnOnce(Daemon) -> i32) -> i32 {
+    match start::start(args, flags) {
+        Ok(Started::Answered) => 0,
+        Ok(Started::Daemon(daemon)) => serve(*daemon),
+        Err(failure) => fail(failure),
+    }
+}
+
+fn delete(args: sys::Args, flags: &Flags<'_>) -> Result<(), Failure> {
+    let warn = |text: &str| {
+        let _ = writeln!(Stderr, "{NAME}: warning: {text}");
+    };
+    Ok(print(&delete::delete(args, flags, &warn)?.encode())?)
+}
+
+fn describe() -> Result<(), Failure> {
+    Ok(print(&info::info(&input()?)?.encode())?)
+}
+
+/// Both become names in paths.
+fn check(flags: &Flags<'_>) -> Result<(), Failure> {
+    if flags.namespace.is_empty() {
+        return Err("shim namespace cannot be empty".into());
+    }
+    let wrong = |what: &str, text: &str, error| Failure(format!("{what} {text:?}: {error}"));
+    spec::validate_id(flags.namespace)
+        .map_err(|error| wrong("namespace", flags.namespace, error))?;
+    spec::validate_id(flags.id).map_err(|error| wrong("id", flags.id, error))
+}
+
+/// All of standard input. From a terminal nobody has anything to say.
+fn input() -> Result<Vec<u8>, Failure> {
+    if rustix::termios::isatty(stdin()) {
+        return Ok(Vec::new());
+    }
+    let bytes = sys::fs::read_all(stdin()).context("read", "standard input")?;
+    match bytes.len() > MOST_INPUT {
+        true => Err(sys::Error::new("read", "standard input", Errno::FBIG).into()),
+        false => Ok(bytes),
+    }
+}
+
+fn working_directory() -> Result<String, Failure> {
+    let path = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
+    match path.into_string() {
+        Ok(path) if path.starts_with('/') => Ok(path),
+        _ => Err("the working directory cannot be reached or is not UTF-8".into()),
+    }
+}
+
+fn print(bytes: &[u8]) -> Result<(), sys::Error> {
+    write_all(stdout(), bytes).context("write", "standard output")
+}
+
+fn finish(result: Result<(), impl Display>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(failure) => fail(failure),
+    }
+}
+
+/// Says why on standard error, in one write; returns the exit status.
+fn fail(why: impl Display) -> i32 {
+    let _ = Stderr.write_str(&format!("{NAME}: {why}\n"));
+    1
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Failure {}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<sys::Error> for Failure {
+    fn from(error: sys::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<container::Error> for Failure {
+    fn from(error: container::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<cgroup::Error> for Failure {
+    fn from(error: cgroup::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_paths() {
+        let check = |namespace, id| check(&Flags { namespace, id, ..Flags::default() });
+        assert!(check("k8s.io", "a-b_c.1").is_ok());
+        for (namespace, id) in [("", "a"), ("n", ""), ("../n", "a"), ("n", "a/b"), ("n", "..")] {
+            assert!(check(namespace, id).is_err(), "{namespace} {id}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The socket of a group's shim: who listens there, and who is the one to do it.
+//!
+//! Who looks at a socket in order to change it holds a lock (flock(2)) on its directory, so that there is one shim for a
+//! group however many are started at once: from a socket that nobody listens on, found and removed, to the new one that
+//! listens, nobody else looks. It is held for some system calls, none of which waits, and ends with who holds it.
+
+use alloc::format;
+use alloc::string::String;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, lstat, mkdir, openat, unlink,
+};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use sys::Context;
+
+/// How many connections may wait for the loop to take them. containerd makes one a container.
+const BACKLOG: i32 = 128;
+/// How often a socket is made anew where others come and go at the same time and keep to no lock.
+const ATTEMPTS: u32 = 8;
+
+/// What is at an address.
+#[derive(Debug)]
+pub enum Claim {
+    /// A shim that listens there already.
+    Served,
+    /// This socket, which listens: non-blocking, close-on-exec.
+    Ours(OwnedFd),
+}
+
+/// Makes the socket `path` listen, unless there is one that does. One that nobody has open any more makes room.
+///
+/// # Errors
+/// Those of socket(2), bind(2), connect(2), listen(2) and mkdir(2); ENAMETOOLONG for a path beyond 107 bytes.
+pub fn claim(path: &str) -> Result<Claim, sys::Error> {
+    let address = SocketAddrUnix::new(path).context("bind", path)?;
+    let _lock = lock(directory(path))?;
+    for _ in 0..ATTEMPTS {
+        let socket = unix(SocketType::STREAM)?;
+        // What bind(2) makes has the mode of the socket, less the umask.
+        fchmod(&socket, Mode::from_raw_mode(0o600)).context("fchmod", path)?;
+        match bind(&socket, &address) {
+            Ok(()) => {
+                listen(&socket, BACKLOG).context("listen", path)?;
+                return Ok(Claim::Ours(socket));
+            }
+            Err(Errno::ADDRINUSE) => {}
+            Err(errno) => return Err(sys::Error::new("bind", path, errno)),
+        }
+        match connect(unix(SocketType::STREAM)?, &address) {
+            // EAGAIN: so many wait to be taken that there is no room for one more.
+            Ok(()) | Err(Errno::AGAIN) => return Ok(Claim::Served),
+            Err(Errno::CONNREFUSED) => remove(path)?,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new("connect", path, errno)),
+        }
+    }
+    Err(sys::Error::new("bind", path, Errno::ADDRINUSE))
+}
+
+/// Removes the socket `path` if nobody has it open; whether there is none now. Who has is not bothered: it is asked
+/// for by a socket of another type, of which whoever listens does not hear.
+///
+/// # Errors
+/// Those of socket(2) and unlink(2).
+pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
+    let address = SocketAddrUnix::new(path).context("connect", path)?;
+    match lstat(path) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Socket => {}
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(true),
+        _ => return Ok(false),
+    }
+    let _lock = lock(directory(path))?;
+    match connect(unix(SocketType::DGRAM)?, &address) {
+        Err(Errno::CONNREFUSED) => remove(path).map(|()| true),
+        Err(Errno::NOENT) => Ok(true),
+        // EPROTOTYPE: somebody has it open.
+        _ => Ok(false),
+    }
+}
+
+/// Ends the service of `listener` at `path`: removes the socket, unless somebody has connected to it meanwhile. That
+/// connection is returned, and is to be served.
+///
+/// # Errors
+/// Those of unlink(2) and open(2).
+pub fn retire(listener: impl AsFd, path: &str) -> Result<Option<OwnedFd>, sys::Error> {
+    let _lock = lock(directory(path))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    if let Ok(connection) = accept_with(listener, flags) {
+        return Ok(Some(connection));
+    }
+    remove(path).map(|()| None)
+}
+
+fn unix(kind: SocketType) -> Result<OwnedFd, sys::Error> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, kind, flags, None).context("socket", "unix")
+}
+
+fn remove(path: &str) -> Result<(), sys::Error> {
+    match unlink(path) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(sys::Error::new("unlink", path, errno)),
+    }
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/')
+        .map_or(".", |(directory, _)| if directory.is_empty() { "/" } else { directory })
+}
+
+/// Locks a directory, made if it is missing, until the descriptor is closed.
+fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
+    let open = || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat(CWD, directory, flags, Mode::empty())
+    };
+    let opened = match open() {
+        Err(Errno::NOENT) => {
+            make(directory)?;
+            open()
+        }
+        result => result,
+    };
+    let opened = opened.context("open", directory)?;
+    loop {
+        match flock(&opened, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(opened),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(sys::Error::new("flock", directory, errno)),
+        }
+    }
+}
+
+/// Makes a directory and those above it.
+fn make(directory: &str) -> Result<(), sys::Error> {
+    let ends = directory.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    for end in ends.chain([directory.len()]) {
+        let part: String = directory.get(..end).map(Into::into).unwrap_or_default();
+        match mkdir(part.as_str(), Mode::from_raw_mode(0o711)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                return Err(sys::Error::new("mkdir", format!("{part} of {directory}"), errno));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    struct Directory(std::path::PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("dayfly-shim-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            Self(path)
+        }
+
+        fn socket(&self) -> String {
+            self.0.join("below/s").to_str().unwrap().to_string()
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn one_serves() {
+        let directory = Directory::new("serves");
+        let path = directory.socket();
+        let Claim::Ours(listener) = claim(&path).unwrap() else { panic!("served by nobody") };
+        let mode = lstat(path.as_str()).unwrap().st_mode & 0o7777;
+        assert_eq!(mode, 0o600);
+        assert!(matches!(claim(&path).unwrap(), Claim::Served));
+        assert!(!remove_abandoned(&path).unwrap());
+        // The claim above has connected.
+        assert!(retire(&listener, &path).unwrap().is_some());
+        assert!(retire(&listener, &path).unwrap().is_none());
+        assert!(lstat(path.as_str()).is_err());
+        assert!(remove_abandoned(&path).unwrap());
+    }
+
+    #[test]
+    fn a_full_queue_is_somebody() {
+        let directory = Directory::new("full");
+        let path = directory.socket();
+        let Claim::Ours(_listener) = claim(&path).unwrap() else { panic!("served by nobody") };
+        for _ in 0..BACKLOG + 10 {
+            assert!(matches!(claim(&path).unwrap(), Claim::Served));
+        }
+    }
+
+    #[test]
+    fn abandoned_ones_make_room() {
+        let directory = Directory::new("abandoned");
+        let path = directory.socket();
+        drop(claim(&path).unwrap());
+        assert!(matches!(claim(&path).unwrap(), Claim::Ours(_)));
+        assert!(remove_abandoned(&path).unwrap());
+        assert!(lstat(path.as_str()).is_err());
+        std::fs::write(&path, "").unwrap();
+        assert!(!remove_abandoned(&path).unwrap());
+    }
+
+    #[test]
+    fn of_many_at_once_one_is_it() {
+        let directory = Directory::new("many");
+        let path = directory.socket();
+        for _ in 0..20 {
+            // Abandoned, or absent the first time.
+            let claims: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    (0..8).map(|_| scope.spawn(|| claim(&path).unwrap())).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let ours = claims.iter().filter(|claim| matches!(claim, Claim::Ours(_)));
+            assert_eq!(ours.count(), 1);
+        }
+    }
+
+    #[test]
+    fn paths_that_are_too_long() {
+        let error = claim(&format!("/{}", "x".repeat(108))).unwrap_err();
+        assert_eq!(error.errno, Errno::NAMETOOLONG);
+    }
+}

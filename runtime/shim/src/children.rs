@@ -1,0 +1,430 @@
+//! Children: workers that have answered, processes that have ended, and in which order that is told.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use proto::messages::task::{CreateTaskResponse, StartResponse};
+use proto::messages::time::Empty;
+use proto::ttrpc::Status;
+use proto::ttrpc::status::code;
+use rustix::fd::AsFd;
+use rustix::process::{
+    Pid, PidfdFlags, WaitId, WaitIdOptions, WaitOptions, pidfd_open, wait, waitid,
+};
+
+use crate::bootstrap::bundle::{self, BundleState};
+use crate::event::Event;
+use crate::oom;
+use crate::shim::{Ending, Shim, failed};
+use crate::table::{Clearing, Exit, Stage};
+use crate::task::{self, Caller};
+use crate::worker::{Job, Kind, Worker, made};
+
+/// Whether a worker was killed before it was done, so that nobody knows how far it has come.
+fn is_cut_off(status: &Status) -> bool {
+    matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
+}
+
+/// The status in the words of a command.
+fn failed_as(command: &str, status: Status) -> Status {
+    Status { message: failed(command, &status.message).message, ..status }
+}
+
+/// Whether there is a child of that number, be it that it has ended and is not reaped yet.
+fn is_child(pid: u32) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Pid::from_raw(pid as i32).is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok())
+}
+
+impl Shim {
+    /// Takes all children that have ended.
+    pub(crate) fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let (pid, exit) = (pid.as_raw_pid().unsigned_abs(), Exit::now(status));
+            let is_it = |worker: &Worker| worker.child.pid.as_raw_pid().unsigned_abs() == pid;
+            match self.workers.iter().position(is_it) {
+                Some(at) => {
+                    let worker = self.workers.swap_remove(at);
+                    self.finish(worker);
+                }
+                None => self.ended(pid, exit),
+            }
+        }
+        // Nobody is left who could tell of them: what was orphaned in a container without a PID namespace.
+        if self.workers.is_empty() {
+            self.strays.clear();
+        }
+    }
+
+    /// A child has ended that is no worker.
+    fn ended(&mut self, pid: u32, exit: Exit) {
+        match self.tasks.by_pid_mut(pid) {
+            Some(process) => {
+                process.ended = Some(exit);
+                process.streams.ended(&self.poller);
+                let key = process.key;
+                self.tell(key);
+            }
+            None => self.strays.push((pid, exit)),
+        }
+    }
+
+    /// A worker has ended.
+    fn finish(&mut self, worker: Worker) {
+        let result = worker.result();
+        let Job { command, caller, kind } = worker.job;
+        let result = match kind {
+            Kind::Answer => result,
+            Kind::Create { task } => match result {
+                // It was killed, and what it had made is there still.
+                Err(why) if is_cut_off(&why) => return self.sweep(task, caller, why),
+                result => self.created(task, result),
+            },
+            Kind::Sweep { task, caller, why } => {
+                if let Err(status) = result {
+                    self.daemon.log.warning(format_args!("sweep: {}", status.message));
+                }
+                self.forget(task);
+                if let Some(caller) = caller {
+                    self.answer(caller, Err(failed_as("create", why)));
+                }
+                return;
+            }
+            Kind::Start { process } => self.started(process, result.map(|_| None)),
+            Kind::Exec { process } => self.started(process, result.map(|answer| made(&answer))),
+            Kind::Freeze { task, on } => result.map(|_| self.frozen(task, on)),
+            Kind::Clear { task } => return self.cleared(task),
+            Kind::Delete { task } => match (result, self.tasks.by_key(task)) {
+                (Ok(_), Some(task)) => {
+                    let process = task.init().key;
+                    if let Some(caller) = caller {
+                        self.await_output(Ending { caller, process, is_init: true });
+                    }
+                    return;
+                }
+                (Ok(_), None) => Err(Status::not_found("container: not found")),
+                (result, _) => result,
+            },
+        };
+        if let Some(caller) = caller {
+            self.answer(caller, result.map_err(|status| failed_as(command, status)));
+        }
+    }
+
+    fn created(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
+        let made =
+            result.map(|answer| answer.split_last().map(|(own, pid)| (made(pid), *own != 0)));
+        let (pid, owns_pid_namespace) = match made {
+            Ok(Some((Some(pid), own))) => (pid, own),
+            result => {
+                self.forget(key);
+                return Err(result.err().unwrap_or_else(|| Status::internal("no process")));
+            }
+        };
+        let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
+            return Err(Status::not_found("container"));
+        };
+        self.born(init, pid);
+        let container = self.tasks.by_key(key).and_then(|task| self.container(task).ok());
+        let Some(task) = self.tasks.task_by_key_mut(key) else {
+            return Err(Status::not_found("container"));
+        };
+        task.owns_pid_namespace = owns_pid_namespace;
+        if let Some(container) = container {
+            task.cgroup = container.cgroup_location().cloned();
+        }
+        if let Some(location) = &task.cgroup {
+            match oom::Watch::begin(location) {
+                Ok(watch) => task.oom = watch,
+                Err(error) => self.daemon.log.warning(format_args!("{}: {error}", task.id)),
+            }
+        }
+        if let Some(watch) = &mut task.oom
+            && let Err(error) = watch.register(&self.poller, key)
+        {
+            self.daemon.log.warning(format_args!("{}: {error}", task.id));
+        }
+        if let Some(mut created) = task.created.take() {
+            created.pid = pid;
+            self.publish(Event::create(&created));
+        }
+        self.set_stage(init, Stage::Created);
+        self.tell(init);
+        Ok(CreateTaskResponse { pid }.encode())
+    }
+
+    /// Removes what a worker that was killed has left of a container; until then nobody gets its name.
+    fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
+        let Some(task) = self.tasks.by_key(key) else { return };
+        let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
+        let kind = Kind::Sweep { task: key, caller, why: why.clone() };
+        let job = Job { command: "delete", caller: None, kind };
+        let begun = self.begin(&place.id, job, None, |work| task::remove(work, &place, &rootfs));
+        if begun.is_err() {
+            self.forget(key);
+            if let Some(caller) = caller {
+                self.answer(caller, Err(failed_as("create", why)));
+            }
+        }
+    }
+
+    /// Init's program runs, or that of an exec, which there was no process for before.
+    fn started(
+        &mut self,
+        key: u32,
+        result: Result<Option<u32>, Status>,
+    ) -> Result<Vec<u8>, Status> {
+        let pid = match result {
+            Ok(new) => {
+                if let Some(pid) = new {
+                    self.born(key, pid);
+                }
+                new
+            }
+            Err(status) => {
+                if is_cut_off(&status) {
+                    self.kill(key);
+                }
+                self.not_started(key);
+                return Err(status);
+            }
+        };
+        let Some(task) = self.tasks.task_of_process_mut(key) else {
+            return Err(Status::not_found("container"));
+        };
+        if task.clearing == Clearing::Done {
+            // Begun beside it.
+            task.clearing = Clearing::Due;
+        }
+        let id = task.id.clone();
+        let process = self.tasks.by_key_mut(key).ok_or_else(|| Status::not_found("process"))?;
+        process.stage = Stage::Running;
+        let (exec_id, number) = (process.exec_id.clone(), process.pid);
+        match pid {
+            None => self.publish(Event::start(&id, number)),
+            Some(pid) => {
+                self.publish(Event::exec_started(&id, &exec_id, pid));
+            }
+        }
+        self.tell(key);
+        Ok(StartResponse { pid: number }.encode())
+    }
+
+    /// Ends an init of which nobody knows whether it was started.
+    fn kill(&mut self, key: u32) {
+        if let Some(process) = self.tasks.by_key_mut(key)
+            && let Some(pidfd) = &process.pidfd
+        {
+            let _ = sys::signal::send(pidfd.as_fd(), 9);
+        }
+    }
+
+    /// A start that failed. An init has ended, or is about to; what Exec has prepared never was.
+    pub(crate) fn not_started(&mut self, key: u32) {
+        let Some(process) = self.tasks.by_key_mut(key) else { return };
+        if process.exec_id.is_empty() {
+            process.stage = Stage::Running;
+        } else {
+            process.streams.abandon(&self.poller);
+            process.exit = Some(Exit { status: 255, at: crate::table::Time::now() });
+            process.stage = Stage::Stopped;
+            self.answer_waiters(key);
+        }
+        self.tell(key);
+    }
+
+    /// A process is there: it is known by its number and a pidfd, and has sent its terminal.
+    fn born(&mut self, key: u32, pid: u32) {
+        // Of a child that is still to be reaped, another one had the number before.
+        let stray = match is_child(pid) {
+            true => None,
+            false => self.strays.iter().rposition(|(number, _)| *number == pid),
+        };
+        let stray = stray.map(|at| self.strays.swap_remove(at).1);
+        let Some(process) = self.tasks.by_key_mut(key) else { return };
+        process.pid = pid;
+        // Its number is its own until it is reaped, which nobody else can do.
+        let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
+        process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
+        if let Some(socket) = process.console.take() {
+            let master = sys::fdpass::receive_now(socket.as_fd(), &mut [0; 64]);
+            if let Ok((_, Some(master))) = master
+                && let Err(error) = process.streams.take_terminal(&self.poller, master)
+            {
+                self.daemon.log.warning(format_args!("terminal of {pid}: {error}"));
+            }
+        }
+        if let Some(exit) = stray {
+            process.ended = Some(exit);
+            process.streams.ended(&self.poller);
+        }
+    }
+
+    fn set_stage(&mut self, key: u32, stage: Stage) {
+        if let Some(process) = self.tasks.by_key_mut(key) {
+            process.stage = stage;
+        }
+    }
+
+    fn frozen(&mut self, key: u32, on: bool) -> Vec<u8> {
+        if let Some(task) = self.tasks.task_by_key_mut(key) {
+            task.is_paused = on;
+            let id = task.id.clone();
+            match on {
+                true => self.publish(Event::paused(&id)),
+                false => self.publish(Event::resumed(&id)),
+            }
+        }
+        Empty {}.encode()
+    }
+
+    /// Tells of the end of a process, unless it has to wait: for the answer of a start that is under way; that of
+    /// init for those of all others in its container, which end with it.
+    pub(crate) fn tell(&mut self, key: u32) {
+        let Some(task) = self.tasks.of_process(key) else { return };
+        let init = task.init().key;
+        if key != init {
+            self.tell_one(key);
+            return self.tell_init(init);
+        }
+        self.tell_init(init);
+    }
+
+    fn tell_init(&mut self, init: u32) {
+        let Some(task) = self.tasks.of_process(init) else { return };
+        if task.init().ended.is_none() {
+            return;
+        }
+        if !task.owns_pid_namespace && task.clearing != Clearing::Done {
+            return self.clear(init);
+        }
+        let mut others = task.processes.iter().skip(1);
+        if !others.any(|process| process.stage == Stage::Starting || process.is_alive()) {
+            self.tell_one(init);
+        }
+    }
+
+    /// Ends those that do not end with init, also those that nobody but the container knows of.
+    fn clear(&mut self, init: u32) {
+        let Some(task) = self.tasks.task_of_process_mut(init) else { return };
+        if task.clearing != Clearing::Due {
+            return;
+        }
+        task.clearing = Clearing::UnderWay;
+        let (place, key) = (task.place(), task.key);
+        let job = Job { command: "kill", caller: None, kind: Kind::Clear { task: key } };
+        let begun = self.begin(&place.id, job, None, |work| {
+            work.store(&place)?.container(&place.id)?.kill(9)?;
+            Ok(Vec::new())
+        });
+        if begun.is_err() {
+            self.cleared(key);
+        }
+    }
+
+    /// They were killed, or can't be: init's end is told as soon as those have ended that are known.
+    fn cleared(&mut self, key: u32) {
+        let Some(task) = self.tasks.task_by_key_mut(key) else { return };
+        task.clearing = Clearing::Done;
+        let init = task.init().key;
+        self.tell(init);
+    }
+
+    fn tell_one(&mut self, key: u32) {
+        let Some(task) = self.tasks.of_process(key) else { return };
+        let (id, task_key) = (task.id.clone(), task.key);
+        let Some(process) = self.tasks.by_key_mut(key) else { return };
+        if matches!(process.stage, Stage::Creating | Stage::Starting) {
+            return;
+        }
+        let Some(exit) = process.ended.take() else { return };
+        process.exit = Some(exit);
+        process.stage = Stage::Stopped;
+        process.pidfd = None;
+        let (pid, exec_id) = (process.pid, process.exec_id.clone());
+        if exec_id.is_empty() {
+            self.note_exit(task_key, pid, exit);
+            self.tell_of_kills(task_key, true);
+        }
+        let at = exit.at.to_message();
+        self.publish(Event::exit(&id, &exec_id, pid, exit.status, at));
+        self.answer_waiters(key);
+    }
+
+    /// Leaves word of how init has ended, for who comes after this shim.
+    fn note_exit(&self, key: u32, pid: u32, exit: Exit) {
+        let Some(task) = self.tasks.by_key(key) else { return };
+        let (status, at) = (exit.status, exit.at.nanoseconds());
+        let exit = Some(bundle::Exit { pid, status, at });
+        let state = BundleState { root: task.root.clone(), exit };
+        if let Err(error) = state.write(&task.bundle) {
+            self.daemon.log.warning(error);
+        }
+    }
+
+    /// Publishes what a container's OOM watch has to say.
+    pub(crate) fn tell_of_kills(&mut self, key: u32, is_last: bool) {
+        let Some(task) = self.tasks.task_by_key_mut(key) else { return };
+        let Some(watch) = &mut task.oom else { return };
+        let kills = if is_last { watch.check() } else { watch.ready(&self.poller) };
+        if is_last && let Some(watch) = task.oom.take() {
+            watch.end(&self.poller);
+        }
+        let id = task.id.clone();
+        // One event, however many were killed, as containerd's own shim has it.
+        let kills = kills.unwrap_or_else(|error| {
+            self.daemon.log.warning(format_args!("{id}: {error}"));
+            0
+        });
+        if kills > 0 {
+            self.publish(Event::oom(&id));
+        }
+    }
+
+    fn answer_waiters(&mut self, key: u32) {
+        let Some(process) = self.tasks.by_key_mut(key) else { return };
+        let Some(exit) = process.exit else { return };
+        for caller in core::mem::take(&mut process.waiters) {
+            self.answer(caller, Ok(task::waited(exit)));
+        }
+    }
+
+    /// Answers those who delete a process whose output was read to its end, or whom nobody reads in time.
+    pub(crate) fn end_drained(&mut self) {
+        let mut at = 0;
+        while let Some((ending, deadline)) = self.endings.get(at).copied() {
+            let process = self.tasks.by_key_mut(ending.process);
+            let is_due = process.is_none_or(|process| process.streams.is_drained());
+            if is_due || deadline.left().is_none() {
+                self.endings.swap_remove(at);
+                self.end(ending);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Removes a process from the table, with its container if it is the first, and answers.
+    fn end(&mut self, ending: Ending) {
+        let Some(task) = self.tasks.of_process(ending.process) else {
+            return self.answer(ending.caller, Err(Status::not_found("process")));
+        };
+        let (key, id) = (task.key, task.id.clone());
+        let Some(process) = task.processes.iter().find(|process| process.key == ending.process)
+        else {
+            return;
+        };
+        let response = task::deleted(process);
+        if !ending.is_init {
+            if let Some(process) = self.tasks.remove_process(ending.process) {
+                self.give_up(process);
+            }
+        } else {
+            self.forget(key);
+            let at = response.exited_at.clone().unwrap_or_default();
+            let event = Event::delete(&id, response.pid, response.exit_status, at);
+            self.publish(event);
+        }
+        self.answer(ending.caller, Ok(response.encode()));
+    }
+}

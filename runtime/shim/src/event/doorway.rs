@@ -1,0 +1,92 @@
+//! Being told when a socket is there, by inotify(7) on its directory, or on the nearest one above that there is.
+
+use alloc::string::{String, ToString};
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
+/// Room for a few of them: one may have a name of 255 bytes.
+const EVENTS: usize = 1024;
+
+/// Watches for the next part of a path.
+#[derive(Debug)]
+pub(super) struct Doorway {
+    fd: OwnedFd,
+    /// What is to appear in the directory.
+    name: String,
+    /// Its path, if it is no more than a directory on the way.
+    on_the_way: Option<String>,
+}
+
+impl Doorway {
+    /// Watches for `path`, which may be there. A change before this returned is not told: look at the path again after
+    /// it, and ask [`Doorway::is_passed`].
+    ///
+    /// # Errors
+    /// Those of inotify_init1(2) and inotify_add_watch(2): users may have only so many.
+    pub fn watch(path: &str) -> Result<Self, Errno> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        // A server makes its socket (bind), listens, and then sets its mode and owner: at that last change it is
+        // ready, while at the first it may still refuse.
+        let flags = WatchFlags::CREATE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ATTRIB
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        let mut rest = path.trim_end_matches('/');
+        loop {
+            let (above, name) = rest.rsplit_once('/').unwrap_or((".", rest));
+            let directory = if above.is_empty() { "/" } else { above };
+            match inotify::add_watch(&fd, directory, flags) {
+                Ok(_) => {
+                    let is_on_the_way = rest.len() < path.trim_end_matches('/').len();
+                    let on_the_way = is_on_the_way.then(|| rest.to_string());
+                    return Ok(Self { fd, name: name.to_string(), on_the_way });
+                }
+                Err(Errno::NOENT | Errno::NOTDIR) if directory != "/" && directory != "." => {
+                    rest = above;
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether the directory that it waits for is there by now: then the next one is to be watched.
+    pub fn is_passed(&self) -> bool {
+        let path = self.on_the_way.as_deref();
+        path.is_some_and(|path| accessat(CWD, path, Access::EXISTS, AtFlags::empty()).is_ok())
+    }
+
+    /// Takes in what has changed, and returns whether it is worth a look. The directory itself may have gone, too.
+    pub fn has_changed(&self) -> bool {
+        let mut space = [MaybeUninit::uninit(); EVENTS];
+        let mut reader = Reader::new(&self.fd, &mut space);
+        let mut is_ours = false;
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let of_itself = ReadFlags::DELETE_SELF
+                        | ReadFlags::MOVE_SELF
+                        | ReadFlags::IGNORED
+                        | ReadFlags::QUEUE_OVERFLOW
+                        | ReadFlags::UNMOUNT;
+                    let has_name = event
+                        .file_name()
+                        .is_some_and(|name| name.to_bytes() == self.name.as_bytes());
+                    is_ours |= has_name || event.events().intersects(of_itself);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return is_ours,
+                Err(_) => return true,
+            }
+        }
+    }
+}

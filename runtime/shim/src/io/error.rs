@@ -1,0 +1,43 @@
+//! Why the streams of a process can't be had.
+
+use alloc::string::String;
+use core::fmt;
+
+/// An error of [`Streams`](super::Streams).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A system call failed.
+    System(sys::Error),
+    /// What was asked for is no stream that this shim knows.
+    Uri {
+        /// As asked.
+        uri: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A logger did not come to work.
+    Logger {
+        /// Its program.
+        path: String,
+        /// What it did.
+        what: &'static str,
+    },
+}
+
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => write!(f, "{error}"),
+            Self::Uri { uri, what } => write!(f, "standard stream {uri:?}: {what}"),
+            Self::Logger { path, what } => write!(f, "logger {path}: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

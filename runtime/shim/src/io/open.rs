@@ -1,0 +1,103 @@
+//! Opening what streams are carried to and from; making the pipes that programs get.
+
+use alloc::string::String;
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{
+    FileType, Gid, Mode, OFlags, Uid, fchown, fcntl_getfl, fcntl_setfl, mkdir, open, stat,
+};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use sys::Context;
+
+use super::carrier::Sink;
+
+/// What a stream is carried to: the sink, and, of a FIFO, a reader of our own. With that, the FIFO's
+/// contents outlive containerd's, and nobody gets SIGPIPE while there is none of containerd's.
+pub(super) type Opened = (Sink, Option<OwnedFd>);
+
+/// Opens what is at `path`, which must be there, to write to it.
+///
+/// # Errors
+/// Those of open(2).
+pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
+    if is_fifo(path)? {
+        // In this order: without a reader, the other open would be ENXIO.
+        let reader = open_at(path, OFlags::RDONLY, "open to read")?;
+        let writer = open_at(path, OFlags::WRONLY, "open to write")?;
+        return Ok((Sink::Flow(writer), Some(reader)));
+    }
+    Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
+}
+
+/// Opens the file at `path` to append to it; makes it (0644) and its directories (0755) if need be. A FIFO is one all the
+/// same.
+///
+/// # Errors
+/// Those of open(2) and mkdir(2).
+pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
+    let object = || path.to_string_lossy();
+    if let Ok(true) = is_fifo(path) {
+        // To open it as a file would wait for a reader.
+        return existing(path);
+    }
+    for (end, _) in path.to_bytes().iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
+        let above = path.to_bytes().get(..end).unwrap_or_default();
+        match mkdir(above, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            // What matters is whether the file can be opened.
+            Err(Errno::ROFS | Errno::ACCESS) => {}
+            Err(errno) => return Err(errno).context("mkdir", String::from_utf8_lossy(above)),
+        }
+    }
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::from_raw_mode(0o644)).context("open to append", object())?;
+    Ok((Sink::File(file), None))
+}
+
+/// Opens what standard input comes from: its reader, and, of a FIFO, a writer of our own. With
+/// that, the end of a client is no end of the stream: only Task.CloseIO is.
+///
+/// # Errors
+/// Those of open(2).
+pub(super) fn source(path: &CStr) -> Result<(OwnedFd, Option<OwnedFd>), sys::Error> {
+    let is_fifo = is_fifo(path)?;
+    let reader = open_at(path, OFlags::RDONLY, "open to read")?;
+    let writer = is_fifo.then(|| open_at(path, OFlags::WRONLY, "open to write"));
+    Ok((reader, writer.transpose()?))
+}
+
+/// A pipe, its reading end first, both blocking; reopened by whoever is `owner` only (and root).
+///
+/// # Errors
+/// Those of pipe2(2) and fchown(2).
+pub(super) fn pipe(owner: Option<(u32, u32)>) -> Result<(OwnedFd, OwnedFd), sys::Error> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).context("pipe2", "")?;
+    if let Some((uid, gid)) = owner {
+        fchown(&writer, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+            .context("fchown", "pipe")?;
+    }
+    Ok((reader, writer))
+}
+
+/// Makes the calls on an end of ours fail rather than wait. The program's end is another file description, and goes
+/// on waiting.
+///
+/// # Errors
+/// Those of fcntl(2).
+pub(super) fn never_wait(fd: impl AsFd) -> Result<(), sys::Error> {
+    fcntl_getfl(&fd)
+        .and_then(|flags| fcntl_setfl(&fd, flags | OFlags::NONBLOCK))
+        .context("fcntl O_NONBLOCK", "")
+}
+
+fn is_fifo(path: &CStr) -> Result<bool, sys::Error> {
+    let metadata = stat(path).context("stat", path.to_string_lossy())?;
+    Ok(FileType::from_raw_mode(metadata.st_mode) == FileType::Fifo)
+}
+
+fn open_at(path: &CStr, flags: OFlags, op: &'static str) -> Result<OwnedFd, sys::Error> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).context(op, path.to_string_lossy())
+}

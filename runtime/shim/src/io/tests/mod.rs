@@ -1,0 +1,241 @@
+//! Streams of pretended programs, against the kernel: FIFOs, pipes, terminals and loggers are real.
+
+mod logger;
+mod pipes;
+mod terminal;
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustix::event::Timespec;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat, open};
+
+use super::*;
+
+/// The number of the process.
+const KEY: u32 = 7;
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Longer than anything takes that happens at all.
+const EVER: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+
+/// A directory with FIFOs, streams and their loop.
+struct Rig {
+    dir: PathBuf,
+    poller: Poller,
+    streams: Streams,
+    /// Events so far.
+    events: usize,
+    _turn: Turn,
+}
+
+/// Loggers begin as copies of this process, which have its descriptors for a moment: then no other test runs, as it
+/// would miss the end of something.
+enum Turn {
+    WithOthers(#[allow(dead_code, reason = "to be dropped")] RwLockReadGuard<'static, ()>),
+    Alone(#[allow(dead_code, reason = "to be dropped")] RwLockWriteGuard<'static, ()>),
+}
+
+static TURN: RwLock<()> = RwLock::new(());
+
+impl Rig {
+    /// With the FIFOs `in`, `out` and `err`, and no streams yet.
+    fn new() -> Self {
+        let turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(Turn::WithOthers(turn))
+    }
+
+    /// As [`Rig::new`], for loggers.
+    fn alone() -> Self {
+        let turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(Turn::Alone(turn))
+    }
+
+    fn in_turn(turn: Turn) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("dayfly-io-{}-{count}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        for name in ["in", "out", "err"] {
+            let mode = Mode::from_raw_mode(0o700);
+            mknodat(CWD, dir.join(name).to_str().unwrap(), FileType::Fifo, mode, 0).unwrap();
+        }
+        let (poller, streams) = (Poller::new().unwrap(), Streams::default());
+        Self { dir, poller, streams, events: 0, _turn: turn }
+    }
+
+    /// With streams between the FIFOs.
+    fn with_fifos() -> (Self, Ends) {
+        let mut rig = Self::new();
+        let [stdin, stdout, stderr] = ["in", "out", "err"].map(|name| rig.path(name));
+        let ends = rig.open([&stdin, &stdout, &stderr], false);
+        (rig, ends)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn open(&mut self, [stdin, stdout, stderr]: [&str; 3], terminal: bool) -> Ends {
+        let (namespace, process, owner) = ("k8s.io", "c1", Some((1000, 1001)));
+        let asked = Asked { stdin, stdout, stderr, terminal, namespace, process, owner };
+        let (streams, ends) = Streams::open(&asked).unwrap();
+        self.streams = streams;
+        self.streams.register(&self.poller, KEY).unwrap();
+        ends
+    }
+
+    /// Goes on until something is so. Panics where nothing happens any more.
+    fn run_until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
+        while !is_so(self) {
+            assert!(self.turn(&EVER), "nothing happens");
+        }
+    }
+
+    /// Goes on until nothing happens any more, which it must come to.
+    fn run_out(&mut self) {
+        let before = self.events;
+        while self.turn(&NOW) {
+            assert!(self.events - before < 10_000, "the loop spins");
+        }
+    }
+
+    /// Waits once. Whether something was ready.
+    fn turn(&mut self, limit: &Timespec) -> bool {
+        let ready = self.poller.wait(Some(limit)).unwrap();
+        self.events += ready.len();
+        for (source, what) in &ready {
+            let Source::Stream(KEY, part) = source else { panic!("{source:?}") };
+            self.streams.ready(&self.poller, *part, *what);
+        }
+        !ready.is_empty()
+    }
+
+    /// Reads to the end, without ever waiting for anything.
+    fn read_all(&mut self, file: &File) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let (piece, is_end) = read_now(file);
+            all.extend(piece);
+            if is_end {
+                return all;
+            }
+            let before = self.events;
+            self.run_out();
+            assert!(self.events > before, "no end after {} bytes", all.len());
+        }
+    }
+
+    /// Writes until there is no room anywhere, or no more data; returns how much that was.
+    fn fill(&mut self, file: &mut File, data: &[u8]) -> usize {
+        let mut written = 0;
+        while written < data.len() {
+            match file.write(&data[written..]) {
+                Ok(bytes) => written += bytes,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    let before = self.events;
+                    self.run_out();
+                    if self.events == before {
+                        break;
+                    }
+                }
+            }
+        }
+        written
+    }
+
+    /// As [`Rig::fill`], where a terminal is between: that moves things by itself, some time later.
+    fn fill_terminal(&mut self, part: usize, file: &mut File, data: &[u8]) -> usize {
+        let mut written = self.fill(file, data);
+        while !self.streams.carriers[part].as_ref().unwrap().waits_for_room() {
+            assert!(self.turn(&EVER), "nothing happens");
+            written += self.fill(file, &data[written..]);
+        }
+        written
+    }
+
+    fn drain(&mut self) {
+        self.run_until(|rig| rig.streams.is_drained());
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(logger) = &self.streams.logger {
+            let id = rustix::process::WaitId::PidFd(logger.pidfd());
+            let _ = sys::signal::send(logger.pidfd(), 9);
+            let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
+        }
+        self.streams.abandon(&self.poller);
+        fs::remove_dir_all(&self.dir).unwrap();
+    }
+}
+
+/// A descriptor with std's traits, which rustix's own type has not.
+struct File(OwnedFd);
+
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = rustix::io::read(&self.0, buffer);
+        read.map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error()))
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = rustix::io::write(&self.0, bytes);
+        written.map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens a FIFO as a reader that never waits.
+fn reader(path: impl AsRef<str>) -> File {
+    open(path.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
+}
+
+/// Opens a FIFO as a writer that never waits.
+fn writer(path: impl AsRef<str>) -> File {
+    open(path.as_ref(), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
+}
+
+/// Makes an end never wait, so that one thread can play both sides.
+fn impatient(fd: Option<OwnedFd>) -> File {
+    let fd = fd.unwrap();
+    let flags = fcntl_getfl(&fd).unwrap();
+    assert!(!flags.contains(OFlags::NONBLOCK), "programs are to wait");
+    fcntl_setfl(&fd, flags | OFlags::NONBLOCK).unwrap();
+    fd.into()
+}
+
+/// What can be read now, and whether it is the end.
+fn read_now(mut file: &File) -> (Vec<u8>, bool) {
+    let mut all = Vec::new();
+    match file.read_to_end(&mut all) {
+        Ok(_) => (all, true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => (all, false),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// So many bytes, of which no two neighbouring blocks are alike.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(next).collect()
+}

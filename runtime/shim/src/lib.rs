@@ -1,0 +1,28 @@
+//! containerd's shim for dayfly: one process a pod, one thread, and the launch of containers in it.
+//!
+//! containerd executes the program three ways (`start`, `delete`, `-info`); `start` leaves a daemon behind, which
+//! serves tasks over ttrpc until containerd asks it to end.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+pub mod bootstrap;
+mod children;
+pub mod event;
+pub mod flags;
+pub mod io;
+mod limits;
+pub mod log;
+pub mod oom;
+pub mod poller;
+mod serve;
+mod shim;
+pub mod stats;
+mod table;
+mod task;
+mod worker;
+
+/// Runs the program; returns its exit status.
+pub fn run(args: sys::Args) -> i32 {
+    bootstrap::run(args, serve::serve)
+}

@@ -1,0 +1,267 @@
+//! The shim's log: lines in the FIFO `log` of the bundle, which containerd copies to its own.
+//!
+//! In the form of logrus' text, as the Go shim's are. Nobody waits for a reader: the FIFO is opened for reading as
+//! well, so that neither its opening nor a write to it waits for one or fails without, and what does
+//! not fit is lost, and counted.
+
+use alloc::format;
+use alloc::string::String;
+use core::cell::Cell;
+use core::fmt::{self, Display, Write};
+
+use container::Rfc3339;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::{Errno, write};
+use rustix::path::Arg;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::bootstrap::NAME;
+
+/// The most bytes of a line. A FIFO takes so many whole or not at all (PIPE_BUF, pipe(7)), and lines of several writers do
+/// not mix.
+const LONGEST: usize = 4096;
+
+/// How serious a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What helps to find bugs.
+    Debug,
+    /// What is worth knowing.
+    Info,
+    /// What is not done as it was asked for.
+    Warning,
+    /// What went wrong.
+    Error,
+}
+
+/// Where lines go.
+#[derive(Debug)]
+pub struct Log {
+    fd: Option<OwnedFd>,
+    least: Level,
+    /// What each line says of the shim, ready to be appended.
+    fields: String,
+    lost: Cell<u64>,
+}
+
+/// Opens the FIFO `path`, relative to `dir`, for the log.
+///
+/// # Errors
+/// Those of openat(2); EINVAL if it is no FIFO.
+pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(dir, path, flags, Mode::empty())?;
+    match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+        FileType::Fifo => Ok(fd),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+impl Log {
+    /// A log into `fd`, of [`open`], for the shim of container or pod `id`; nowhere without one.
+    pub fn new(fd: Option<OwnedFd>, debug: bool, namespace: &str, id: &str) -> Self {
+        let mut fields = String::new();
+        for (key, value) in [("id", id), ("namespace", namespace), ("runtime", NAME)] {
+            let _ = write!(fields, " {key}={}", Value(value));
+        }
+        let least = if debug { Level::Debug } else { Level::Info };
+        Self { fd, least, fields, lost: Cell::new(0) }
+    }
+
+    /// A log that keeps nothing.
+    pub fn nowhere() -> Self {
+        Self { fd: None, least: Level::Error, fields: String::new(), lost: Cell::new(0) }
+    }
+
+    /// As [`open`] and [`Log::new`], for the bundle at the path `bundle`.
+    pub fn of_bundle(bundle: &str, debug: bool, namespace: &str, id: &str) -> Self {
+        let fd = open(CWD, format!("{bundle}/log").as_str());
+        Self::new(fd.ok(), debug, namespace, id)
+    }
+
+    /// Its descriptor, for who writes by themselves.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether lines of that level are kept: what costs something to say is better not said otherwise.
+    pub fn is_kept(&self, level: Level) -> bool {
+        self.fd.is_some() && level >= self.least
+    }
+
+    /// Writes a line.
+    pub fn line(&self, level: Level, message: impl Display) {
+        if !self.is_kept(level) {
+            return;
+        }
+        let lost = self.lost.get();
+        if lost > 0 && self.put(&self.record(Level::Warning, format_args!("{lost} lines lost"))) {
+            self.lost.set(0);
+        }
+        if !self.put(&self.record(level, message)) {
+            self.lost.set(self.lost.get() + 1);
+        }
+    }
+
+    /// Writes what helps to find bugs.
+    pub fn debug(&self, message: impl Display) {
+        self.line(Level::Debug, message);
+    }
+
+    /// Writes what is worth knowing.
+    pub fn info(&self, message: impl Display) {
+        self.line(Level::Info, message);
+    }
+
+    /// Writes what is not done as it was asked for.
+    pub fn warning(&self, message: impl Display) {
+        self.line(Level::Warning, message);
+    }
+
+    /// Writes what went wrong.
+    pub fn error(&self, message: impl Display) {
+        self.line(Level::Error, message);
+    }
+
+    fn record(&self, level: Level, message: impl Display) -> String {
+        let now = clock_gettime(ClockId::Realtime);
+        let mut text = String::new();
+        let time = Time(now.tv_sec as u64, now.tv_nsec as u32);
+        let message = format!("{message}");
+        let _ = write!(text, "time=\"{time}\" level={} msg={}", level.name(), Value(&message));
+        if text.len() + self.fields.len() >= LONGEST {
+            let end = LONGEST - self.fields.len().min(LONGEST / 2) - 8;
+            text.truncate((0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
+            // Not in the middle of what stands for a character.
+            text.truncate(text.trim_end_matches('\\').len());
+            text.push_str("...\"");
+        }
+        text.push_str(&self.fields);
+        text.push('\n');
+        text
+    }
+
+    /// Whether it could be written.
+    fn put(&self, record: &str) -> bool {
+        let Some(fd) = &self.fd else { return true };
+        loop {
+            match write(fd, record.as_bytes()) {
+                Err(Errno::INTR) => {}
+                result => return result.is_ok(),
+            }
+        }
+    }
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A time of day with all nine digits, as containerd's logs have it.
+struct Time(u64, u32);
+
+impl Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = format!("{}", Rfc3339(self.0.saturating_mul(1_000_000_000)));
+        write!(f, "{}.{:09}Z", whole.trim_end_matches('Z'), self.1)
+    }
+}
+
+/// A value as logrus prints it: bare if it is a word, else quoted.
+struct Value<'a>(&'a str);
+
+impl Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte);
+        if self.0.bytes().all(is_word) {
+            return f.write_str(self.0);
+        }
+        f.write_char('"')?;
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(f, "\\{character}")?,
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                '\r' => f.write_str("\\r")?,
+                _ if character.is_control() => write!(f, "\\x{:02x}", character as u32)?,
+                _ => f.write_char(character)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(log: &Log) -> String {
+        let mut buffer = [0; 1 << 16];
+        let length = rustix::io::read(log.fd().unwrap(), &mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    }
+
+    fn fifo() -> Log {
+        let dir = std::env::temp_dir().join(format!("dayfly-shim-log-{}", std::process::id()));
+        let path = std::format!("{}-{:?}", dir.display(), std::thread::current().id());
+        let _ = std::fs::remove_file(&path);
+        rustix::fs::mknodat(CWD, path.as_str(), FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+        let fd = open(CWD, path.as_str()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        Log::new(Some(fd), false, "k8s.io", "pod one")
+    }
+
+    #[test]
+    fn lines_are_those_of_logrus() {
+        let log = fifo();
+        log.debug("not kept");
+        log.info("ready");
+        log.error("open /x: \"y\"\n");
+        let text = read(&log);
+        let lines: std::vec::Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        let tail = " id=\"pod one\" namespace=k8s.io runtime=io.containerd.dayfly.v2";
+        assert!(lines[0].ends_with(&format!("Z\" level=info msg=ready{tail}")), "{text}");
+        let tail = format!("level=error msg=\"open /x: \\\"y\\\"\\n\"{tail}");
+        assert!(lines[1].ends_with(&tail), "{text}");
+        assert_eq!(Time(0, 5).to_string(), "1970-01-01T00:00:00.000000005Z");
+    }
+
+    #[test]
+    fn nobody_reads() {
+        let log = fifo();
+        for number in 0..2000 {
+            log.warning(format_args!("number {number} of many"));
+        }
+        let lost = log.lost.get();
+        assert!(lost > 0);
+        while rustix::io::read(log.fd().unwrap(), &mut [0; 1 << 16]).is_ok() {}
+        log.info("again");
+        let text = read(&log);
+        assert!(text.contains(&format!("{lost} lines lost")) && text.contains("msg=again"));
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let log = fifo();
+        log.info("\"é".repeat(LONGEST));
+        let text = read(&log);
+        assert!(text.len() <= LONGEST && text.ends_with("runtime=io.containerd.dayfly.v2\n"));
+        assert!(text.contains("...\" id="));
+    }
+
+    #[test]
+    fn only_fifos_are_logs() {
+        assert!(open(CWD, "/dev/null").is_err());
+        Log::nowhere().error("nothing");
+    }
+}

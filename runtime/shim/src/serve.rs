@@ -1,0 +1,211 @@
+//! The loop: one thread that waits for everything at once.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with};
+use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
+use sys::Context;
+use sys::signal::{SignalSet, set_mask, signalfd};
+use sys::wait::Deadline;
+
+use crate::bootstrap::Daemon;
+use crate::poller::{Interest, Source};
+use crate::shim::{Connected, Shim};
+use crate::task::{self, Caller};
+use crate::worker::Worker;
+
+/// The most connections at once; one more is closed. containerd makes one a container, also of a pod that has many.
+const CONNECTIONS: usize = 1024;
+/// How long events may take to be heard when the shim is to end.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a shim without containers and connections stays.
+const IDLE: Duration = Duration::from_secs(60);
+const SIGTERM: u32 = 15;
+
+/// Serves until there is nothing left to serve; returns the exit status.
+pub(crate) fn serve(daemon: Daemon) -> i32 {
+    let mut shim = match Shim::new(daemon) {
+        Ok(shim) => shim,
+        Err(_) => return 1,
+    };
+    match run(&mut shim) {
+        Ok(()) => 0,
+        Err(error) => {
+            shim.daemon.log.error(error);
+            1
+        }
+    }
+}
+
+fn run(shim: &mut Shim) -> Result<(), sys::Error> {
+    // Signals are read in their turn; a closed pipe is an error of the call that meets it.
+    set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
+    sys::signal::hear_of_children();
+    let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;
+    set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
+    // Its memory, and so that of its workers, is nobody's who has no CAP_SYS_PTRACE of the host.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("prctl", "PR_SET_DUMPABLE")?;
+    let add = |fd: rustix::fd::BorrowedFd<'_>, source| shim.poller.add(fd, source, Interest::IN);
+    add(signals.as_fd(), Source::Signals).context("epoll_ctl", "signals")?;
+    add(shim.daemon.listener.as_fd(), Source::Listener).context("epoll_ctl", "listener")?;
+    let mut last: Option<Deadline> = None;
+    // Of a shim that nobody comes to: containerd may have died once it was told of it.
+    let mut idle: Option<Deadline> = None;
+    loop {
+        let is_idle = shim.is_idle() && !shim.is_shutting_down;
+        idle = is_idle.then(|| idle.unwrap_or_else(|| Deadline::after(IDLE)));
+        if idle.is_some_and(|end| end.left().is_none()) {
+            shim.shut_down();
+        }
+        let due = last.into_iter().chain(idle).min();
+        let events = shim.poller.wait(shim.limit(due).as_ref())?;
+        // Something has happened, so there may be room again.
+        shim.listen(true);
+        for (source, interest) in events {
+            shim.ready(source, interest, &signals);
+        }
+        shim.publisher.tick(&shim.poller);
+        if let Some(warning) = shim.publisher.take_warning() {
+            shim.daemon.log.warning(warning);
+        }
+        shim.end_drained();
+        shim.end_late();
+        shim.flush();
+        // Who has come since is another container's, or will have gone soon.
+        if !shim.is_shutting_down || shim.has_guests() {
+            last = None;
+        } else {
+            let end = *last.get_or_insert_with(|| Deadline::after(LAST_WORDS));
+            let is_said = shim.publisher.is_idle()
+                && shim.connections.values().all(|of| !of.connection.wants_to_write());
+            if is_said || end.left().is_none() {
+                last = None;
+                match shim.daemon.retire()? {
+                    // Somebody has come for another container of the group.
+                    Some(socket) => shim.come_back(socket),
+                    None => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl Shim {
+    /// How long the loop may wait, if something is due at some time.
+    fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
+        let endings = self.endings.iter().map(|(_, deadline)| *deadline);
+        let workers = self.workers.iter().filter_map(Worker::deadline);
+        let waiters = self.tasks.waiters().filter_map(|caller| caller.deadline);
+        let own = self.publisher.deadline().into_iter().chain(last);
+        let due = endings.chain(workers).chain(waiters).chain(own).min()?;
+        Some(due.left().unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 }))
+    }
+
+    /// Whether there is neither anything to serve nor anybody to serve it for.
+    fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.workers.is_empty() && self.connections.is_empty()
+    }
+
+    /// Does what a descriptor is ready for.
+    fn ready(&mut self, source: Source, interest: Interest, signals: &OwnedFd) {
+        match source {
+            Source::Listener => self.connect(),
+            Source::Connection(key) => self.receive(key),
+            Source::Signals => self.signalled(signals),
+            Source::Stream(key, part) => {
+                if let Some(process) = self.tasks.by_key_mut(key) {
+                    process.streams.ready(&self.poller, part, interest);
+                }
+                self.go_on(key);
+            }
+            Source::Publisher(part) => self.publisher.ready(&self.poller, part, interest),
+            Source::Oom(key, _) => self.tell_of_kills(key, false),
+        }
+    }
+
+    /// Takes a connection.
+    fn connect(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match acceptfrom_with(&self.daemon.listener, flags) {
+            Ok((socket, _)) if self.connections.len() < CONNECTIONS => self.accept(socket),
+            Ok(_) => self
+                .daemon
+                .log
+                .warning(format_args!("more than {CONNECTIONS} connections: refused")),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            Err(errno) => {
+                // Whoever waits to be taken would be told of again at once.
+                self.listen(false);
+                self.daemon.log.warning(format_args!("accept4: {}", sys::errno::describe(errno)));
+            }
+        }
+    }
+
+    /// Has the loop hear of connections to be taken, or not.
+    fn listen(&mut self, hears: bool) {
+        if core::mem::replace(&mut self.hears, hears) != hears {
+            let interest = if hears { Interest::IN } else { Interest::empty() };
+            let _ = self.poller.modify(&self.daemon.listener, Source::Listener, interest);
+        }
+    }
+
+    /// Takes the calls of a connection.
+    fn receive(&mut self, key: u32) {
+        let Some(connected) = self.connections.get_mut(&key) else { return };
+        match connected.connection.receive() {
+            Ok(calls) => {
+                for call in calls {
+                    let timeout = call.timeout.map(Duration::from_nanos);
+                    let deadline = timeout.map(Deadline::after);
+                    let caller = Caller { connection: key, stream: call.stream, deadline };
+                    task::serve(self, caller, &call);
+                }
+            }
+            // containerd has gone, or has done with us: containers go on.
+            Err(_) => self.disconnect(key),
+        }
+    }
+
+    /// Sends what is to be sent, and waits for what is to be waited for.
+    fn flush(&mut self) {
+        let mut gone = Vec::new();
+        for (key, connected) in &mut self.connections {
+            let Connected { connection, interest } = connected;
+            if connection.flush().is_err() {
+                gone.push(*key);
+                continue;
+            }
+            let mut wanted = Interest::empty();
+            wanted.set(Interest::IN, connection.wants_to_read());
+            wanted.set(Interest::OUT, connection.wants_to_write());
+            if core::mem::replace(interest, wanted) != wanted {
+                let _ = self.poller.modify(connection.fd(), Source::Connection(*key), wanted);
+            }
+        }
+        for key in gone {
+            self.disconnect(key);
+        }
+    }
+
+    fn signalled(&mut self, signals: &OwnedFd) {
+        // struct signalfd_siginfo, whose first member is the signal.
+        let mut information = [0; 128];
+        while rustix::io::read(signals, &mut information) == Ok(128) {
+            let [a, b, c, d, ..] = information;
+            if u32::from_ne_bytes([a, b, c, d]) == SIGTERM {
+                match self.tasks.is_empty() {
+                    true => self.shut_down(),
+                    false => self
+                        .daemon
+                        .log
+                        .warning(format_args!("SIGTERM: ignored, there are containers")),
+                }
+            }
+        }
+        self.reap();
+    }
+}

@@ -1,0 +1,382 @@
+//! The shim's state, and what the calls do with it: workers begun, answers given, events published.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Display;
+use core::time::Duration;
+
+use container::Store;
+use proto::messages::events::{TaskCreate, TaskIO};
+use proto::messages::task::CreateTaskRequest;
+use proto::ttrpc::{Connection, Status};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::geteuid;
+use sys::Context;
+use sys::wait::Deadline;
+
+use crate::bootstrap::Daemon;
+use crate::event::{Event, Publisher};
+use crate::io::{Asked, Ends, Streams};
+use crate::limits::Descriptors;
+use crate::poller::{Interest, Poller, Source};
+use crate::table::{Exit, Process, Task, Tasks};
+use crate::task::{Answered, Caller, Outcome};
+use crate::worker::{self, Failed, Job, Work, Worker};
+
+/// How long the answer to Delete waits for the last output of a process to be read.
+const LAST_OUTPUT: Duration = Duration::from_secs(10);
+
+/// Everything that the loop works on.
+pub(crate) struct Shim {
+    pub daemon: Daemon,
+    pub poller: Poller,
+    pub publisher: Publisher,
+    pub connections: BTreeMap<u32, Connected>,
+    pub tasks: Tasks,
+    pub workers: Vec<Worker>,
+    /// Ends of children that nobody has told of yet: a worker's answer may.
+    pub strays: Vec<(u32, Exit)>,
+    /// Processes that are to be deleted once their output is read.
+    pub endings: Vec<(Ending, Deadline)>,
+    pub is_shutting_down: bool,
+    /// The least key of a connection that was made after that.
+    first_guest: u32,
+    /// Processes whose loggers are not ready yet.
+    pub pending: Vec<Pending>,
+    /// /dev/null
+    pub null: OwnedFd,
+    /// Whether connections are taken.
+    pub hears: bool,
+    descriptors: Descriptors,
+    last_key: u32,
+}
+
+/// A connection of containerd's.
+pub(crate) struct Connected {
+    pub connection: Connection,
+    /// What it is waited for.
+    pub interest: Interest,
+}
+
+/// A process that is to be deleted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    /// Who is to be answered.
+    pub caller: Caller,
+    /// Which process.
+    pub process: u32,
+    /// Whether it is the container's first, with which the container goes.
+    pub is_init: bool,
+}
+
+/// What a process begins with.
+pub(crate) struct Opened {
+    ends: Ends,
+    /// Where it sends the master of its terminal.
+    console: Option<OwnedFd>,
+}
+
+/// What begins the worker of a process, once its streams are ready.
+pub(crate) type Launch = Box<dyn FnOnce(&mut Shim, Opened) -> Answered>;
+
+/// A process that waits for its logger.
+pub(crate) struct Pending {
+    process: u32,
+    caller: Caller,
+    command: &'static str,
+    opened: Opened,
+    launch: Launch,
+}
+
+/// The status of what failed, as containerd's own shim words it.
+pub(crate) fn failed(command: &str, error: impl Display) -> Status {
+    Status::unknown(words(command, &error.to_string()))
+}
+
+fn words(command: &str, error: &str) -> String {
+    match command {
+        // As the commands of those names say it.
+        "create" => format!("OCI runtime create failed: dayfly create failed: {error}"),
+        "exec" => format!("OCI runtime exec failed: exec failed: {error}"),
+        _ => format!("OCI runtime {command} failed: {error}"),
+    }
+}
+
+impl Shim {
+    /// One without containers.
+    ///
+    /// # Errors
+    /// Those of epoll_create1(2), and of opening /dev/null.
+    pub fn new(daemon: Daemon) -> Result<Self, sys::Error> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let null =
+            rustix::fs::open(c"/dev/null", flags, Mode::empty()).context("open", "/dev/null")?;
+        Ok(Self {
+            poller: Poller::new()?,
+            publisher: Publisher::new(daemon.publish_address.as_deref(), &daemon.namespace),
+            daemon,
+            connections: BTreeMap::new(),
+            tasks: Tasks::default(),
+            workers: Vec::new(),
+            strays: Vec::new(),
+            endings: Vec::new(),
+            is_shutting_down: false,
+            first_guest: 0,
+            pending: Vec::new(),
+            null,
+            hears: true,
+            descriptors: Descriptors::raise(),
+            last_key: 0,
+        })
+    }
+
+    /// A key that nothing has had.
+    pub fn next_key(&mut self) -> u32 {
+        self.last_key = self.last_key.wrapping_add(1);
+        self.last_key
+    }
+
+    /// The container of a task, as it is on disk.
+    pub fn container(&self, task: &Task) -> Result<container::Container, container::Error> {
+        Store::open(&task.root, self.daemon.trace)?.container(&task.id)
+    }
+
+    /// Answers a call, if its caller is still there.
+    pub fn answer(&mut self, caller: Caller, result: Result<Vec<u8>, Status>) {
+        if let Some(connected) = self.connections.get_mut(&caller.connection) {
+            connected.connection.respond(caller.stream, result);
+        }
+    }
+
+    /// Publishes an event.
+    pub fn publish(&mut self, event: Event) {
+        self.publisher.publish(&self.poller, event);
+    }
+
+    /// Opens the streams of a process, which has none yet.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn open_streams(&mut self, key: u32) -> Result<Opened, Status> {
+        let task = self.tasks.of_process(key).ok_or_else(|| Status::not_found("process"))?;
+        let process = task.processes.iter().find(|process| process.key == key);
+        let process = process.ok_or_else(|| Status::not_found("process"))?;
+        let (stdio, name) = (
+            &process.stdio,
+            match process.exec_id.as_str() {
+                "" => &task.id,
+                exec_id => exec_id,
+            },
+        );
+        let opened = Streams::open(&Asked {
+            stdin: &stdio.stdin,
+            stdout: &stdio.stdout,
+            stderr: &stdio.stderr,
+            terminal: stdio.terminal,
+            namespace: &self.daemon.namespace,
+            process: name,
+            owner: Some((task.options.io_uid, task.options.io_gid))
+                .filter(|owner| *owner != (0, 0)),
+        });
+        let (mut streams, ends) = opened.map_err(|error| failed("create", error))?;
+        streams.register(&self.poller, key).map_err(|error| failed("create", error))?;
+        let mut console = None;
+        let mut ours = None;
+        if stdio.terminal {
+            let flags = SocketFlags::CLOEXEC;
+            let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+            let (mine, theirs) =
+                pair.context("socketpair", "console").map_err(|error| failed("create", error))?;
+            (console, ours) = (Some(theirs), Some(mine));
+        }
+        if let Some(process) = self.tasks.by_key_mut(key) {
+            (process.streams, process.console) = (streams, ours);
+        }
+        Ok(Opened { ends, console })
+    }
+
+    /// Begins the worker of a process at once, or when its logger is ready.
+    pub fn when_ready(
+        &mut self,
+        process: u32,
+        caller: Caller,
+        command: &'static str,
+        opened: Opened,
+        launch: Launch,
+    ) -> Answered {
+        match self.may_begin(process, command)? {
+            true => launch(self, opened),
+            false => {
+                self.pending.push(Pending { process, caller, command, opened, launch });
+                Ok(Outcome::Later)
+            }
+        }
+    }
+
+    fn may_begin(&mut self, process: u32, command: &str) -> Result<bool, Status> {
+        let process = self.tasks.by_key_mut(process).ok_or_else(|| Status::not_found("process"))?;
+        process.streams.may_begin().map_err(|error| failed(command, error))
+    }
+
+    /// Begins what waited for the logger of a process, or answers that there is none.
+    pub fn go_on(&mut self, process: u32) {
+        let Some(at) = self.pending.iter().position(|pending| pending.process == process) else {
+            return;
+        };
+        let command = self.pending.get(at).map_or("", |pending| pending.command);
+        let may_begin = self.may_begin(process, command);
+        if may_begin == Ok(false) {
+            return;
+        }
+        let Pending { caller, opened, launch, .. } = self.pending.swap_remove(at);
+        match may_begin.and_then(|_| launch(self, opened)) {
+            Ok(Outcome::Later) => {}
+            Ok(Outcome::Answer(answer)) => self.answer(caller, Ok(answer)),
+            Err(status) => {
+                match self.tasks.of_process(process).filter(|task| task.init().key == process) {
+                    Some(task) => self.forget(task.key),
+                    None => self.not_started(process),
+                }
+                self.answer(caller, Err(status));
+            }
+        }
+    }
+
+    /// Removes a container from the table, with all of its processes.
+    pub fn forget(&mut self, key: u32) {
+        let Some(task) = self.tasks.remove(key) else { return };
+        if let Some(watch) = task.oom {
+            watch.end(&self.poller);
+        }
+        task.processes.into_iter().for_each(|process| self.give_up(process));
+    }
+
+    /// Gives up what a process has that was removed from the table, and answers those who wait for it.
+    pub fn give_up(&mut self, mut process: Process) {
+        process.streams.abandon(&self.poller);
+        let is_its = |pending: &mut Pending| pending.process == process.key;
+        let pending: Vec<Caller> =
+            self.pending.extract_if(.., is_its).map(|pending| pending.caller).collect();
+        for caller in process.waiters.into_iter().chain(pending) {
+            let gone = format!("process {} was deleted", process.exec_id);
+            self.answer(caller, Err(Status::not_found(gone)));
+        }
+    }
+
+    /// Begins a worker, for the container `id`. It has the streams that were opened.
+    pub fn begin(
+        &mut self,
+        id: &str,
+        job: Job,
+        opened: Option<Opened>,
+        work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
+    ) -> Answered {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) =
+            pair.context("socketpair", "worker").map_err(|error| failed(job.command, error))?;
+        let (ends, console) = match opened {
+            Some(Opened { ends, console }) => (ends, console),
+            None => (Ends::default(), None),
+        };
+        let null = self.null.as_fd();
+        let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
+        let streams = streams.map(|end| end.as_ref().map_or(null, AsFd::as_fd));
+        let console = console.as_ref().map_or(null, AsFd::as_fd);
+        let log = self.daemon.log.fd().unwrap_or(null);
+        let others = [theirs.as_fd(), console, log, self.daemon.listener.as_fd()];
+        let (command, daemon) = (job.command, &self.daemon);
+        let child = sys::worker::begin(streams, others, |others| {
+            self.descriptors.restore();
+            worker::run(command, id, daemon, others, work)
+        });
+        let child = child.context("clone", "worker").map_err(|error| failed(job.command, error))?;
+        self.workers.push(Worker { child, job, answer: ours, is_late: false });
+        Ok(Outcome::Later)
+    }
+
+    /// Publishes what was asked for once a container is made, whose process is not known yet.
+    pub fn note_created(&mut self, key: u32, request: &CreateTaskRequest) {
+        if let Some(task) = self.tasks.task_by_key_mut(key) {
+            task.created = Some(TaskCreate {
+                container_id: request.id.clone(),
+                bundle: request.bundle.clone(),
+                rootfs: request.rootfs.clone(),
+                io: Some(TaskIO {
+                    stdin: request.stdin.clone(),
+                    stdout: request.stdout.clone(),
+                    stderr: request.stderr.clone(),
+                    terminal: request.terminal,
+                }),
+                checkpoint: request.checkpoint.clone(),
+                pid: 0,
+            });
+        }
+    }
+
+    /// Answers a call once a process's output has been read, or nobody has for [`LAST_OUTPUT`].
+    pub fn await_output(&mut self, ending: Ending) {
+        if let Some(process) = self.tasks.by_key_mut(ending.process) {
+            process.streams.settle(&self.poller);
+        }
+        self.endings.push((ending, Deadline::after(LAST_OUTPUT)));
+        self.end_drained();
+    }
+
+    /// Kills workers that nobody waits for any more, and takes those out of the table who no longer wait for an end.
+    pub fn end_late(&mut self) {
+        self.workers.iter_mut().for_each(Worker::end_if_late);
+        for caller in self.tasks.take_waiters(Caller::is_late) {
+            self.answer(caller, Err(Status::deadline_exceeded("has not ended in time")));
+        }
+    }
+
+    /// The loop is to end.
+    pub fn shut_down(&mut self) {
+        self.is_shutting_down = true;
+        self.first_guest = self.next_key();
+    }
+
+    /// Whether somebody has connected since the loop was to end.
+    pub fn has_guests(&self) -> bool {
+        self.connections.range(self.first_guest..).next().is_some()
+    }
+
+    /// The loop is to go on after all, for who has connected.
+    pub fn come_back(&mut self, socket: OwnedFd) {
+        self.is_shutting_down = false;
+        self.accept(socket);
+    }
+
+    /// Has a connection served, if it is a process of this user's: takes its calls. The socket's mode says so as well,
+    /// where nobody has changed it.
+    pub fn accept(&mut self, socket: OwnedFd) {
+        if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == geteuid()) {
+            return self.daemon.log.warning("a connection of another user: refused");
+        }
+        let key = self.next_key();
+        let connection = Connection::new(socket);
+        let interest = Interest::IN;
+        match self.poller.add(connection.fd(), Source::Connection(key), interest) {
+            Ok(()) => drop(self.connections.insert(key, Connected { connection, interest })),
+            Err(errno) => {
+                self.daemon.log.warning(format_args!("epoll_ctl: {}", sys::errno::describe(errno)));
+            }
+        }
+    }
+
+    /// A connection has gone, and with it whoever waited on it.
+    pub fn disconnect(&mut self, key: u32) {
+        if let Some(Connected { connection, .. }) = self.connections.remove(&key) {
+            // By name: a worker that has just begun may have a copy.
+            let _ = self.poller.remove(connection.fd());
+        }
+        drop(self.tasks.take_waiters(|caller| caller.connection == key));
+    }
+}

@@ -1,0 +1,254 @@
+//! `io.containerd.cgroups.v1.Metrics`. Meanings of the files: cgroup-v1/*.rst.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use cgroup::stats::{self, Files};
+use cgroup::{Controller, Error, Location};
+use proto::messages::metrics_v1::{
+    BlkIOEntry, BlkIOStat, CPUUsage, HugetlbStat, MemoryEntry, MemoryOomControl, MemoryStat,
+    Metrics, PidsStat, RdmaEntry, RdmaStat, Throttle,
+};
+
+use super::number;
+
+/// A tick of cpuacct.stat: USER_HZ is 100 on every architecture that dayfly runs on.
+const NANOSECONDS_A_TICK: u64 = 10_000_000;
+
+/// Reads all of it. Controllers that are not there are left out, but for the CPU's.
+pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
+    let mut metrics = Metrics::default();
+    let cpu = metrics.cpu.get_or_insert_default();
+    let usage = cpu.usage.get_or_insert_default();
+    let throttling = cpu.throttling.get_or_insert_default();
+    let mut is_there = false;
+    for legacy in &location.legacy {
+        for controller in legacy.controllers.iter() {
+            let mut files = match Files::legacy(location, controller) {
+                Ok(files) => files,
+                Err(Error::Gone { .. }) => break,
+                Err(error) => return Err(error),
+            };
+            is_there = true;
+            let files = &mut files;
+            match controller {
+                Controller::Cpuacct => *usage = cpu_usage(files)?,
+                Controller::Cpu => *throttling = throttle(files)?,
+                Controller::Memory => {
+                    metrics.memory = memory(files)?;
+                    metrics.memory_oom_control = oom_control(files)?;
+                }
+                Controller::Pids => metrics.pids = pids(files)?,
+                Controller::Blkio => metrics.blkio = Some(blkio(files)?),
+                Controller::Hugetlb => metrics.hugetlb = hugetlb(files)?,
+                Controller::Rdma => metrics.rdma = Some(rdma(files)?),
+                _ => {}
+            }
+        }
+    }
+    match is_there {
+        true => Ok(metrics),
+        false => Err(Error::Gone { directory: location.directory().into() }),
+    }
+}
+
+fn cpu_usage(files: &mut Files) -> Result<CPUUsage, Error> {
+    let mut usage = CPUUsage { total: number(files, "cpuacct.usage")?, ..CPUUsage::default() };
+    for (key, value) in stats::keys(files.text("cpuacct.stat")?.unwrap_or_default()) {
+        match key {
+            "user" => usage.user = value.saturating_mul(NANOSECONDS_A_TICK),
+            "system" => usage.kernel = value.saturating_mul(NANOSECONDS_A_TICK),
+            _ => {}
+        }
+    }
+    let by_cpu = files.text("cpuacct.usage_percpu")?.unwrap_or_default();
+    usage.per_cpu = by_cpu.split_whitespace().filter_map(stats::number).collect();
+    Ok(usage)
+}
+
+fn throttle(files: &mut Files) -> Result<Throttle, Error> {
+    let text = files.text("cpu.stat")?.unwrap_or_default();
+    let value = |key| stats::key(text, key);
+    Ok(Throttle {
+        periods: value("nr_periods"),
+        throttled_periods: value("nr_throttled"),
+        throttled_time: value("throttled_time"),
+    })
+}
+
+/// No limit is 0 here, as it always was.
+fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
+    let Some(current) = files.number("pids.current")? else { return Ok(None) };
+    let limit = number(files, "pids.max")?;
+    Ok(Some(PidsStat { current, limit: if limit == u64::MAX { 0 } else { limit } }))
+}
+
+fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
+    let Some(text) = files.text("memory.stat")? else { return Ok(None) };
+    let mut stat = MemoryStat::default();
+    for (key, value) in stats::keys(text) {
+        if let Some(field) = memory_field(&mut stat, key) {
+            *field = value;
+        }
+    }
+    // Swap and kernel memory may not be accounted for; then they are zeros.
+    stat.usage = Some(memory_entry(files, "memory")?);
+    stat.swap = Some(memory_entry(files, "memory.memsw")?);
+    stat.kernel = Some(memory_entry(files, "memory.kmem")?);
+    stat.kernel_tcp = Some(memory_entry(files, "memory.kmem.tcp")?);
+    Ok(Some(stat))
+}
+
+/// The field for a key of memory.stat.
+fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
+    Some(match key {
+        "cache" => &mut stat.cache,
+        "rss" => &mut stat.rss,
+        "rss_huge" => &mut stat.rss_huge,
+        "mapped_file" => &mut stat.mapped_file,
+        "dirty" => &mut stat.dirty,
+        "writeback" => &mut stat.writeback,
+        "pgpgin" => &mut stat.pg_pg_in,
+        "pgpgout" => &mut stat.pg_pg_out,
+        "pgfault" => &mut stat.pg_fault,
+        "pgmajfault" => &mut stat.pg_maj_fault,
+        "inactive_anon" => &mut stat.inactive_anon,
+        "active_anon" => &mut stat.active_anon,
+        "inactive_file" => &mut stat.inactive_file,
+        "active_file" => &mut stat.active_file,
+        "unevictable" => &mut stat.unevictable,
+        "hierarchical_memory_limit" => &mut stat.hierarchical_memory_limit,
+        "hierarchical_memsw_limit" => &mut stat.hierarchical_swap_limit,
+        "total_cache" => &mut stat.total_cache,
+        "total_rss" => &mut stat.total_rss,
+        "total_rss_huge" => &mut stat.total_rss_huge,
+        "total_mapped_file" => &mut stat.total_mapped_file,
+        "total_dirty" => &mut stat.total_dirty,
+        "total_writeback" => &mut stat.total_writeback,
+        "total_pgpgin" => &mut stat.total_pg_pg_in,
+        "total_pgpgout" => &mut stat.total_pg_pg_out,
+        "total_pgfault" => &mut stat.total_pg_fault,
+        "total_pgmajfault" => &mut stat.total_pg_maj_fault,
+        "total_inactive_anon" => &mut stat.total_inactive_anon,
+        "total_active_anon" => &mut stat.total_active_anon,
+        "total_inactive_file" => &mut stat.total_inactive_file,
+        "total_active_file" => &mut stat.total_active_file,
+        "total_unevictable" => &mut stat.total_unevictable,
+        _ => return None,
+    })
+}
+
+fn memory_entry(files: &Files, prefix: &str) -> Result<MemoryEntry, Error> {
+    let read = |name: &str| number(files, &format!("{prefix}.{name}"));
+    Ok(MemoryEntry {
+        limit: read("limit_in_bytes")?,
+        usage: read("usage_in_bytes")?,
+        max: read("max_usage_in_bytes")?,
+        failcnt: read("failcnt")?,
+    })
+}
+
+fn oom_control(files: &mut Files) -> Result<Option<MemoryOomControl>, Error> {
+    let Some(text) = files.text("memory.oom_control")? else { return Ok(None) };
+    let value = |key| stats::key(text, key);
+    Ok(Some(MemoryOomControl {
+        oom_kill_disable: value("oom_kill_disable"),
+        under_oom: value("under_oom"),
+        oom_kill: value("oom_kill"),
+    }))
+}
+
+fn hugetlb(files: &Files) -> Result<Vec<HugetlbStat>, Error> {
+    let mut sizes = Vec::new();
+    for pagesize in stats::huge_page_sizes() {
+        let read = |name: &str| number(files, &format!("hugetlb.{pagesize}.{name}"));
+        let (usage, max) = (read("usage_in_bytes")?, read("max_usage_in_bytes")?);
+        let failcnt = read("failcnt")?;
+        sizes.push(HugetlbStat { usage, max, failcnt, pagesize });
+    }
+    Ok(sizes)
+}
+
+fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
+    let mut devices = |name: &str| -> Result<Vec<RdmaEntry>, Error> {
+        let devices = super::rdma(files.text(name)?.unwrap_or_default());
+        let entry = |(device, hca_handles, hca_objects)| RdmaEntry {
+            device: String::from(device),
+            hca_handles,
+            hca_objects,
+        };
+        Ok(devices.map(entry).collect())
+    };
+    Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
+}
+
+/// Those of the scheduler (CFQ, before Linux 5.0), or if they say nothing those of throttling, which every kernel
+/// has; of these the ones that count cgroups below (Linux 4.16) before those that do not.
+fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
+    let mut stat = BlkIOStat::default();
+    for (prefix, suffix) in
+        [("blkio", "_recursive"), ("blkio.throttle", "_recursive"), ("blkio.throttle", "")]
+    {
+        let mut read = |name: &str| table(files, &format!("{prefix}.{name}{suffix}"));
+        stat.io_serviced_recursive = read("io_serviced")?;
+        if stat.io_serviced_recursive.is_empty() {
+            continue;
+        }
+        stat.io_service_bytes_recursive = read("io_service_bytes")?;
+        if prefix == "blkio" {
+            stat.sectors_recursive = read("sectors")?;
+            stat.io_queued_recursive = read("io_queued")?;
+            stat.io_service_time_recursive = read("io_service_time")?;
+            stat.io_wait_time_recursive = read("io_wait_time")?;
+            stat.io_merged_recursive = read("io_merged")?;
+            stat.io_time_recursive = read("time")?;
+        }
+        let text = sys::fs::read_text("/proc/partitions").unwrap_or_default();
+        name_devices(&mut stat, &text);
+        break;
+    }
+    Ok(stat)
+}
+
+/// Lines of `MAJOR:MINOR [OPERATION] VALUE`, and a sum at the end; nothing for a file that is not there.
+fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (major, minor) = stats::device(words.next()?)?;
+        let (op, value) = match (words.next()?, words.next()) {
+            (value, None) => ("", value),
+            (op, Some(value)) => (op, value),
+        };
+        let (op, value) = (String::from(op), stats::number(value)?);
+        Some(BlkIOEntry { op, device: String::new(), major, minor, value })
+    };
+    Ok(files.text(name)?.unwrap_or_default().lines().filter_map(line).collect())
+}
+
+/// Names the devices by /proc/partitions: lines of `MAJOR MINOR BLOCKS NAME` below a head.
+pub(super) fn name_devices(stat: &mut BlkIOStat, partitions: &str) {
+    let name = |major: u64, minor: u64| {
+        partitions.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let is_it = words.next()?.parse() == Ok(major) && words.next()?.parse() == Ok(minor);
+            is_it.then_some(words.nth(1)?)
+        })
+    };
+    for entry in [
+        &mut stat.io_service_bytes_recursive,
+        &mut stat.io_serviced_recursive,
+        &mut stat.io_queued_recursive,
+        &mut stat.io_service_time_recursive,
+        &mut stat.io_wait_time_recursive,
+        &mut stat.io_merged_recursive,
+        &mut stat.io_time_recursive,
+        &mut stat.sectors_recursive,
+    ]
+    .into_iter()
+    .flatten()
+    {
+        entry.device =
+            name(entry.major, entry.minor).map_or_else(String::new, |name| format!("/dev/{name}"));
+    }
+}

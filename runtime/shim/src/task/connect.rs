@@ -1,0 +1,30 @@
+//! Connect and Shutdown: who the shim is, and its end.
+
+use alloc::string::ToString;
+
+use proto::messages::task::{ConnectRequest, ConnectResponse, ShutdownRequest};
+use proto::messages::time::Empty;
+
+use super::{Answered, Outcome, malformed};
+use crate::bootstrap::VERSION;
+use crate::shim::Shim;
+
+/// Says who the shim is. Of a container that there is not, no process.
+pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
+    let request = ConnectRequest::decode(payload).map_err(malformed)?;
+    let response = ConnectResponse {
+        shim_pid: rustix::process::getpid().as_raw_pid().unsigned_abs(),
+        task_pid: shim.tasks.task(&request.id).map_or(0, |task| task.init().pid),
+        version: VERSION.to_string(),
+    };
+    Ok(Outcome::Answer(response.encode()))
+}
+
+/// Ends the shim, unless it has containers; `now` ends it in any case.
+pub(super) fn shutdown(shim: &mut Shim, payload: &[u8]) -> Answered {
+    let request = ShutdownRequest::decode(payload).map_err(malformed)?;
+    if shim.tasks.is_empty() || request.now {
+        shim.shut_down();
+    }
+    Ok(Outcome::Answer(Empty {}.encode()))
+}

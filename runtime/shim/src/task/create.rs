@@ -1,0 +1,195 @@
+//! Create: makes a container that waits for Start.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use container::{CgroupDriver, CreateOptions, RootMount};
+use proto::messages::task::CreateTaskRequest;
+use proto::ttrpc::Status;
+use proto::ttrpc::status::code;
+use spec::{NamespaceKind, Spec, Str};
+use sys::Context;
+
+use super::{Answered, Caller, malformed};
+use crate::bootstrap::bundle::{BundleState, state_root};
+use crate::bootstrap::options;
+use crate::shim::{Opened, Shim};
+use crate::table::{Clearing, Process, Stdio, Task};
+use crate::worker::{Failed, Job, Kind};
+
+/// Has a worker make it, once what containerd names is known to fit together.
+pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = CreateTaskRequest::decode(payload).map_err(malformed)?;
+    spec::validate_id(&request.id)
+        .map_err(|error| Status::invalid_argument(format!("task id: {error}")))?;
+    if !request.checkpoint.is_empty() {
+        return Err(Status::unimplemented("restore: dayfly can't restore checkpoints yet"));
+    }
+    let options = match &request.options {
+        None => shim.daemon.options.clone(),
+        Some(any) => {
+            options::read(any).map_err(|error| Status::invalid_argument(error.to_string()))?
+        }
+    };
+    if !matches!(options.binary_name.as_str(), "" | "dayfly") {
+        let name = &options.binary_name;
+        shim.daemon
+            .log
+            .warning(format_args!("option BinaryName {name}: ignored, nothing is executed"));
+    }
+    let bundle = request.bundle.clone();
+    let root = state_root(&options.root, &shim.daemon.namespace);
+    let key = shim.next_key();
+    let stdio = Stdio {
+        stdin: request.stdin.clone(),
+        stdout: request.stdout.clone(),
+        stderr: request.stderr.clone(),
+        terminal: request.terminal,
+    };
+    let init = shim.next_key();
+    // Whoever has told it to end did not know of this one.
+    shim.is_shutting_down = false;
+    shim.tasks.add(Task {
+        key,
+        id: request.id.clone(),
+        bundle: bundle.clone(),
+        root: root.clone(),
+        options,
+        processes: Vec::from([Process::new(init, "", stdio)]),
+        owns_pid_namespace: false,
+        is_paused: false,
+        cgroup: None,
+        oom: None,
+        created: None,
+        clearing: Clearing::Due,
+    })?;
+    let begun = begin(shim, caller, request, key, init);
+    if begun.is_err() {
+        shim.forget(key);
+    }
+    begun
+}
+
+fn begin(
+    shim: &mut Shim,
+    caller: Caller,
+    request: CreateTaskRequest,
+    key: u32,
+    init: u32,
+) -> Answered {
+    let task = shim.tasks.task(&request.id)?;
+    BundleState { root: task.root.clone(), exit: None }
+        .write(&task.bundle)
+        .map_err(|error| Status::unknown(error.to_string()))?;
+    let streams = shim.open_streams(init)?;
+    shim.note_created(key, &request);
+    let launch = move |shim: &mut Shim, streams| launch(shim, caller, &request, key, streams);
+    shim.when_ready(init, caller, "create", streams, Box::new(launch))
+}
+
+/// Has a worker make it, now that its streams are there.
+fn launch(
+    shim: &mut Shim,
+    caller: Caller,
+    request: &CreateTaskRequest,
+    key: u32,
+    streams: Opened,
+) -> Answered {
+    let task = shim.tasks.task(&request.id)?;
+    let (place, options, bundle) = (task.place(), task.options.clone(), task.bundle.clone());
+    let fast_paths = shim.daemon.fast_paths;
+    let job = Job { command: "create", caller: Some(caller), kind: Kind::Create { task: key } };
+    shim.begin(&request.id, job, Some(streams), |work| {
+        let log = work.log();
+        let warn = |message: &str| log.warning(message);
+        let mounts = root_mounts(request);
+        let Traits { owns_pid_namespace, wants_host_root, is_scope } =
+            Traits::read(&bundle, &mounts)?;
+        let rootfs = format!("{bundle}/rootfs");
+        if wants_host_root {
+            container::mount_on_host(&rootfs, &mounts)?;
+        }
+        let create = CreateOptions {
+            id: &place.id,
+            bundle: &bundle,
+            config: None,
+            pid_file: None,
+            console_socket: None,
+            console: work.console(),
+            pidfd_socket: None,
+            no_pivot: options.no_pivot_root,
+            no_new_keyring: options.no_new_keyring,
+            preserve_fds: 0,
+            cgroup_driver: match options.systemd_cgroup || is_scope {
+                true => CgroupDriver::Systemd,
+                false => CgroupDriver::Cgroupfs,
+            },
+            rootless: None,
+            env: sys::Args::empty(),
+            start_cpus: None,
+            fast_paths,
+            pin: None,
+            pool: None,
+            layered: None,
+
+            rootfs_mode: None,
+            warn: container::Warn(&warn, &warn),
+            rootfs: if wants_host_root { &[] } else { &mounts },
+        };
+        let made = work.store(&place).and_then(|store| container::create(&store, &create));
+        if made.is_err() && wants_host_root {
+            container::unmount_on_host(&rootfs)?;
+        }
+        Ok([work.made(made?).as_slice(), &[u8::from(owns_pid_namespace)]].concat())
+    })
+}
+
+fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
+    let mounts = request.rootfs.iter();
+    mounts
+        .map(|mount| RootMount {
+            kind: Str::from(mount.kind.as_str()),
+            source: Str::from(mount.source.as_str()),
+            target: Str::from(mount.target.as_str()),
+            options: mount.options.iter().map(|option| Str::from(option.as_str())).collect(),
+        })
+        .collect()
+}
+
+/// Whether a path of a cgroup is `SLICE:PREFIX:NAME`, as a kubelet with systemd's cgroups has it. So nobody need ask for
+/// them by an option, which the CRI passes to runc's own shim only.
+fn is_scope(path: &str) -> bool {
+    let mut parts = path.split(':');
+    let slice = parts.next().unwrap_or_default();
+    slice.ends_with(".slice") && !slice.contains('/') && parts.count() == 2
+}
+
+/// What has to be known of a container's configuration. A worker reads it, so that it is not in the shim's memory.
+#[derive(Debug, Clone, Copy)]
+struct Traits {
+    /// Whether all of its processes end with init.
+    owns_pid_namespace: bool,
+    /// Whether its root filesystem must be at its place in the bundle.
+    wants_host_root: bool,
+    /// Whether its cgroup is a scope of systemd, by the form of its path.
+    is_scope: bool,
+}
+
+impl Traits {
+    fn read(bundle: &str, mounts: &[RootMount<'_>]) -> Result<Self, Failed> {
+        let path = format!("{bundle}/config.json");
+        let text = sys::fs::read_at(rustix::fs::CWD, path.as_str());
+        let text = text.context("open", &path)?;
+        let (spec, _) = Spec::parse_and_tell(&text)
+            .map_err(|error| Failed(code::UNKNOWN, format!("{path}: {error}")))?;
+        let linux = spec.linux.as_ref();
+        let pid = linux.and_then(|linux| linux.namespace(NamespaceKind::Pid));
+        Ok(Self {
+            owns_pid_namespace: pid.is_some_and(|namespace| namespace.path.is_none()),
+            wants_host_root: container::wants_host_root(&spec, mounts),
+            is_scope: linux.and_then(|linux| linux.cgroups_path.as_deref()).is_some_and(is_scope),
+        })
+    }
+}

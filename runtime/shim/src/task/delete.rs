@@ -1,0 +1,57 @@
+//! Delete: what has ended goes.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use proto::messages::task::{DeleteRequest, DeleteResponse};
+use proto::ttrpc::Status;
+
+use super::{Answered, Caller, Outcome, malformed};
+use crate::shim::{Ending, Shim};
+use crate::table::{Place, Process, Stage};
+use crate::worker::{Failed, Job, Kind, Work};
+
+/// Has a worker remove a container; what Exec has prepared is in the table only.
+pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = DeleteRequest::decode(payload).map_err(malformed)?;
+    let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;
+    match process.stage {
+        Stage::Stopped | Stage::Created => {}
+        Stage::Creating | Stage::Starting | Stage::Running => {
+            return Err(Status::failed_precondition("cannot delete a running process"));
+        }
+    }
+    if !request.exec_id.is_empty() {
+        let key = process.key;
+        shim.await_output(Ending { caller, process: key, is_init: false });
+        return Ok(Outcome::Later);
+    }
+    let (place, key) = (task.place(), task.key);
+    let rootfs = format!("{}/rootfs", task.bundle);
+    let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };
+    shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
+}
+
+/// Removes a container, or what is left of its making; in a worker.
+pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
+    let log = work.log();
+    let warn = |message: &str| log.warning(message);
+    let store = work.store(place)?;
+    match store.container(&place.id) {
+        Ok(container) => container.delete(true, container::Warn(&warn, &warn))?,
+        Err(error) if error.is_not_found() || error.is_damaged() => store.sweep(&place.id)?,
+        Err(error) => return Err(error.into()),
+    }
+    container::unmount_on_host(rootfs)?;
+    Ok(Vec::new())
+}
+
+/// The answer, of a process that has ended or was never started.
+pub(crate) fn response(process: &Process) -> DeleteResponse {
+    let exit = process.exit.unwrap_or_default();
+    DeleteResponse {
+        pid: process.pid,
+        exit_status: exit.status,
+        exited_at: process.exit.map(|exit| exit.at.to_message()),
+    }
+}

@@ -1,0 +1,36 @@
+//! Pause and Resume: a container is frozen, and thawed.
+
+use proto::messages::task::{PauseRequest, ResumeRequest};
+
+use super::{Answered, Caller, malformed};
+use crate::shim::Shim;
+use crate::worker::{Job, Kind};
+
+/// Freezes all processes. A worker waits for the freezer.
+pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = PauseRequest::decode(payload).map_err(malformed)?;
+    let task = shim.tasks.task(&request.id)?;
+    let (place, key) = (task.place(), task.key);
+    let job =
+        Job { command: "pause", caller: Some(caller), kind: Kind::Freeze { task: key, on: true } };
+    shim.begin(&place.id, job, None, |work| {
+        work.store(&place)?.container(&place.id)?.pause()?;
+        Ok(alloc::vec::Vec::new())
+    })
+}
+
+/// Thaws them.
+pub(super) fn resume(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = ResumeRequest::decode(payload).map_err(malformed)?;
+    let task = shim.tasks.task(&request.id)?;
+    let (place, key) = (task.place(), task.key);
+    let job = Job {
+        command: "resume",
+        caller: Some(caller),
+        kind: Kind::Freeze { task: key, on: false },
+    };
+    shim.begin(&place.id, job, None, |work| {
+        work.store(&place)?.container(&place.id)?.resume()?;
+        Ok(alloc::vec::Vec::new())
+    })
+}

@@ -1,0 +1,106 @@
+//! The task service: one file a call, of `containerd.task.v3.Task` and of v2 alike.
+//!
+//! A call is answered at once, or put into a table: what must wait for a worker, a process's end or the last of its
+//! output never keeps the loop.
+
+mod connect;
+mod create;
+mod delete;
+mod exec;
+mod freeze;
+mod kill;
+mod pids;
+mod start;
+mod state;
+mod stats;
+mod streams;
+mod update;
+mod wait;
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use proto::messages::task::{Method, SERVICE_V2, SERVICE_V3};
+use proto::ttrpc::{Call, Status};
+use proto::wire::Malformed;
+use sys::wait::Deadline;
+
+use crate::shim::Shim;
+
+pub(crate) use delete::{remove, response as deleted};
+pub(crate) use wait::response as waited;
+
+/// Who is to be answered: a request on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The connection's key.
+    pub connection: u32,
+    /// The request's stream.
+    pub stream: u32,
+    /// Until when it waits for the answer, if not for ever.
+    pub deadline: Option<Deadline>,
+}
+
+impl Caller {
+    /// Whether it waits no more.
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline.left().is_none())
+    }
+}
+
+/// What became of a call.
+pub(crate) enum Outcome {
+    /// The answer, encoded.
+    Answer(Vec<u8>),
+    /// It is in a table.
+    Later,
+}
+
+/// What every call returns.
+pub(crate) type Answered = Result<Outcome, Status>;
+
+/// Serves a call, or puts it where it is answered later.
+pub(crate) fn serve(shim: &mut Shim, caller: Caller, call: &Call) {
+    match dispatch(shim, caller, call) {
+        Ok(Outcome::Answer(answer)) => shim.answer(caller, Ok(answer)),
+        Ok(Outcome::Later) => {}
+        Err(status) => shim.answer(caller, Err(status)),
+    }
+}
+
+fn dispatch(shim: &mut Shim, caller: Caller, call: &Call) -> Answered {
+    if call.service != SERVICE_V3 && call.service != SERVICE_V2 {
+        return Err(Status::unimplemented(format!("service {}", call.service)));
+    }
+    let Some(method) = Method::from_name(&call.method) else {
+        return Err(Status::unimplemented(format!("method {}", call.method)));
+    };
+    shim.daemon.log.debug(format_args!("{} by {}", method.name(), call.service));
+    let payload = &call.payload;
+    match method {
+        Method::Create => create::call(shim, caller, payload),
+        Method::Start => start::call(shim, caller, payload),
+        Method::Delete => delete::call(shim, caller, payload),
+        Method::State => state::call(shim, payload),
+        Method::Wait => wait::call(shim, caller, payload),
+        Method::Kill => kill::call(shim, caller, payload),
+        Method::Exec => exec::call(shim, payload),
+        Method::Pids => pids::call(shim, payload),
+        Method::Pause => freeze::pause(shim, caller, payload),
+        Method::Resume => freeze::resume(shim, caller, payload),
+        Method::Update => update::call(shim, caller, payload),
+        Method::Stats => stats::call(shim, payload),
+        Method::ResizePty => streams::resize(shim, payload),
+        Method::CloseIO => streams::close(shim, payload),
+        Method::Connect => connect::call(shim, payload),
+        Method::Shutdown => connect::shutdown(shim, payload),
+        Method::Checkpoint => {
+            Err(Status::unimplemented("checkpoint: dayfly can't make checkpoints yet"))
+        }
+    }
+}
+
+/// The status of a request that can't be read.
+fn malformed(error: Malformed) -> Status {
+    Status::invalid_argument(format!("request: {error}"))
+}

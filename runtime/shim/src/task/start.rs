@@ -1,0 +1,77 @@
+//! Start: lets a created container's program run, or runs what Exec has prepared.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use container::{ExecOptions, ProcessDocument};
+use proto::messages::task::StartRequest;
+use proto::ttrpc::Status;
+
+use super::{Answered, Caller, malformed};
+use crate::shim::{Opened, Shim};
+use crate::table::{Place, Stage};
+use crate::worker::{Job, Kind};
+
+/// Has a worker do it: it waits for the program's exec.
+pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = StartRequest::decode(payload).map_err(malformed)?;
+    let place = shim.tasks.task(&request.id)?.place();
+    let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;
+    match process.stage {
+        Stage::Created => process.stage = Stage::Starting,
+        Stage::Stopped => {
+            return Err(Status::failed_precondition("cannot start a stopped process"));
+        }
+        _ => return Err(Status::failed_precondition("cannot start a running process")),
+    }
+    let key = process.key;
+    let started = match request.exec_id.is_empty() {
+        true => {
+            let job =
+                Job { command: "start", caller: Some(caller), kind: Kind::Start { process: key } };
+            shim.begin(&place.id, job, None, |work| {
+                let warn = work.log();
+                let warn = |message: &str| warn.warning(message);
+                let container = work.store(&place)?.container(&place.id)?;
+                container.start(sys::Args::empty(), container::Warn(&warn, &warn))?;
+                Ok(alloc::vec::Vec::new())
+            })
+        }
+        false => prepare(shim, caller, place, key),
+    };
+    match (&started, shim.tasks.by_key_mut(key)) {
+        // Nothing has happened to it.
+        (Err(_), Some(init)) if request.exec_id.is_empty() => init.stage = Stage::Created,
+        (Err(_), _) => shim.not_started(key),
+        (Ok(_), _) => {}
+    }
+    started
+}
+
+/// Opens the streams of what Exec has prepared.
+fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered {
+    let streams = shim.open_streams(key)?;
+    let launch = move |shim: &mut Shim, streams| exec(shim, caller, &place, key, streams);
+    shim.when_ready(key, caller, "exec", streams, Box::new(launch))
+}
+
+fn exec(shim: &mut Shim, caller: Caller, place: &Place, key: u32, streams: Opened) -> Answered {
+    let fast_paths = shim.daemon.fast_paths;
+    let process = shim.tasks.by_key_mut(key).ok_or_else(|| Status::not_found("process"))?;
+    let document = String::from_utf8(core::mem::take(&mut process.document))
+        .map_err(|_| Status::invalid_argument("process: not UTF-8"))?;
+    let job = Job { command: "exec", caller: Some(caller), kind: Kind::Exec { process: key } };
+    shim.begin(&place.id, job, Some(streams), |work| {
+        let log = work.log();
+        let warn = |message: &str| log.warning(message);
+        let options = ExecOptions {
+            process: Some(ProcessDocument::Text(&document)),
+            console: work.console(),
+            fast_paths,
+            warn: container::Warn(&warn, &warn),
+            ..ExecOptions::default()
+        };
+        let container = work.store(place)?.container(&place.id)?;
+        Ok(work.made(container.exec_detached(&options)?))
+    })
+}

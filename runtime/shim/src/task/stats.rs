@@ -1,0 +1,17 @@
+//! Stats: what a container has used.
+
+use proto::messages::task::{StatsRequest, StatsResponse};
+
+use super::{Answered, Outcome, malformed};
+use crate::shim::{Shim, failed};
+
+/// Reads them from the container's cgroup.
+pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
+    let request = StatsRequest::decode(payload).map_err(malformed)?;
+    let task = shim.tasks.task(&request.id)?;
+    let Some(location) = &task.cgroup else {
+        return Err(proto::ttrpc::Status::not_found("cgroup does not exist"));
+    };
+    let metrics = crate::stats::metrics(location).map_err(|error| failed("stats", error))?;
+    Ok(Outcome::Answer(StatsResponse { stats: Some(metrics) }.encode()))
+}

@@ -1,0 +1,25 @@
+//! Wait: answered when a process has ended.
+
+use proto::messages::task::{WaitRequest, WaitResponse};
+
+use super::{Answered, Caller, Outcome, malformed};
+use crate::shim::Shim;
+use crate::table::Exit;
+
+/// Answers if it has ended already, else puts the caller into the process's row.
+pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
+    let request = WaitRequest::decode(payload).map_err(malformed)?;
+    let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;
+    match process.exit {
+        Some(exit) => Ok(Outcome::Answer(response(exit))),
+        None => {
+            process.waiters.push(caller);
+            Ok(Outcome::Later)
+        }
+    }
+}
+
+/// The answer to whoever waits.
+pub(crate) fn response(exit: Exit) -> alloc::vec::Vec<u8> {
+    WaitResponse { exit_status: exit.status, exited_at: Some(exit.at.to_message()) }.encode()
+}
