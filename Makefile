@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
 DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
+SHIM = $(CARGO_TARGET_DIR)/release/containerd-shim-dayfly-v2
 # What test builds are compiled with, besides (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
@@ -14,10 +15,14 @@ UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
 
 all: build
 
-build: build-runtime build-tools
+build: build-runtime build-shim build-tools
 
 build-runtime:
 	$(CARGO) build --release -p dayfly-cli
+
+# Two programs in one call of cargo would have each other's features.
+build-shim:
+	$(CARGO) build --release -p dayfly-shim
 
 # Tools work on more than a page of text, and are optimized for speed; but one program at a time is not worth the
 # link-time optimization of them all: it takes longer than all else.
@@ -63,8 +68,8 @@ report:
 
 lint: lint-program lint-init
 	$(CARGO) fmt --all --check
-	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --all-targets -- -D warnings
-	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli
+	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim --all-targets -- -D warnings
+	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim
 
 # The program apart: in one build with the others, features of std reach it, which has none. As it is for tests first: what
 # follows `--` reaches the crates of the workspace alone, and what these depend on is checked once.
@@ -74,6 +79,9 @@ lint-program:
 	scripts/aarch64 build dev || [ $$? = 77 ]
 	! $(CARGO) tree -p dayfly-cli -e normal --prefix none | grep -F /tools/
 	$(RUSTDOC) -p dayfly-cli
+	$(CARGO) clippy -p dayfly-shim --all-targets -- -D warnings
+	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F /tools/
+	$(RUSTDOC) -p dayfly-shim
 
 # Init apart: in one build with the others, what it calls has a heap.
 lint-init:
@@ -91,6 +99,7 @@ man completions docs:
 
 install: build docs
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
+	install -D -m 755 $(SHIM) $(DESTDIR)$(PREFIX)/bin/$(notdir $(SHIM))
 	for tool in $(TOOLS); do \
 	    install -D -m 755 $(CARGO_TARGET_DIR)/release/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool; done
 	[ ! -x $(CARGO_TARGET_DIR)/release/dayfly-libseccomp ] || install -D -m 755 \
@@ -102,5 +111,5 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build build-runtime build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
+.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
     lint lint-program lint-init lint-runtime lint-lib lint-tools man completions docs install clean

@@ -34,6 +34,7 @@ pub mod rootfs;
 pub mod runner;
 pub mod runtime;
 pub mod seed;
+pub mod shim;
 pub mod steps;
 pub mod user;
 pub mod victim;

@@ -36,6 +36,7 @@
 //! | | `cgroup_directory` | `cgroup-read-only` |
 //! | | `template` | `template-owner` |
 //! | (none yet) | `fresh_proc_without_masks`, `fresh_sysfs_without_masks` | `old-tree` |
+//! | (containerd's own shim) | `streams_of_the_host` | none can be left out: pipes of the shim's own |
 //! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
 //!
 //! Where layers are named, the attack fails while one of them is there.
@@ -62,6 +63,8 @@ mod pause;
 pub mod procfs;
 #[path = "hostile/races.rs"]
 pub mod races;
+#[path = "hostile/streams.rs"]
+pub mod streams;
 
 use dayfly_tests::bed::Bed;
 

@@ -54,6 +54,8 @@ mod rootless;
 mod run;
 mod seccomp;
 mod security;
+mod shim;
+mod snapshots;
 mod systemd;
 mod systemd_user;
 mod template;
@@ -69,6 +71,11 @@ use std::process::ExitCode;
 const RUNTIME: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
     ("limit", limit::CASES),
+    ("shim", shim::CASES),
+    ("shim::crash", shim::crash::CASES),
+    ("shim::inherited", shim::inherited::CASES),
+    ("shim::limits", shim::limits::CASES),
+    ("shim::races", shim::races::CASES),
     ("run", run::CASES),
     ("exec", exec::CASES),
     ("exec", exec::cgroup::CASES),
@@ -128,12 +135,14 @@ const RUNTIME: &[Subject] = &[
     ("birth", birth::CASES),
     ("parallel", parallel::CASES),
     ("security", security::CASES),
+    ("snapshots", snapshots::CASES),
     ("hostile", hostile::links::CASES),
     ("hostile", hostile::races::CASES),
     ("hostile", hostile::procfs::CASES),
     ("hostile", hostile::descriptors::CASES),
     ("hostile", hostile::command_line::CASES),
     ("hostile", hostile::mounts::CASES),
+    ("hostile::streams", hostile::streams::CASES),
     ("hostile::lent", hostile::lent::CASES),
     ("systemd", systemd::CASES),
     ("systemd_user", systemd_user::CASES),

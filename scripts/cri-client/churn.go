@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Pods with a container each, or containers in one pod, from nothing to nothing, so many at a time. A line each hundredth.
+func churn(o options) error {
+	c, err := connect(o)
+	if err != nil {
+		return err
+	}
+	do := func(s *server) error { _, err := s.whole(); return err }
+	if o.one {
+		p, err := c.runPod(c.podConfig())
+		if err != nil {
+			return err
+		}
+		defer c.drop(p)
+		do = func(s *server) error { return s.inside(p) }
+	}
+	var next, done, failed atomic.Int64
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	start := time.Now()
+	for range o.width {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			s := &server{client: c}
+			for next.Add(1) <= int64(o.count) {
+				if err := do(s); err != nil {
+					failed.Add(1)
+					once.Do(func() { first = err })
+				}
+				if count := done.Add(1); count%max(int64(o.count)/100, 1) == 0 {
+					fmt.Printf("%d done, %d failed, %.1f s\n", count, failed.Load(), time.Since(start).Seconds())
+				}
+			}
+		}()
+	}
+	all.Wait()
+	if first != nil {
+		return fmt.Errorf("%d of %d failed, the first: %w", failed.Load(), o.count, first)
+	}
+	return nil
+}
+
+// A container in a pod, in which something is executed.
+func (s *server) inside(p pod) error {
+	words := []string{"/bin/sleep", "1000000"}
+	id, err := s.create(p, s.containerConfig(p, words))
+	if err == nil {
+		err = s.start(id)
+	}
+	if err == nil {
+		_, err = s.execIn(id)
+	}
+	if err == nil {
+		err = s.stop(id, 0)
+	}
+	if err == nil {
+		err = s.remove(id)
+	}
+	return err
+}

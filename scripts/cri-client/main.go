@@ -1,0 +1,60 @@
+// A client of containerd's interfaces for tests and benchmarks: it does what a kubelet does with the CRI, and what ctr has no
+// command for.
+//
+//	cri-client walk    pods through their life, a line `test NAME ... ok` each
+//	cri-client serve   does what it reads, a line a command, and times it: for `dayfly bench shim`
+//	cri-client churn   pods by the thousand
+//	cri-client mounts  pods in user namespaces, and what they make the host mount: for scripts/shim-mounts
+//	cri-client update  a running task's memory limit, by containerd's own interface
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// What all commands take.
+type options struct {
+	address, namespace, handler, image, cgroup, directory, engine, restart, hooks, layered string
+	id                                                                                     string
+	memory                                                                                 int64
+	count, width, daemon, layers                                                           int
+	one, cni                                                                               bool
+	patience                                                                               time.Duration
+}
+
+func main() {
+	commands := map[string]func(options) error{"walk": walk, "serve": serve, "churn": churn, "mounts": mounts, "update": update}
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: cri-client walk|serve|churn|mounts|update [OPTION...]")
+		os.Exit(2)
+	}
+	var o options
+	flags := flag.NewFlagSet("cri-client "+os.Args[1], flag.ExitOnError)
+	flags.StringVar(&o.address, "address", "/run/containerd/containerd.sock", "containerd's `socket`")
+	flags.StringVar(&o.namespace, "namespace", "default", "of the task")
+	flags.StringVar(&o.handler, "handler", "", "the runtime's `name` in containerd's configuration")
+	flags.StringVar(&o.image, "image", "", "of containers")
+	flags.StringVar(&o.cgroup, "cgroup", "/dayfly-cri", "the pods' parent cgroup")
+	flags.StringVar(&o.directory, "directory", os.TempDir(), "for logs")
+	flags.StringVar(&o.engine, "engine", "cri", "how names of tests begin")
+	flags.StringVar(&o.restart, "restart", "", "a `program` that kills containerd and starts it again")
+	flags.StringVar(&o.id, "id", "", "of the task")
+	flags.Int64Var(&o.memory, "memory", 0, "limit in `bytes`")
+	flags.IntVar(&o.count, "count", 100, "pods")
+	flags.IntVar(&o.width, "width", 4, "pods at a time")
+	flags.IntVar(&o.daemon, "daemon", 0, "containerd's `process`, for mounts")
+	flags.IntVar(&o.layers, "layers", 0, "how many files there are in /layers of the image, or of --layered")
+	flags.StringVar(&o.layered, "layered", "", "an `image` with layers, for walk")
+	flags.StringVar(&o.hooks, "hooks", "", "the `directory` in which hooks tell what they have seen")
+	flags.BoolVar(&o.cni, "cni", false, "there is a CNI plugin: pods with namespaces of their own, too")
+	flags.BoolVar(&o.one, "one", false, "one pod, in which so many containers come and go, with an exec each")
+	flags.DurationVar(&o.patience, "patience", 60*time.Second, "how long a call may take")
+	_ = flags.Parse(os.Args[2:])
+	if err := commands[os.Args[1]](o); err != nil {
+		fmt.Fprintln(os.Stderr, "cri-client:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,441 @@
+//! containerd's part: starts a shim for a container, calls its tasks, and hears its events.
+
+use crate::bed::Bed;
+use crate::container::Container;
+use crate::wait::patience;
+use proto::message::{Message, Packed};
+use proto::messages::any::Any;
+use proto::messages::bootstrap::{BootstrapParams, BootstrapResult, Extension};
+use proto::messages::events::{Envelope, ForwardRequest};
+use proto::messages::options::Options;
+use proto::messages::task::{self, CreateTaskRequest, Method};
+use proto::messages::time::Empty;
+use proto::ttrpc::{Client, Connection, Status};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, mkfifoat};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The program, beside the runtime under test.
+pub const NAME: &str = "containerd-shim-dayfly-v2";
+/// containerd's namespace of all of it.
+const NAMESPACE: &str = "tests";
+
+/// The shim's program, if there is one.
+#[must_use]
+pub fn program(bed: &Bed) -> Option<PathBuf> {
+    Some(bed.runtime().with_file_name(NAME)).filter(|path| path.exists())
+}
+
+/// What a shim publishes, as containerd's events service takes it.
+pub struct Events {
+    /// Its socket.
+    pub path: PathBuf,
+    heard: Receiver<Envelope>,
+    /// Held while nobody is to hear anything, as of a containerd that is frozen.
+    pub frozen: Arc<Mutex<()>>,
+}
+
+impl Events {
+    /// Serves at a socket in `dir`, as long as the process lives.
+    ///
+    /// # Panics
+    /// When the socket can't be bound.
+    #[must_use]
+    pub fn serve(dir: &Path) -> Self {
+        let path = dir.join("events.sock");
+        let listener = UnixListener::bind(&path).expect("bind events socket");
+        let (tell, heard) = channel();
+        let frozen = Arc::new(Mutex::new(()));
+        let thaw = Arc::clone(&frozen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (tell, thaw) = (tell.clone(), Arc::clone(&thaw));
+                std::thread::spawn(move || hear(stream, &tell, &thaw));
+            }
+        });
+        Self { path, heard, frozen }
+    }
+
+    /// The next event.
+    ///
+    /// # Panics
+    /// When none comes in time.
+    #[track_caller]
+    pub fn next(&self) -> Envelope {
+        match self.heard.recv_timeout(patience()) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => panic!("no event"),
+        }
+    }
+
+    /// The next event, of type `M`.
+    ///
+    /// # Panics
+    /// When it is of another type.
+    #[track_caller]
+    pub fn next_of<M: Packed>(&self) -> M {
+        let event = self.next();
+        let unpacked = event.event.as_ref().and_then(|any| any.unpack::<M>().ok()?);
+        unpacked.unwrap_or_else(|| panic!("{} instead of {}", event.topic, M::TYPE_URL))
+    }
+
+    /// The topics of the next events, up to the first of `last`.
+    #[track_caller]
+    pub fn topics_to(&self, last: &str) -> Vec<String> {
+        let mut topics = Vec::new();
+        while topics.last().is_none_or(|topic| topic != last) {
+            topics.push(self.next().topic);
+        }
+        topics
+    }
+}
+
+/// Answers the calls of one shim, until it has gone.
+fn hear(stream: UnixStream, tell: &Sender<Envelope>, thaw: &Mutex<()>) {
+    let mut connection = Connection::new(stream.into());
+    loop {
+        ready(connection.fd(), PollFlags::IN, None);
+        drop(thaw.lock());
+        let Ok(calls) = connection.receive() else { return };
+        for call in calls {
+            let request = ForwardRequest::decode(&call.payload).expect("forward request");
+            connection.respond(call.stream, Ok(Empty {}.encode()));
+            let _ = tell.send(request.envelope.expect("envelope"));
+        }
+        if connection.flush().is_err() {
+            return;
+        }
+    }
+}
+
+fn ready(fd: impl AsFd, flags: PollFlags, limit: Option<Duration>) -> bool {
+    let limit = limit.map(|limit| limit.try_into().expect("time"));
+    poll(&mut [PollFd::new(&fd, flags)], limit.as_ref()).is_ok_and(|count| count > 0)
+}
+
+/// A connection to a shim.
+pub struct Line {
+    client: RefCell<Client>,
+    answers: RefCell<BTreeMap<u32, Result<Vec<u8>, Status>>>,
+}
+
+impl Line {
+    /// One to where a shim serves.
+    ///
+    /// # Panics
+    /// When nobody listens.
+    #[must_use]
+    pub fn to(address: &str) -> Self {
+        let client = RefCell::new(Client::new(connect(address).into()));
+        Self { client, answers: RefCell::default() }
+    }
+
+    /// Sends a request; returns the call, whose answer [`Line::answer`] waits for.
+    pub fn send(&self, method: Method, request: &impl Message) -> u32 {
+        self.send_within(Duration::ZERO, method, request)
+    }
+
+    /// The same; the shim is told that an answer after so long is of no use, unless that is nought.
+    pub fn send_within(&self, limit: Duration, method: Method, request: &impl Message) -> u32 {
+        let mut writer = proto::wire::Writer::default();
+        request.write(&mut writer);
+        self.send_bytes(limit, method, writer.into_bytes())
+    }
+
+    /// The same, of a request that is encoded already, for as long as it takes.
+    pub fn send_encoded(&self, method: Method, request: Vec<u8>) -> u32 {
+        self.send_bytes(Duration::ZERO, method, request)
+    }
+
+    fn send_bytes(&self, limit: Duration, method: Method, request: Vec<u8>) -> u32 {
+        let mut client = self.client.borrow_mut();
+        let limit = limit.as_nanos() as i64;
+        let call = client.call_within(limit, task::SERVICE_V3, method.name(), request);
+        while client.wants_to_write() {
+            client.flush().expect("write to the shim");
+            if client.wants_to_write() {
+                ready(client.fd(), PollFlags::OUT, Some(patience()));
+            }
+        }
+        call
+    }
+
+    /// Sends a request as often as is wanted and reads no answer. The shim may stop to take them until it is read.
+    pub fn send_all(&self, method: Method, request: &impl Message, count: usize) -> Vec<u32> {
+        let mut writer = proto::wire::Writer::default();
+        request.write(&mut writer);
+        let bytes = writer.into_bytes();
+        let mut client = self.client.borrow_mut();
+        let mut calls = Vec::new();
+        for _ in 0..count {
+            calls.push(client.call(task::SERVICE_V3, method.name(), bytes.clone()));
+            client.flush().expect("write to the shim");
+        }
+        calls
+    }
+
+    /// Reads until the shim closes the connection.
+    pub fn wait_for_its_end(&self) {
+        let mut client = self.client.borrow_mut();
+        while client.receive().is_ok() {
+            ready(client.fd(), PollFlags::IN, Some(patience()));
+        }
+    }
+
+    /// The answer to a call, if it comes within `limit`.
+    pub fn answer_within(&self, call: u32, limit: Duration) -> Option<Result<Vec<u8>, Status>> {
+        let since = Instant::now();
+        loop {
+            if let Some(answer) = self.answers.borrow_mut().remove(&call) {
+                return Some(answer);
+            }
+            let mut client = self.client.borrow_mut();
+            client.flush().expect("write to the shim");
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, client.wants_to_write());
+            let left = limit.saturating_sub(since.elapsed());
+            if !ready(client.fd(), flags, Some(left)) {
+                return None;
+            }
+            self.answers.borrow_mut().extend(client.receive().expect("read from the shim"));
+        }
+    }
+
+    /// The answer to a call.
+    ///
+    /// # Panics
+    /// When none comes in time.
+    #[track_caller]
+    pub fn answer(&self, call: u32) -> Result<Vec<u8>, Status> {
+        let answer = self.answer_within(call, patience());
+        answer.unwrap_or_else(|| panic!("no answer in {:?}", patience()))
+    }
+
+    /// Calls, and waits for the answer.
+    ///
+    /// # Errors
+    /// What the shim says.
+    #[track_caller]
+    pub fn call<A: Message>(&self, method: Method, request: &impl Message) -> Result<A, Status> {
+        let answer = self.answer(self.send(method, request))?;
+        let mut message = A::default();
+        message.merge(proto::wire::Reader::new(&answer)).expect("answer");
+        Ok(message)
+    }
+
+    /// The shim's process.
+    ///
+    /// # Panics
+    /// When it does not say.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        let request = task::ConnectRequest::default();
+        self.call::<task::ConnectResponse>(Method::Connect, &request).expect("connect").shim_pid
+    }
+}
+
+/// A shim, and a connection to it.
+pub struct Shim<'a> {
+    bed: &'a Bed,
+    /// The shim's own program.
+    pub program: PathBuf,
+    /// What it publishes.
+    pub events: Events,
+    /// Where it serves.
+    pub address: String,
+    line: Line,
+}
+
+impl std::ops::Deref for Shim<'_> {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        &self.line
+    }
+}
+
+impl<'a> Shim<'a> {
+    /// Starts one for a container, as containerd 2.3 and later do.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    #[must_use]
+    pub fn start(container: &Container<'a>) -> Self {
+        Self::start_with(container, Options::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    #[must_use]
+    pub fn start_with(container: &Container<'a>, options: Options) -> Self {
+        let program = program(container.bed).expect("a shim beside the runtime");
+        Self::start_by(program, container, options, &[])
+    }
+
+    /// The same, by another program of a shim, or by one that executes what it is given.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    #[must_use]
+    pub fn start_by(
+        program: PathBuf,
+        container: &Container<'a>,
+        options: Options,
+        wrapper: &[&str],
+    ) -> Self {
+        let bed = container.bed;
+        let events = Events::serve(&container.bundle);
+        let address = boot(bed, &program, container, &events, options, wrapper);
+        let line = Line::to(&address);
+        Self { bed, program, events, address, line }
+    }
+
+    /// `dayfly COMMAND…` on the state that the shim keeps.
+    pub fn dayfly(&self, args: &[&str]) -> crate::runtime::Call {
+        let root = self.bed.root().join(NAMESPACE);
+        let mut all = vec!["--root", root.to_str().expect("path")];
+        all.extend(args);
+        self.bed.call_bare(&all)
+    }
+
+    /// Executes the program once more, as containerd does behind a shim that has gone.
+    pub fn delete(&self, container: &Container<'_>) -> std::process::Output {
+        let mut command = command(&[], &self.program, container, &self.events.path);
+        command.args(["-bundle"]).arg(&container.bundle).arg("delete");
+        command.stdin(Stdio::null()).output().expect("execute the shim")
+    }
+}
+
+/// The command line that is the same for all that containerd executes the program for.
+fn command(wrapper: &[&str], program: &Path, container: &Container<'_>, events: &Path) -> Command {
+    let mut all = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
+    let mut command = Command::new(all.next().expect("a program"));
+    command.args(all);
+    command.args(["-namespace", NAMESPACE, "-id", &container.id, "-address", "/nowhere"]);
+    command.current_dir(&container.bundle).env("TTRPC_ADDRESS", events);
+    command
+}
+
+fn boot(
+    bed: &Bed,
+    program: &Path,
+    container: &Container<'_>,
+    events: &Events,
+    options: Options,
+    wrapper: &[&str],
+) -> String {
+    let log = container.bundle.join("log");
+    if !log.exists() {
+        mkfifoat(CWD, &log, Mode::from_raw_mode(0o600)).expect("mkfifo log");
+    }
+    let root = bed.root().to_string_lossy().into_owned();
+    let options = Options { root, ..options };
+    let parameters = BootstrapParams {
+        instance_id: container.id.clone(),
+        namespace: NAMESPACE.into(),
+        containerd_ttrpc_address: events.path.to_string_lossy().into_owned(),
+        extensions: vec![Extension { value: Some(Any::pack(&options)) }],
+        ..BootstrapParams::default()
+    };
+    let mut command = command(wrapper, program, container, &events.path);
+    command.arg("start").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("execute the shim");
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin.write_all(&parameters.encode()).expect("write parameters");
+    drop(stdin);
+    let output = child.wait_with_output().expect("wait for the shim");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{}: {said}", output.status);
+    BootstrapResult::decode(&output.stdout).expect("bootstrap result").address
+}
+
+/// Connects to a shim's address.
+///
+/// # Panics
+/// When nobody listens.
+#[track_caller]
+#[must_use]
+pub fn connect(address: &str) -> UnixStream {
+    let path = address.strip_prefix("unix://").unwrap_or(address);
+    match UnixStream::connect(path) {
+        Ok(stream) => stream,
+        Err(error) => panic!("connect to {path}: {error}"),
+    }
+}
+
+/// The FIFOs of a process, and what comes out of them.
+pub struct Pipes {
+    directory: PathBuf,
+}
+
+impl Pipes {
+    /// FIFOs in a directory of their own.
+    ///
+    /// # Panics
+    /// When they can't be made.
+    #[must_use]
+    pub fn new(container: &Container<'_>, name: &str) -> Self {
+        let directory = container.bundle.join(format!("fifos-{name}"));
+        fs::create_dir(&directory).expect("mkdir fifos");
+        for name in ["stdin", "stdout", "stderr"] {
+            mkfifoat(CWD, directory.join(name), Mode::from_raw_mode(0o600)).expect("mkfifo");
+        }
+        Self { directory }
+    }
+
+    /// The path of one.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.directory.join(name).to_string_lossy().into_owned()
+    }
+
+    /// Reads one to its end, meanwhile.
+    #[must_use]
+    pub fn reader(&self, name: &str) -> std::thread::JoinHandle<Vec<u8>> {
+        let path = self.directory.join(name);
+        std::thread::spawn(move || {
+            let mut all = Vec::new();
+            File::open(path).and_then(|mut file| file.read_to_end(&mut all)).expect("read fifo");
+            all
+        })
+    }
+
+    /// Opens one to write to.
+    ///
+    /// # Panics
+    /// When it can't be opened.
+    #[must_use]
+    pub fn writer(&self, name: &str) -> File {
+        let path = self.directory.join(name);
+        OpenOptions::new().write(true).open(path).expect("open fifo")
+    }
+}
+
+/// The request that makes a container, its output going where `pipes` lead.
+#[must_use]
+pub fn creation(container: &Container<'_>, pipes: Option<&Pipes>) -> CreateTaskRequest {
+    let path = |name| pipes.map(|pipes| pipes.path(name)).unwrap_or_default();
+    CreateTaskRequest {
+        id: container.id.clone(),
+        bundle: container.bundle.to_string_lossy().into_owned(),
+        stdout: path("stdout"),
+        stderr: path("stderr"),
+        ..CreateTaskRequest::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! Root filesystems in their place in the bundle, as a shim mounts them there.
+
+use container::{RootMount, mount_on_host, unmount_on_host, wants_host_root};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use super::{MAPS, ROOT, Snapshot, mount, nothing_is_left, on_host, words};
+use crate::rootfs::modes;
+
+fn list(mounts: &Value) -> String {
+    mounts.to_string()
+}
+
+pub fn in_the_bundle_for_hooks(bed: &Bed) {
+    let snapshot = Snapshot::new(bed, 3);
+    let hook = json!({
+        "path": "/bin/sh",
+        "args": ["sh", "-c", "cat rootfs/last >hook-saw; cat >/dev/null"],
+    });
+    let mut bundle = bed.bundle().set("/root/path", json!("rootfs")).sh("cat /last");
+    let rootfs = bundle.dir.join("rootfs");
+    bundle = bundle.set("/hooks/createRuntime", json!([hook]));
+    let c = bundle.make();
+    let mut roots = vec![json!([snapshot.active("a", &[])])];
+    if modes(&snapshot.layers, true).len() > 1 {
+        roots.push(json!([snapshot.active("b", &MAPS)]));
+    }
+    roots.push(json!([
+        mount("bind", &snapshot.base(), &words(&["rbind", "ro"])),
+        { "type": "tmpfs", "source": "tmpfs", "target": "tmp", "options": ["mode=0700,ro"] },
+        snapshot.active("c", &[]),
+    ]));
+    for (number, root) in roots.iter().enumerate() {
+        let text = list(root);
+        let mounts = RootMount::list(text.as_bytes()).expect("list");
+        mount_on_host(&rootfs.display().to_string(), &mounts).expect("mount");
+        assert!(!on_host(bed).is_empty());
+        if number != 1 {
+            let outcome = c.run().ok();
+            assert_eq!(outcome.stdout, "2\n");
+            let saw = fs::read_to_string(c.bundle.join("hook-saw")).expect("what the hook saw");
+            assert_eq!(saw, "2\n");
+        } else {
+            let file = fs::metadata(rootfs.join("secret")).expect("stat");
+            assert_eq!((file.uid(), file.gid()), ROOT);
+        }
+        for _ in 0..2 {
+            unmount_on_host(&rootfs.display().to_string()).expect("unmount");
+            nothing_is_left(bed);
+        }
+    }
+    unmount_on_host(&format!("{}/none", rootfs.display())).expect("nothing there");
+    // All or nothing.
+    let text = list(&json!([
+        mount("bind", &snapshot.base(), &words(&["rbind"])),
+        { "type": "tmpfs", "source": "tmpfs", "target": "gone", "options": [] },
+    ]));
+    let mounts = RootMount::list(text.as_bytes()).expect("list");
+    let error = mount_on_host(&rootfs.display().to_string(), &mounts).expect_err("no such place");
+    assert!(error.to_string().contains("rootfs/gone"), "{error}");
+    nothing_is_left(bed);
+}
+
+pub fn in_the_bundle_not_through_links(bed: &Bed) {
+    let snapshot = Snapshot::new(bed, 1);
+    let (elsewhere, link) = (bed.dir.join("elsewhere"), bed.dir.join("link"));
+    fs::create_dir(&elsewhere).expect("mkdir");
+    symlink(&elsewhere, &link).expect("symlink");
+    let text = list(&json!([mount("bind", &snapshot.base(), &words(&["rbind"]))]));
+    let mounts = RootMount::list(text.as_bytes()).expect("list");
+    let link = link.display().to_string();
+    mount_on_host(&link, &mounts).expect_err("a link");
+    nothing_is_left(bed);
+    // What somebody else has mounted there stays.
+    let place = elsewhere.display().to_string();
+    mount_on_host(&place, &mounts).expect("mount");
+    let _ = unmount_on_host(&link);
+    assert_eq!(on_host(bed).len(), 1);
+    unmount_on_host(&place).expect("unmount");
+    nothing_is_left(bed);
+}
+
+pub fn who_wants_them_in_the_bundle(bed: &Bed) {
+    let one = json!({ "type": "bind", "source": "/", "target": "", "options": [] });
+    let wants = |bundle: &Bundle<'_>, mounts: Value| {
+        let (config, mounts) = (bundle.config.to_string(), mounts.to_string());
+        let spec = spec::Spec::parse(&config).expect("config");
+        wants_host_root(&spec, &RootMount::list(mounts.as_bytes()).expect("list"))
+    };
+    let hook = json!([{ "path": "/bin/true" }]);
+    let plain = bed.bundle();
+    assert!(!wants(&plain, json!([one])));
+    assert!(wants(&plain, json!([one, one])));
+    for kind in ["prestart", "createRuntime", "createContainer"] {
+        let bundle = bed.bundle().set(&format!("/hooks/{kind}"), hook.clone());
+        assert!(wants(&bundle, json!([one])), "{kind}");
+        assert!(!wants(&bundle, json!([])), "{kind}");
+    }
+    for kind in ["startContainer", "poststart", "poststop"] {
+        assert!(!wants(&bed.bundle().set(&format!("/hooks/{kind}"), hook.clone()), json!([one])));
+    }
+    let mut asked = bed.bundle();
+    asked.config["annotations"] = json!({ "run.dayfly.rootfs": "host" });
+    assert!(wants(&asked, json!([one])));
+}
