@@ -88,6 +88,11 @@ impl Parent {
     /// # Errors
     /// The first one that can't be removed.
     pub fn remove(&self) -> Result<(), Error> {
+        // Whoever is in it in one hierarchy alone must not make it anew in another that was cleared before.
+        let deadline = Instant::now() + PATIENCE;
+        for directory in &self.directories {
+            let _ = kill(directory, deadline);
+        }
         let results: Vec<_> = self.directories.iter().map(|directory| clear(directory)).collect();
         results.into_iter().collect()
     }

@@ -159,7 +159,8 @@ pub fn clear() -> Result<Cleared, Error> {
         let state = stand::state(&name);
         let dead = dead([stand::directory(&name), state.clone()]);
         // A runtime that outlives its experiment would make again what was removed: the next one clears up.
-        if dead.is_empty() || is_named_by_a_process(&state) {
+        // What is in its cgroup is killed with that.
+        if dead.is_empty() || is_named_by_a_process(&state, &name) {
             continue;
         }
         // Cgroups have no marks: they are the stand's as long as its state is there.
@@ -192,15 +193,23 @@ pub fn clear() -> Result<Cleared, Error> {
     Ok(cleared)
 }
 
-/// Whether a process has a path in its command line, as runtimes have that of their state.
-fn is_named_by_a_process(path: &Path) -> bool {
+/// Whether a process has a path in its command line, as runtimes have that of their state, and is not below the cgroup of
+/// that name.
+fn is_named_by_a_process(path: &Path, group: &str) -> bool {
     let path = path.as_os_str().as_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let own = format!(":/{group}/");
+    let is_in_it = |process: &Path| {
+        fs::read_to_string(process.join("cgroup")).is_ok_and(|groups| groups.contains(&own))
+    };
+    let mut others = entries.map(|entry| entry.path()).filter(|process| !is_in_it(process));
     let names = |word: &[u8]| {
         word.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     };
-    lines.any(|line| line.split(|byte| *byte == 0).any(names))
+    others.any(|process| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(names)
+    })
 }
 
 /// Where stands are.
@@ -234,15 +243,15 @@ mod tests {
     #[test]
     fn processes_name_their_state() {
         let state = place("named");
-        assert!(!is_named_by_a_process(&state));
+        assert!(!is_named_by_a_process(&state, "none"));
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "read -r line", "sh"]).arg(state.join("crun"));
         let mut child = shell.stdin(std::process::Stdio::piped()).spawn().expect("sh");
-        assert!(is_named_by_a_process(&state));
-        assert!(!is_named_by_a_process(&state.with_extension("other")));
+        assert!(is_named_by_a_process(&state, "none"));
+        assert!(!is_named_by_a_process(&state.with_extension("other"), "none"));
         drop(child.stdin.take());
         child.wait().expect("its end");
-        assert!(!is_named_by_a_process(&state));
+        assert!(!is_named_by_a_process(&state, "none"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | [`accounting`] | what the kernel tells of CPU time |
 //! | [`config`], [`rootfs`] | the bundle that all runtimes get |
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
+//! | [`shim`] | what stands between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
 //! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own account, from outside, by samples of a burst |
 //! | [`mod@report`] | all of them on one page, beside what was published |
@@ -45,6 +46,7 @@ pub mod results;
 pub mod rootfs;
 pub mod runtime;
 pub mod session;
+pub mod shim;
 pub mod spaced;
 pub mod staircase;
 pub mod stand;

@@ -9,8 +9,8 @@ use dayfly_bench::stand::Entrant;
 use dayfly_bench::view::View;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, layers,
-    learned, leftover, lookups, memory, mounts, rootfs, runtime, session, spaced, staircase, start,
-    tiers, trace, unshare,
+    learned, leftover, lookups, memory, mounts, rootfs, runtime, session, shim, spaced, staircase,
+    start, tiers, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -114,6 +114,12 @@ fn execute(command: Command) -> Result<(), Error> {
                 bulk::experiment(&options, stand, entrants)
             })
         }
+        Command::Shim(options) => {
+            session::run(&options.common, shim::entrants(&options)?, |stand, entrants| {
+                shim::experiment(&options, stand, entrants)
+            })
+        }
+        Command::ShimDaemon(options) => shim::daemon::become_daemon(&options),
         Command::Ablation(options) => ablation(&options),
         Command::Tiers(options) => tiers(&options),
         Command::Trace(options) => trace(&options.settled()),

@@ -12,12 +12,14 @@ mod faas;
 mod figures;
 mod groups;
 mod report;
+mod shim;
 mod trace;
 
 pub use faas::{Arrivals, Faas, MINUTES, Policy, Regular};
 pub use figures::{Bulk, Figure, Learned, Memory, Steps, Written};
 pub use groups::{Groups, Use, Work};
 pub use report::{FavorDynmods, Lookups, Report, Unshare};
+pub use shim::{Measured, Shim, ShimDaemon};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
@@ -96,6 +98,12 @@ pub enum Command {
     /// As a host comes up on which everything was made ready. What is timed is from before the first start until the
     /// last one is back; the containers' programs end by themselves, and are waited for afterwards.
     Bulk(Bulk),
+    /// Compare shims of containerd: dayfly's own, and containerd's with each runtime
+    ///
+    /// By a containerd that the experiment starts, with root, state, sockets and cgroup of its own. Told are times, CPU of all
+    /// that is beside the client (containerd, shims, runtime, the container), from a shim's start to the end of its delete,
+    /// memory and threads of shims; pods need a client of the CRI, which scripts/shim-client builds.
+    Shim(Shim),
     /// Tell what each fast path is worth here
     Ablation(Ablation),
     /// Tell what cgroups that were made ahead save a start
@@ -130,6 +138,9 @@ pub enum Command {
     /// Be an instance of \"groups\"
     #[command(hide = true)]
     Work(Work),
+    /// Become the containerd of \"shim\"
+    #[command(hide = true)]
+    ShimDaemon(ShimDaemon),
     /// Make N IPC namespaces
     #[command(hide = true)]
     MakeIpcNamespaces {

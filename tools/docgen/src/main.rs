@@ -1,9 +1,10 @@
-//! Writes dayfly's man pages and shell completions, made from the definitions that its parser uses:
+//! Writes dayfly's man pages and shell completions, made from the definitions that its parser uses, and the page of the shim:
 //! `cargo run -p dayfly-docgen -- OUTDIR` fills `OUTDIR/man` and `OUTDIR/completions`.
 
 mod command;
 mod completions;
 mod man;
+mod shim;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     };
     let directory = Path::new(directory);
     let written = man::write(&directory.join("man"))
+        .and_then(|()| shim::write(&directory.join("man")))
         .and_then(|()| completions::write(&directory.join("completions")));
     match written {
         Ok(()) => ExitCode::SUCCESS,

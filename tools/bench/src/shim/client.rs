@@ -1,0 +1,127 @@
+//! The CRI, by a program in Go that keeps its connection: `cri-client serve`.
+
+use super::daemon::{Daemon, built};
+use super::{image, minder};
+use crate::Error;
+use crate::options::Shim;
+use crate::stand::Stand;
+use report::interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What it answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    /// The time of each call, in microseconds.
+    pub(super) steps: BTreeMap<String, f64>,
+    /// Times in microseconds.
+    pub(super) times: Vec<f64>,
+    /// How many failed.
+    pub(super) failed: usize,
+    /// Why it has none of these.
+    pub(super) error: String,
+}
+
+/// The program, which runs.
+#[derive(Debug)]
+pub(super) struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Client {
+    /// # Errors
+    /// It is not there.
+    pub(super) fn start(options: &Shim, stand: &Stand, daemon: &Daemon) -> Result<Self, Error> {
+        let program = program(options)?;
+        let mut command = Command::new(&program);
+        command.arg("serve").arg("--address").arg(daemon.socket());
+        command.args(["--image", image::BOX, "--cgroup", stand.cgroup_path(), "--directory"]);
+        command.arg(stand.directory().join("logs"));
+        command.arg("--patience").arg(format!("{}s", options.common.deadline.as_secs().max(1)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut child = command.spawn().map_err(Error::at("execute", &program))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Unfit("no pipes to the CRI's client".to_owned()));
+        };
+        Ok(Self { child, input: Some(input), output: BufReader::new(output) })
+    }
+
+    /// Has it do something.
+    ///
+    /// # Errors
+    /// It is gone or does not answer in time; an interrupt. What the CRI answers is the inner one.
+    pub(super) fn ask(
+        &mut self,
+        line: &str,
+        deadline: Duration,
+    ) -> Result<Result<Answer, String>, Error> {
+        let gone =
+            |error: std::io::Error| Error::Unfit(format!("the CRI's client: {line}: {error}"));
+        let input = self
+            .input
+            .as_mut()
+            .ok_or_else(|| Error::Unfit("the CRI's client is gone".to_owned()))?;
+        writeln!(input, "{line}").map_err(gone)?;
+        self.wait_for_output(line, deadline)?;
+        let mut text = String::new();
+        self.output.read_line(&mut text).map_err(gone)?;
+        let answer: Answer = serde_json::from_str(&text)
+            .map_err(|error| Error::Unfit(format!("the CRI's client: {line}: {error}: {text}")))?;
+        Ok(if answer.error.is_empty() { Ok(answer) } else { Err(answer.error) })
+    }
+
+    fn wait_for_output(&self, line: &str, deadline: Duration) -> Result<(), Error> {
+        let due = Instant::now() + deadline;
+        loop {
+            interrupt::check()?;
+            let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+            let ready =
+                poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&moment));
+            if ready.is_ok_and(|count| count > 0) {
+                return Ok(());
+            }
+            if Instant::now() > due {
+                return Err(Error::Unfit(format!(
+                    "the CRI's client: no answer to {line} after {deadline:?}"
+                )));
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // At the end of its input it removes the pods that it holds; the stand's cgroup takes what it can't.
+        self.input = None;
+        let due = Instant::now() + Duration::from_secs(if interrupt::came() { 2 } else { 60 });
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > due {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn program(options: &Shim) -> Result<PathBuf, Error> {
+    let beside = || options.containerd.as_ref()?.parent().map(|build| build.join("cri-client"));
+    let known = [beside(), built("cri-client"), minder::in_path("cri-client")];
+    let found =
+        options.client.clone().or_else(|| known.into_iter().flatten().find(|path| path.is_file()));
+    found.ok_or_else(|| {
+        Error::Unfit(
+            "no client of the CRI: scripts/shim-client builds it, --client names it".to_owned(),
+        )
+    })
+}

@@ -1,0 +1,311 @@
+//! A containerd of the experiment's own: root, state, sockets, cgroup, network namespace; it ends with the experiment.
+
+use super::account::Group;
+use super::{image, minder};
+use crate::options::Shim;
+use crate::process;
+use crate::stand::{Entrant, Stand};
+use crate::{Error, options, view};
+use report::interrupt;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait,
+};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use sys::clone::CloneFlags;
+
+/// The hidden command that becomes containerd.
+pub const BECOME: &str = "shim-daemon";
+/// Where containerd and shims keep sockets and FIFOs whatever their configuration says.
+const RUN: &str = "/run/containerd";
+/// What ctr complains of.
+const ERRORS: &str = "errors";
+/// How long containerd may take to come up or to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Goes into a cgroup, ends with its parent, and becomes a program in a network namespace of its own.
+///
+/// # Errors
+/// Those of write(2), prctl(2), unshare(2), execve(2); if it returns there is one.
+pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
+    let procs = &options.procs;
+    fs::write(procs, std::process::id().to_string()).map_err(Error::at("write", procs))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::errno(
+        "set the signal of a parent's death of",
+        Path::new("this process"),
+    ))?;
+    let program = Path::new(options.program.first().map_or("", String::as_str));
+    // Abstract sockets are the network namespace's.
+    sys::ns::unshare(CloneFlags::NEWNET)
+        .map_err(Error::errno("unshare the network of", program))?;
+    let error = Command::new(program).args(options.program.iter().skip(1)).exec();
+    Err(Error::at("execute", program)(error))
+}
+
+/// containerd, which runs. It is killed with all of its shims when dropped.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    child: Child,
+    /// Its directory for sockets, state and configuration.
+    place: PathBuf,
+    /// $PATH with its programs.
+    path: OsString,
+    ctr: PathBuf,
+    /// The containerd namespace, which names cgroups, too.
+    namespace: String,
+    /// What it calls itself.
+    pub(super) version: String,
+    /// The cgroup that is measured.
+    pub(super) group: Group,
+}
+
+impl Daemon {
+    /// Starts it, with or without the CRI, and gives it the images.
+    ///
+    /// # Errors
+    /// No containerd, or one that does not come up.
+    pub(super) fn start(
+        options: &Shim,
+        stand: &Stand,
+        entrants: &[Entrant],
+        with_cri: bool,
+    ) -> Result<Self, Error> {
+        let bin = programs(options)?;
+        let name = if with_cri { "cri" } else { "plain" };
+        let place = stand.state().join(name);
+        let root = stand.directory().join(name);
+        // containerd looks at each change in the directory of network configurations, of which there are none.
+        for directory in [&place, &root, &place.join("cni")] {
+            fs::create_dir(directory).map_err(Error::at("make", directory))?;
+        }
+        own_run_directory()?;
+        let path = path(&bin, &place, entrants)?;
+        let config = place.join("config.toml");
+        fs::write(&config, configuration(&place, &root, entrants, with_cri))
+            .map_err(Error::at("write", &config))?;
+        let log = place.join("log");
+        let log = File::create(&log).map_err(Error::at("create", &log))?;
+        let errors = log.try_clone().map_err(Error::at("duplicate", &place.join("log")))?;
+        let group = Group::make(stand.cgroup_path())?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(BECOME).arg("--procs").arg(group.daemon_procs()).arg("--");
+        command.arg(bin.join("containerd")).arg("--config").arg(&config).env("PATH", &path);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let child = command.spawn().map_err(Error::at("execute", &bin.join("containerd")))?;
+        let namespace = stand.cgroup_path().trim_start_matches('/').to_owned();
+        let version = first_line(&bin.join("containerd"));
+        let ctr = bin.join("ctr");
+        let daemon = Self { child, place, path, ctr, namespace, version, group };
+        daemon.come_up()?;
+        let archive = root.join("images.tar");
+        if !archive.exists() {
+            image::make(&stand.directory().join("rootfs"), &root)?;
+        }
+        let mut import = daemon.ctr();
+        import.args(["image", "import"]).arg(&archive).stdout(Stdio::null());
+        daemon.succeed(&mut import)?;
+        if with_cri {
+            let mut import = daemon.ctr_in("k8s.io");
+            import.args(["image", "import"]).arg(&archive).stdout(Stdio::null());
+            daemon.succeed(&mut import)?;
+        }
+        Ok(daemon)
+    }
+
+    fn come_up(&self) -> Result<(), Error> {
+        let due = Instant::now() + PATIENCE;
+        loop {
+            interrupt::check()?;
+            let mut version = self.ctr();
+            version.arg("version").stdout(Stdio::null());
+            match process::run(&mut version, Duration::from_secs(5)) {
+                Ok(_) => return Ok(()),
+                Err(_) if Instant::now() < due => sleep(Duration::from_millis(50)),
+                Err(failure) => {
+                    let log = fs::read_to_string(self.place.join("log")).unwrap_or_default();
+                    let last = log.lines().last().unwrap_or_default();
+                    return Err(Error::Unfit(format!(
+                        "containerd does not answer: {failure}: {last}"
+                    )));
+                }
+            }
+        }
+    }
+
+    fn succeed(&self, command: &mut Command) -> Result<(), Error> {
+        process::run(command, PATIENCE)
+            .map(drop)
+            .map_err(|failure| Error::Unfit(format!("ctr of {}: {failure}", self.version)))
+    }
+
+    /// ctr, in the experiment's namespace.
+    pub(super) fn ctr(&self) -> Command {
+        self.ctr_in(&self.namespace)
+    }
+
+    fn ctr_in(&self, namespace: &str) -> Command {
+        let mut command = Command::new(&self.ctr);
+        command.arg("--address").arg(self.socket()).args(["--namespace", namespace]);
+        command.env("PATH", &self.path).env("CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS", "1");
+        command.stdin(Stdio::null());
+        let errors = File::create(self.place.join(ERRORS));
+        command.stderr(errors.map_or_else(|_| Stdio::null(), Stdio::from));
+        command
+    }
+
+    /// Why the last ctr failed, by its own account.
+    pub(super) fn complaint(&self) -> String {
+        let text = fs::read_to_string(self.place.join(ERRORS)).unwrap_or_default();
+        text.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// Its socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.place.join("containerd.sock")
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Whether it is of version 2 or later.
+    pub(super) fn is_two(&self) -> bool {
+        let number = self
+            .version
+            .split_whitespace()
+            .find_map(|word| word.trim_start_matches('v').split_once('.')?.0.parse::<u32>().ok());
+        number.is_some_and(|number| number >= 2)
+    }
+
+    /// The processes of shims.
+    pub(super) fn shims(&self) -> Vec<i32> {
+        self.group.shims(self.pid())
+    }
+
+    /// Reaps shims that have ended: orphans become this process's children.
+    pub(super) fn reap(&self) {
+        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+            if pid.as_raw_pid() == self.pid() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let due = Instant::now() + Duration::from_secs(5);
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > due {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        // Shims and runtimes: as long as one is there, it may make others, and cgroups.
+        let due = Instant::now() + Duration::from_secs(5);
+        loop {
+            let left = self.shims();
+            for pid in left.iter().copied().filter_map(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+            if left.is_empty() || Instant::now() > due {
+                break;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        let _ = unmount(RUN, UnmountFlags::DETACH);
+    }
+}
+
+/// The directory of containerd's programs.
+fn programs(options: &Shim) -> Result<PathBuf, Error> {
+    if let Some(directory) = &options.containerd {
+        return fs::canonicalize(directory).map_err(Error::at("find containerd in", directory));
+    }
+    let built = built("containerd2").filter(|directory| directory.join("containerd").is_file());
+    let installed = || minder::in_path("containerd")?.parent().map(Path::to_owned);
+    built.or_else(installed).ok_or_else(|| {
+        Error::Unfit("no containerd: name the directory of its programs by --containerd".to_owned())
+    })
+}
+
+/// What the scripts have built, in `build` beside the directory that this program was built in.
+pub(super) fn built(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    Some(program.ancestors().nth(3)?.join("build").join(name))
+}
+
+/// Covers /run/containerd with a tmpfs, in the experiment's own mount namespace.
+fn own_run_directory() -> Result<(), Error> {
+    let run = Path::new(RUN);
+    fs::create_dir_all(run).map_err(Error::at("make", run))?;
+    view::own_mounts()?;
+    mount("tmpfs", run, "tmpfs", MountFlags::NOSUID, Some(c"mode=711"))
+        .map_err(Error::errno("mount tmpfs on", run))
+}
+
+/// $PATH with containerd's programs and dayfly's shim, under the name by which it is found.
+fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Error> {
+    let links = place.join("bin");
+    fs::create_dir(&links).map_err(Error::at("make", &links))?;
+    if let Some(own) = entrants.iter().find(|entrant| minder::is_own(entrant)) {
+        let link = links.join(minder::PROGRAM);
+        symlink(&own.runtime.path, &link).map_err(Error::at("link", &link))?;
+    }
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let all = [links, bin.to_owned()].into_iter().chain(std::env::split_paths(&rest));
+    std::env::join_paths(all).map_err(|error| Error::Unfit(format!("$PATH: {error}")))
+}
+
+fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool) -> String {
+    let off = if with_cri {
+        ""
+    } else {
+        "\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \"io.containerd.cri.v1.runtime\", "
+    };
+    let (place, root) = (place.display(), root.display());
+    let mut text = format!(
+        "version = {}\nroot = \"{root}/root\"\nstate = \"{place}/state\"\n\
+         disabled_plugins = [{off}\"io.containerd.internal.v1.opt\", \"io.containerd.snapshotter.v1.btrfs\", \
+         \"io.containerd.snapshotter.v1.zfs\", \"io.containerd.snapshotter.v1.devmapper\", \
+         \"io.containerd.snapshotter.v1.aufs\", \"io.containerd.nri.v1.nri\"]\n\
+         [grpc]\n  address = \"{place}/containerd.sock\"\n[ttrpc]\n  address = \"{place}/containerd.ttrpc.sock\"\n",
+        if with_cri { 3 } else { 2 }
+    );
+    if with_cri {
+        // Raising one's own chances in an OOM kill, and ports below 1024 for all, need more than root may have.
+        let _ = write!(
+            text,
+            "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = '{}'\n\
+             [plugins.'io.containerd.cri.v1.runtime']\n  restrict_oom_score_adj = true\n  \
+             enable_unprivileged_ports = false\n  enable_unprivileged_icmp = false\n  disable_apparmor = true\n\
+             [plugins.'io.containerd.cri.v1.runtime'.cni]\n  bin_dirs = ['{place}/cni']\n  conf_dir = '{place}/cni'\n\
+             [plugins.'io.containerd.grpc.v1.cri']\n  disable_tcp_service = true\n  \
+             stream_server_address = '127.0.0.1'\n  stream_server_port = '0'\n",
+            image::PAUSE
+        );
+        text.extend(entrants.iter().map(minder::cri_table));
+    }
+    text
+}
+
+/// What a program calls itself.
+fn first_line(program: &Path) -> String {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
+    let text = process::read(&mut command, Duration::from_secs(10)).unwrap_or_default();
+    text.lines().next().unwrap_or("-").trim().to_owned()
+}

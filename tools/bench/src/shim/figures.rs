@@ -1,0 +1,240 @@
+//! What samples of all entrants show: tables, CSV, pictures.
+
+use super::goes::Sample;
+use crate::results::{bars, judged};
+use crate::stand::Entrant;
+use chart::Picture;
+use report::Table;
+use report::bootstrap::{self, Estimate, Pairing};
+use report::csv::quoted;
+use report::statistics::Summary;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// One figure of one entrant.
+#[derive(Debug, Serialize)]
+pub(super) struct Figure {
+    /// What it is.
+    pub(super) name: String,
+    /// In what.
+    pub(super) unit: &'static str,
+    /// Whose.
+    pub(super) entrant: String,
+    /// Summed up.
+    pub(super) summary: Option<Summary>,
+    /// The median and its interval.
+    pub(super) median: Option<Estimate>,
+    /// The first entrant's median ÷ this one's.
+    pub(super) ratio: Option<Estimate>,
+    /// A value a round.
+    pub(super) samples: Vec<f64>,
+}
+
+/// The goes of entrants, by what they tell, then by entrant.
+pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for (entrant, goes) in entrants.iter().zip(goes) {
+        for (name, unit, value) in goes.into_iter().flatten() {
+            if !names.contains(&name) {
+                names.push(name.clone());
+            }
+            let known = figures.iter_mut().find(|of| of.name == name && of.entrant == entrant.name);
+            match known {
+                Some(of) => of.samples.push(value),
+                None => figures.push(Figure {
+                    name,
+                    unit,
+                    entrant: entrant.name.clone(),
+                    summary: None,
+                    median: None,
+                    ratio: None,
+                    samples: vec![value],
+                }),
+            }
+        }
+    }
+    // Stable: the entrants' order stays.
+    figures.sort_by_key(|of| names.iter().position(|name| *name == of.name));
+    figures
+}
+
+/// Sums all up, and compares with the figures of `first`.
+pub(super) fn compare(figures: &mut [Figure], first: &str) {
+    let base = |figures: &[Figure], of: &Figure| -> Option<Estimate> {
+        let base = figures.iter().find(|it| it.name == of.name && it.entrant == first)?;
+        let even = base.samples.len() == of.samples.len();
+        let pairing = if even { Pairing::Paired } else { Pairing::Independent };
+        bootstrap::ratio(&base.samples, &of.samples, pairing)
+    };
+    let ratios: Vec<_> = figures
+        .iter()
+        .map(|of| if of.entrant == first { None } else { base(figures, of) })
+        .collect();
+    for (of, ratio) in figures.iter_mut().zip(ratios) {
+        of.summary = Summary::of(&of.samples);
+        of.median = bootstrap::middle(&of.samples);
+        of.ratio = ratio.filter(|ratio| ratio.value.is_finite());
+    }
+}
+
+/// The figures of one name together, in order.
+fn groups(figures: &[Figure]) -> impl Iterator<Item = &[Figure]> {
+    figures.chunk_by(|a, b| a.name == b.name)
+}
+
+/// A table for each figure, and one of all ratios.
+pub(super) fn text(figures: &[Figure], first: &str) -> String {
+    let mut text = String::new();
+    let over = format!("{first} ÷ it");
+    for group in groups(figures) {
+        let Some(Figure { name, unit, .. }) = group.first() else { continue };
+        let headings = [unit, "min", "median", "95 %", "p90", "max", &over, "95 %"];
+        let mut table = Table::new(&headings);
+        for of in group {
+            let Some(all) = of.summary else { continue };
+            let interval = of.median.map_or_else(String::new, |middle| {
+                format!("[{} {}]", short(middle.low), short(middle.high))
+            });
+            let mut cells = vec![of.entrant.clone(), short(all.min), short(all.median), interval];
+            cells.extend([short(all.p90), short(all.max)]);
+            cells.extend(match of.ratio {
+                Some(ratio) => judged(ratio),
+                None if of.entrant == first => [String::new(), String::new()],
+                None => [plain(group, of, first), String::new()],
+            });
+            table.row(cells);
+        }
+        let count = group.iter().map(|of| of.samples.len()).max().unwrap_or(0);
+        let _ =
+            writeln!(text, "{name}, {count} sample{}\n{table}", if count == 1 { "" } else { "s" });
+    }
+    text + &verdicts(figures, first)
+}
+
+/// Of few samples the ratio alone.
+fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
+    let base = group.iter().find(|it| it.entrant == first).and_then(|it| it.summary);
+    match (base, of.summary) {
+        (Some(base), Some(own)) if own.median > 0.0 => format!("{:.3}", base.median / own.median),
+        _ => "-".to_owned(),
+    }
+}
+
+/// Figures down, entrants across: the first's ÷ theirs.
+fn verdicts(figures: &[Figure], first: &str) -> String {
+    let mut peers: Vec<&str> = Vec::new();
+    for of in figures.iter().filter(|of| of.entrant != first) {
+        if !peers.contains(&of.entrant.as_str()) {
+            peers.push(&of.entrant);
+        }
+    }
+    if peers.is_empty() {
+        return String::new();
+    }
+    let corner = format!("{first}'s ÷ that of");
+    let headings: Vec<&str> =
+        std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
+    let mut table = Table::new(&headings);
+    for group in groups(figures).filter(|group| group.iter().any(|of| of.entrant == first)) {
+        let mut cells = vec![group.first().map_or_else(String::new, |of| of.name.clone())];
+        cells.extend(peers.iter().map(|peer| {
+            let of = group.iter().find(|of| of.entrant == *peer);
+            of.map_or_else(
+                || "-".to_owned(),
+                |of| match of.ratio {
+                    Some(ratio) => judged(ratio).join(" "),
+                    None => plain(group, of, first),
+                },
+            )
+        }));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+/// Three digits that count, or whole numbers.
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        large if large >= 1000.0 => 0,
+        large if large >= 100.0 => 1,
+        large if large >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Every sample.
+pub(super) fn csv(figures: &[Figure]) -> String {
+    let mut text = String::from("figure,unit,entrant,round,value\n");
+    for of in figures {
+        for (round, value) in of.samples.iter().enumerate() {
+            let (name, entrant) = (quoted(&of.name), quoted(&of.entrant));
+            let _ = writeln!(text, "{name},{},{entrant},{round},{value:.4}", of.unit);
+        }
+    }
+    text
+}
+
+/// Bars of the medians, a picture a unit.
+pub(super) fn pictures(figures: &[Figure]) -> Vec<Picture> {
+    let mut units: Vec<&str> = Vec::new();
+    for of in figures {
+        if !units.contains(&of.unit) {
+            units.push(of.unit);
+        }
+    }
+    let picture = |unit: &&str| {
+        let of_unit = figures.iter().filter(|of| of.unit == *unit);
+        let medians = of_unit
+            .filter_map(|of| Some((of.name.clone(), of.entrant.clone(), of.summary?.median)));
+        bars("Medians", unit, medians)
+    };
+    units.iter().map(picture).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Vec<Figure> {
+        let go = |a: f64, b: f64| vec![("x".to_owned(), "ms", a), ("y".to_owned(), "KiB", b)];
+        let entrants = [Entrant::named("own"), Entrant::named("other")];
+        let goes = vec![vec![go(1.0, 10.0); 6], vec![go(4.0, 20.0); 6]];
+        let mut figures = gather(&entrants, goes);
+        compare(&mut figures, "own");
+        figures
+    }
+
+    #[test]
+    fn figures_are_gathered_by_name() {
+        let figures = some();
+        let names: Vec<_> =
+            figures.iter().map(|of| (of.name.as_str(), of.entrant.as_str())).collect();
+        assert_eq!(names, [("x", "own"), ("x", "other"), ("y", "own"), ("y", "other")]);
+        assert_eq!(figures[1].ratio.map(|ratio| ratio.value), Some(0.25));
+        assert!(figures[0].ratio.is_none());
+    }
+
+    #[test]
+    fn tables_and_lines() {
+        let figures = some();
+        let text = text(&figures, "own");
+        assert!(text.starts_with("x, 6 samples\nms "), "{text}");
+        assert!(text.contains("0.250  [0.250 0.250]"), "{text}");
+        assert!(text.ends_with("0.500 [0.500 0.500]\n"), "{text}");
+        let csv = csv(&figures);
+        assert_eq!(csv.lines().nth(1), Some("x,ms,own,0,1.0000"));
+        assert_eq!(csv.lines().count(), 25);
+        assert_eq!(pictures(&figures).len(), 2);
+    }
+
+    #[test]
+    fn few_samples_have_a_ratio_without_an_interval() {
+        let entrants = [Entrant::named("own"), Entrant::named("other")];
+        let one = |value| vec![vec![("z".to_owned(), "ms", value)]];
+        let mut figures = gather(&entrants, vec![one(1.0), one(2.0)]);
+        compare(&mut figures, "own");
+        assert!(text(&figures, "own").contains("0.500"));
+    }
+}

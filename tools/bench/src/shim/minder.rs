@@ -1,0 +1,99 @@
+//! Who is compared: dayfly's shim, and containerd's own with each runtime.
+
+use crate::options::Shim;
+use crate::runtime::{self, Runtime};
+use crate::stand::Entrant;
+use crate::{Error, options};
+use std::path::{Path, PathBuf};
+
+/// The name of dayfly's shim's program, by which containerd finds it.
+pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
+/// How the name of each other entrant begins.
+const OTHER: &str = "Go shim + ";
+
+/// dayfly's shim first, if it is there, then containerd's own with all runtimes.
+///
+/// # Errors
+/// A runtime or the shim named is not there.
+pub fn entrants(options: &options::Shim) -> Result<Vec<Entrant>, Error> {
+    let mut entrants = Vec::new();
+    if let Some(shim) = own(options)? {
+        let argument = format!("dayfly shim={}", shim.display());
+        entrants.push(Entrant::new(Runtime::from_argument(&argument)?));
+    }
+    for runtime in runtime::find(&options.common.runtimes)? {
+        entrants
+            .push(Entrant { name: format!("{OTHER}{}", runtime.name), ..Entrant::new(runtime) });
+    }
+    Ok(entrants)
+}
+
+/// dayfly's shim, if it is there.
+fn own(options: &Shim) -> Result<Option<PathBuf>, Error> {
+    if let Some(path) = &options.shim {
+        let path = std::fs::canonicalize(path).map_err(Error::at("find shim", path))?;
+        return Ok(Some(path));
+    }
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
+    Ok(beside.filter(|path| path.is_file()).or_else(|| in_path(PROGRAM)))
+}
+
+/// A program of $PATH.
+pub(super) fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// Whether it is dayfly's shim.
+pub(super) fn is_own(entrant: &Entrant) -> bool {
+    !entrant.name.starts_with(OTHER)
+}
+
+/// The words that tell ctr whom to take.
+pub(super) fn ctr_options(entrant: &Entrant) -> Vec<String> {
+    if is_own(entrant) {
+        return vec!["--runtime".to_owned(), "io.containerd.dayfly.v2".to_owned()];
+    }
+    let path = entrant.runtime.path.display().to_string();
+    ["--runtime", "io.containerd.runc.v2", "--runc-binary", &path].map(str::to_owned).to_vec()
+}
+
+/// What the runtime is called in containerd's configuration.
+pub(super) fn handler(entrant: &Entrant) -> String {
+    let name = entrant.runtime.name.chars();
+    name.map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect()
+}
+
+/// The table of the CRI's configuration for it.
+pub(super) fn cri_table(entrant: &Entrant) -> String {
+    let name = handler(entrant);
+    let path: &Path = if is_own(entrant) { Path::new("") } else { &entrant.runtime.path };
+    let kind = if is_own(entrant) { "io.containerd.dayfly.v2" } else { "io.containerd.runc.v2" };
+    let top = format!("plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}");
+    format!(
+        "[{top}]\n  runtime_type = '{kind}'\n[{top}.options]\n  BinaryName = '{}'\n",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_words_and_a_table() {
+        let own = Entrant::named("dayfly shim");
+        assert!(is_own(&own));
+        assert_eq!(ctr_options(&own), ["--runtime", "io.containerd.dayfly.v2"]);
+        assert_eq!(handler(&own), "dayfly-shim");
+        let mut other = Entrant::named("runc-1.1");
+        other.name = format!("{OTHER}runc-1.1");
+        assert!(!is_own(&other));
+        assert_eq!(ctr_options(&other)[1], "io.containerd.runc.v2");
+        let table = cri_table(&other);
+        assert!(
+            table.contains("runtimes.runc-1-1]\n  runtime_type = 'io.containerd.runc.v2'"),
+            "{table}"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! `shim`: what stands between containerd and a container, by dayfly's shim and by containerd's own with each runtime.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`minder`] | who is compared |
+//! | [`daemon`], [`image`] | a containerd of the experiment's own, and what it runs |
+//! | [`account`] | CPU beside the client, memory and threads of shims |
+//! | [`span`] | from a shim's start to the end of its delete, by the kernel's process events |
+//! | [`client`] | the CRI, by a program in Go |
+//! | [`goes`] | one go of each figure |
+//! | [`figures`] | the tables |
+//!
+//! CPU is that of the cgroup in which containerd is, with its shims, the runtime, and the container with its program: all
+//! but the client. The group's time is the scheduler's own clock, and that of cgroups that are gone stays in it.
+
+mod account;
+mod client;
+pub mod daemon;
+mod figures;
+mod goes;
+mod image;
+mod minder;
+mod span;
+
+pub use minder::entrants;
+
+use crate::Error;
+use crate::options::{Measured, Shim};
+use crate::race::{Rounds, in_turns};
+use crate::results;
+use crate::session::Outcome;
+use crate::stand::{Entrant, Stand};
+use client::Client;
+use daemon::Daemon;
+use figures::Figure;
+use goes::Bench;
+use std::time::Duration;
+
+/// Memory changes little from one time to the next.
+const IDLE_ROUNDS: usize = 8;
+
+/// The experiment.
+///
+/// # Errors
+/// No containerd; only the harness's own; an interrupt.
+pub fn experiment(
+    options: &Shim,
+    stand: &Stand,
+    entrants: &mut [Entrant],
+) -> Result<Outcome, Error> {
+    let mut figures = Vec::new();
+    let mut version = String::new();
+    let has = |measured: &Measured| options.figure.contains(measured);
+    let plain = [Measured::Run, Measured::Exec, Measured::Idle];
+    if plain.iter().any(has) {
+        let daemon = Daemon::start(options, stand, entrants, false)?;
+        version.clone_from(&daemon.version);
+        let mut bench = Bench::new(options, &daemon);
+        for measured in plain.into_iter().filter(has) {
+            figures.extend(measure(options, &mut bench, entrants, measured)?);
+        }
+    }
+    if options.probes.is_some() || has(&Measured::Pod) || has(&Measured::IdlePod) {
+        let daemon = Daemon::start(options, stand, entrants, true)?;
+        version.clone_from(&daemon.version);
+        let mut bench = Bench::new(options, &daemon);
+        bench.client = Some(Client::start(options, stand, &daemon)?);
+        for measured in [Measured::Pod, Measured::IdlePod].into_iter().filter(has) {
+            figures.extend(measure(options, &mut bench, entrants, measured)?);
+        }
+        if let Some(pods) = options.probes {
+            figures.extend(goes::probes(options, &mut bench, entrants, pods)?);
+        }
+    }
+    // Whoever is out is compared with nobody.
+    let first = entrants.iter().find(|entrant| entrant.failure.is_none());
+    let first = first.map_or("", |first| &first.name);
+    figures::compare(&mut figures, first);
+    Ok(Outcome {
+        text: format!("containerd: {version}\n\n{}", figures::text(&figures, first)),
+        json: vec![
+            ("containerd", results::value(&version)?),
+            ("figures", results::value(&figures)?),
+        ],
+        csv: figures::csv(&figures),
+        pictures: figures::pictures(&figures),
+        ..Outcome::default()
+    })
+}
+
+/// Rounds of one figure, all entrants in turns.
+fn measure(
+    options: &Shim,
+    bench: &mut Bench<'_>,
+    entrants: &mut [Entrant],
+    measured: Measured,
+) -> Result<Vec<Figure>, Error> {
+    let idle = matches!(measured, Measured::Idle | Measured::IdlePod);
+    let rounds = Rounds {
+        warm_up: options.warm_up,
+        timed: if idle { options.rounds.min(IDLE_ROUNDS) } else { options.rounds },
+        // It is a part of each go.
+        pause: Duration::ZERO,
+    };
+    let racers = entrants.to_vec();
+    for (at, entrant) in entrants.iter_mut().enumerate() {
+        if entrant.failure.is_none() && measured == Measured::Exec {
+            entrant.failure = bench.hold(at, &racers[at])?.err();
+        }
+    }
+    let title = format!("shim, {}", goes::title(measured));
+    let samples = in_turns(entrants, rounds, &title, |at| bench.go(measured, at, &racers[at]))?;
+    if measured == Measured::Exec {
+        bench.let_go();
+    }
+    Ok(figures::gather(&racers, samples))
+}

@@ -1,0 +1,194 @@
+//! From the exec of a shim's start to the end of its delete, by the kernel's connector for process events (cn_proc, Linux
+//! 2.6.15): nothing is traced or slowed by it but for a message an event.
+//!
+//! containerd executes a shim's program twice for a task, to start it and, when its connection closes, to delete what it has
+//! left. Both are containerd's children, and it has no others that execute anything: they are found by whose children they
+//! are, for their command lines may be gone before they are read.
+
+use crate::Error;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::netlink::{CONNECTOR, SocketAddrNetlink};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// CN_IDX_PROC and CN_VAL_PROC: of the connector, and the group of its listeners.
+const PROC: u32 = 1;
+/// PROC_CN_MCAST_LISTEN.
+const LISTEN: u32 = 1;
+/// NLMSG_DONE.
+const DONE: u16 = 3;
+/// Lengths of struct nlmsghdr and struct cn_msg; a struct proc_event begins behind them.
+const HEADER: usize = 16;
+const MESSAGE: usize = 20;
+/// `what` of struct proc_event.
+const FORK: u32 = 1;
+const EXEC: u32 = 2;
+const EXIT: u32 = 0x8000_0000;
+/// Bytes for the events of some seconds.
+const BUFFER: usize = 16 << 20;
+
+/// What happened to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Event {
+    /// In nanoseconds of the monotonic clock.
+    at: u64,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// A child process was made.
+    Forked { parent: i32, child: i32 },
+    /// A process has executed a program.
+    Executed(i32),
+    /// A process has ended.
+    Ended(i32),
+}
+
+/// The kernel's process events from now on.
+#[derive(Debug)]
+pub(super) struct Events {
+    socket: OwnedFd,
+}
+
+impl Events {
+    /// # Errors
+    /// Those of socket(2), bind(2), send(2): EPROTONOSUPPORT or ECONNREFUSED where the kernel has no such events.
+    pub(super) fn listen() -> Result<Self, Error> {
+        let no = || Error::errno("listen to", Path::new("process events"));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR))
+            .map_err(no())?;
+        set_socket_recv_buffer_size_force(&socket, BUFFER)
+            .or_else(|_| set_socket_recv_buffer_size(&socket, BUFFER))
+            .map_err(no())?;
+        bind(&socket, &SocketAddrNetlink::new(0, PROC)).map_err(no())?;
+        send(&socket, &listen_message(), SendFlags::empty()).map_err(no())?;
+        Ok(Self { socket })
+    }
+
+    /// All that came since the last time; none if some were lost.
+    pub(super) fn take(&mut self) -> Option<Vec<Event>> {
+        let mut events = Vec::new();
+        let mut lost = false;
+        let mut buffer = [0; 4096];
+        loop {
+            match recv(&self.socket, &mut buffer, RecvFlags::empty()) {
+                Ok((length, _)) => events.extend(parse(buffer.get(..length).unwrap_or_default())),
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => lost = true,
+                Err(_) => return (!lost).then_some(events),
+            }
+        }
+    }
+}
+
+/// The message by which a listener makes itself known.
+fn listen_message() -> Vec<u8> {
+    let length = (HEADER + MESSAGE + 4) as u32;
+    let mut message = Vec::new();
+    message.extend(length.to_ne_bytes());
+    message.extend(DONE.to_ne_bytes());
+    // Flags, sequence, port.
+    message.extend([0; 2 + 4 + 4]);
+    message.extend(PROC.to_ne_bytes());
+    message.extend(PROC.to_ne_bytes());
+    // Sequence, acknowledgement.
+    message.extend([0; 4 + 4]);
+    message.extend(4_u16.to_ne_bytes());
+    message.extend([0; 2]);
+    message.extend(LISTEN.to_ne_bytes());
+    message
+}
+
+/// The event of a message; those of threads, and of other kinds, are none.
+fn parse(message: &[u8]) -> Option<Event> {
+    let event = message.get(HEADER + MESSAGE..)?;
+    let word = |at: usize| -> Option<[u8; 4]> { event.get(at..at + 4)?.try_into().ok() };
+    let pid = |at| word(at).map(i32::from_ne_bytes);
+    let at = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
+    let what = match u32::from_ne_bytes(word(0)?) {
+        // The parent's thread and process, the child's.
+        FORK if pid(24)? == pid(28)? => What::Forked { parent: pid(20)?, child: pid(28)? },
+        EXEC => What::Executed(pid(20)?),
+        EXIT if pid(16)? == pid(20)? => What::Ended(pid(20)?),
+        _ => return None,
+    };
+    Some(Event { at, what })
+}
+
+/// From the first exec of a child of `daemon` to the last end of one that has executed something, in milliseconds.
+pub(super) fn between(events: &[Event], daemon: i32) -> Option<f64> {
+    let mut children = HashSet::new();
+    let mut programs = HashSet::new();
+    let (mut first, mut last) = (None, None);
+    for Event { at, what } in events {
+        match what {
+            What::Forked { parent, child } if *parent == daemon => _ = children.insert(*child),
+            What::Executed(pid) if children.contains(pid) => {
+                programs.insert(*pid);
+                first.get_or_insert(*at);
+            }
+            What::Ended(pid) if programs.contains(pid) => last = Some(*at),
+            _ => {}
+        }
+    }
+    // One start and one delete.
+    (programs.len() >= 2).then_some(())?;
+    Some(last?.checked_sub(first?)? as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(what: u32, at: u64, numbers: [i32; 4]) -> Vec<u8> {
+        let mut message = vec![0; HEADER + MESSAGE];
+        message.extend(what.to_ne_bytes());
+        message.extend(0_u32.to_ne_bytes());
+        message.extend(at.to_ne_bytes());
+        message.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
+        message
+    }
+
+    #[test]
+    fn messages_of_processes_are_read() {
+        let fork = parse(&message(FORK, 5, [11, 10, 20, 20]));
+        assert_eq!(fork, Some(Event { at: 5, what: What::Forked { parent: 10, child: 20 } }));
+        assert_eq!(parse(&message(FORK, 5, [11, 10, 12, 10])), None, "a thread");
+        let exec = parse(&message(EXEC, 6, [21, 20, 0, 0]));
+        assert_eq!(exec, Some(Event { at: 6, what: What::Executed(20) }));
+        assert_eq!(parse(&message(EXIT, 7, [21, 20, 0, 17])), None, "a thread");
+        let exit = parse(&message(EXIT, 7, [20, 20, 0, 17]));
+        assert_eq!(exit, Some(Event { at: 7, what: What::Ended(20) }));
+        assert_eq!(parse(&message(4, 7, [20; 4])), None);
+        assert_eq!(parse(&[0; 40]), None);
+    }
+
+    #[test]
+    fn a_span_is_from_start_to_delete() {
+        let event = |at: u64, what| Event { at: at * 1_000_000, what };
+        let mut events = vec![
+            event(1, What::Forked { parent: 10, child: 20 }),
+            event(2, What::Executed(20)),
+            event(3, What::Forked { parent: 20, child: 30 }),
+            event(4, What::Executed(30)),
+            event(5, What::Ended(20)),
+            event(6, What::Forked { parent: 10, child: 40 }),
+            event(9, What::Ended(30)),
+        ];
+        assert_eq!(between(&events, 10), None, "no delete");
+        events.extend([
+            event(10, What::Executed(40)),
+            event(12, What::Ended(40)),
+            event(13, What::Ended(99)),
+        ]);
+        assert_eq!(between(&events, 10), Some(10.0));
+        assert_eq!(between(&events, 11), None);
+    }
+}
