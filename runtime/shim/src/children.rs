@@ -1,6 +1,7 @@
 //! Children: workers that have answered, processes that have ended, and in which order that is told.
 
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use proto::messages::task::{CreateTaskResponse, StartResponse};
@@ -17,7 +18,7 @@ use crate::event::Event;
 use crate::oom;
 use crate::shim::{Ending, Shim, failed};
 use crate::table::{Clearing, Exit, Stage};
-use crate::task::{self, Caller};
+use crate::task::{self, Caller, Made};
 use crate::worker::{Job, Kind, Worker, made};
 
 /// Whether a worker was killed before it was done, so that nobody knows how far it has come.
@@ -112,27 +113,25 @@ impl Shim {
     }
 
     fn created(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
-        let made =
-            result.map(|answer| answer.split_last().map(|(own, pid)| (made(pid), *own != 0)));
-        let (pid, owns_pid_namespace) = match made {
-            Ok(Some((Some(pid), own))) => (pid, own),
-            result => {
+        let made = result.and_then(|answer| {
+            serde_json::from_slice(&answer).map_err(|error| Status::internal(error.to_string()))
+        });
+        let Made { pid, owns_pid_namespace, cgroup } = match made {
+            Ok(made) => made,
+            Err(status) => {
                 self.forget(key);
-                return Err(result.err().unwrap_or_else(|| Status::internal("no process")));
+                return Err(status);
             }
         };
         let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
             return Err(Status::not_found("container"));
         };
         self.born(init, pid);
-        let container = self.tasks.by_key(key).and_then(|task| self.container(task).ok());
         let Some(task) = self.tasks.task_by_key_mut(key) else {
             return Err(Status::not_found("container"));
         };
         task.owns_pid_namespace = owns_pid_namespace;
-        if let Some(container) = container {
-            task.cgroup = container.cgroup_location().cloned();
-        }
+        task.cgroup = cgroup;
         if let Some(location) = &task.cgroup {
             match oom::Watch::begin(location) {
                 Ok(watch) => task.oom = watch,

@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::time::Duration;
 
-use container::Store;
 use proto::messages::events::{TaskCreate, TaskIO};
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::{Connection, Status};
@@ -25,7 +24,7 @@ use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
-use crate::table::{Exit, Process, Task, Tasks};
+use crate::table::{Exit, Process, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
@@ -140,11 +139,6 @@ impl Shim {
     pub fn next_key(&mut self) -> u32 {
         self.last_key = self.last_key.wrapping_add(1);
         self.last_key
-    }
-
-    /// The container of a task, as it is on disk.
-    pub fn container(&self, task: &Task) -> Result<container::Container, container::Error> {
-        Store::open(&task.root, self.daemon.trace)?.container(&task.id)
     }
 
     /// Answers a call, if its caller is still there.

@@ -11,6 +11,7 @@ use proto::messages::task::{
     CreateTaskResponse, Method, StartRequest, StateRequest, StateResponse, WaitRequest,
 };
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
@@ -18,6 +19,7 @@ pub const CASES: &[Case] = &[
     case!(output_that_nobody_reads).unlike_runc(),
     case!(frozen_containerd).unlike_runc(),
     case!(nothing_is_kept).unlike_runc().alone(),
+    case!(secrets_of_execs).unlike_runc(),
 ];
 
 /// The field `name` of a file of /proc/PID, in kB.
@@ -186,5 +188,40 @@ fn nothing_is_kept(bed: &Bed) {
     println!("private memory: {memory} kB, after {rounds} more {after} kB");
     assert!(after <= memory + 16, "{memory} kB, then {after} kB");
     dayfly_tests::wait::until_true("descriptors to be as before", || open() <= descriptors);
+    task.finish();
+}
+
+/// How often `text` is in a process's memory.
+fn occurrences(pid: u32, text: &str) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("mem");
+    let mut found = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (range, _) = line.split_once(' ').expect("range");
+        let (from, to) = range.split_once('-').expect("range");
+        let number = |text| u64::from_str_radix(text, 16).expect("number");
+        let mut bytes = vec![0; (number(to) - number(from)) as usize];
+        if memory.read_at(&mut bytes, number(from)).is_ok() {
+            found += bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
+        }
+    }
+    found
+}
+
+/// What a container or a started exec has is not in the memory of the shim, nor so in that of its workers for others.
+fn secrets_of_execs(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let container = bed.bundle().sh("SECRET=of-the-container exec sleep 1000").make();
+    let task = Task::started(container, None);
+    let pid = task.shim.pid();
+    task.exec("e", "SECRET=of-the-exec exec sleep 1000", None);
+    // Until then it is kept: the test can see it.
+    assert!(occurrences(pid, "of-the-exec") > 0);
+    task.start("e");
+    for secret in ["of-the-exec", "of-the-container"] {
+        assert_eq!(occurrences(pid, secret), 0, "{secret}");
+    }
     task.finish();
 }

@@ -22,8 +22,12 @@ const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cr
 pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
     let path = format!("{bundle}/config.json");
     match sys::fs::read_at(CWD, path.as_str()) {
-        Ok(bytes) => {
-            in_configuration(&bytes, id).map_err(|error| format!("{path}: {error}").into())
+        Ok(mut bytes) => {
+            let group = in_configuration(&bytes, id);
+            // The daemon goes on with this memory, and has no use for what is secret in it.
+            bytes.fill(0);
+            core::hint::black_box(&mut bytes);
+            group.map_err(|error| format!("{path}: {error}").into())
         }
         // Sandboxes of the shim's own have no configuration.
         Err(Errno::NOENT) => Ok(id.to_string()),

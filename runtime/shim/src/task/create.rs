@@ -9,6 +9,7 @@ use container::{CgroupDriver, CreateOptions, RootMount};
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
+use serde::{Deserialize, Serialize};
 use spec::{NamespaceKind, Spec, Str};
 use sys::Context;
 
@@ -138,11 +139,16 @@ fn launch(
             warn: container::Warn(&warn, &warn),
             rootfs: if wants_host_root { &[] } else { &mounts },
         };
-        let made = work.store(&place).and_then(|store| container::create(&store, &create));
+        let store = work.store(&place)?;
+        let made = container::create(&store, &create);
         if made.is_err() && wants_host_root {
             container::unmount_on_host(&rootfs)?;
         }
-        Ok([work.made(made?).as_slice(), &[u8::from(owns_pid_namespace)]].concat())
+        let pid = made?.pid.as_raw_pid().unsigned_abs();
+        let made = store.container(&place.id);
+        let cgroup = made.ok().and_then(|made| made.cgroup_location().cloned());
+        let made = Made { pid, owns_pid_namespace, cgroup };
+        serde_json::to_vec(&made).map_err(|error| Failed(code::INTERNAL, error.to_string()))
     })
 }
 
@@ -158,6 +164,15 @@ fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
         .collect()
 }
 
+/// What a worker answers that has made a container: all that the loop has to know of it, which reads neither its
+/// configuration nor its record, with what is secret in them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub pid: u32,
+    pub owns_pid_namespace: bool,
+    pub cgroup: Option<cgroup::Location>,
+}
+
 /// Whether a path of a cgroup is `SLICE:PREFIX:NAME`, as a kubelet with systemd's cgroups has it. So nobody need ask for
 /// them by an option, which the CRI passes to runc's own shim only.
 fn is_scope(path: &str) -> bool {
@@ -166,7 +181,7 @@ fn is_scope(path: &str) -> bool {
     slice.ends_with(".slice") && !slice.contains('/') && parts.count() == 2
 }
 
-/// What has to be known of a container's configuration. A worker reads it, so that it is not in the shim's memory.
+/// What has to be known of a container's configuration.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     /// Whether all of its processes end with init.

@@ -27,6 +27,7 @@ use sys::wait::Deadline;
 
 use crate::shim::Shim;
 
+pub(crate) use create::Made;
 pub(crate) use delete::{remove, response as deleted};
 pub(crate) use wait::response as waited;
 
