@@ -48,6 +48,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
     let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;
     set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
     // Its memory, and so that of its workers, is nobody's who has no CAP_SYS_PTRACE of the host.
+    sys::alloc::wipe_freed();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("prctl", "PR_SET_DUMPABLE")?;
     let add = |fd: rustix::fd::BorrowedFd<'_>, source| shim.poller.add(fd, source, Interest::IN);
     add(signals.as_fd(), Source::Signals).context("epoll_ctl", "signals")?;

@@ -7,6 +7,16 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether what is freed is overwritten.
+static WIPES: AtomicBool = AtomicBool::new(false);
+
+/// Has blocks overwritten by zeros when they are freed, from now on: for a process that lives on and has had
+/// other people's secrets.
+pub fn wipe_freed() {
+    WIPES.store(true, Ordering::Relaxed);
+}
 
 /// Bytes in .bss that serve before the first mmap; untouched pages cost nothing.
 const ARENA: usize = 512 * 1024;
@@ -130,6 +140,10 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         crate::stack::refuse_shared();
+        if WIPES.load(Ordering::Relaxed) {
+            // SAFETY: the block is as long as its class says, and nobody else's any more.
+            unsafe { ptr::write_bytes(block, 0, 1 << class(layout)) };
+        }
         // SAFETY: as in alloc.
         let state = unsafe { &mut *self.state.get() };
         if let Some(head) = state.free.get_mut(class(layout) as usize) {

@@ -15,12 +15,20 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
-    case!(thousand_execs).unlike_runc().alone(),
+    case!(thousand_execs).unlike_runc().alone().needs(stress),
     case!(output_that_nobody_reads).unlike_runc(),
     case!(frozen_containerd).unlike_runc(),
     case!(nothing_is_kept).unlike_runc().alone(),
     case!(secrets_of_execs).unlike_runc(),
 ];
+
+/// Whether the run is to put load on the machine.
+fn stress() -> Result<(), String> {
+    match std::env::var_os("DAYFLY_STRESS") {
+        Some(_) => Ok(()),
+        None => Err("a thousand at once: DAYFLY_STRESS=1, which make test-all sets".into()),
+    }
+}
 
 /// The field `name` of a file of /proc/PID, in kB.
 fn kilobytes(pid: u32, file: &str, name: &str) -> u64 {

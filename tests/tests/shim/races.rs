@@ -358,7 +358,7 @@ fn replaced_programs(bed: &Bed) {
     }
     let new = program(bed).expect("shim");
     let old = bed.dir.join("containerd-shim-dayfly-v2");
-    fs::copy(&new, &old).expect("copy");
+    dayfly_tests::program::copy(&new, &old);
     let container = sleeper(bed);
     let shim = Shim::start_by(old.clone(), &container, Options::default(), &[]);
     let request = creation(&container, None);
