@@ -284,7 +284,6 @@ impl Shim {
         let init = task.init().key;
         if key != init {
             self.tell_one(key);
-            return self.tell_init(init);
         }
         self.tell_init(init);
     }

@@ -46,20 +46,24 @@ pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<()
     result
 }
 
+/// How many mounts may be on top of each other.
+const MOST_MOUNTS: u32 = 64;
+
 /// Takes away all that is mounted at a directory, with what is mounted below it. Can be repeated; a directory that
 /// is missing, or nothing mounted there, is no error.
 ///
 /// # Errors
 /// Those of umount2(2).
 pub fn unmount_on_host(bundle_rootfs: &str) -> Result<(), Error> {
-    loop {
+    for _ in 0..MOST_MOUNTS {
         match unmount(bundle_rootfs, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
-            // Nothing is mounted there any more.
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(sys::Error::new("umount", bundle_rootfs, errno).into()),
+            // Nothing is mounted there any more, or there is no such place.
+            Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            Err(errno) => return Err(sys::Error::new("umount2", bundle_rootfs, errno).into()),
         }
     }
+    Ok(())
 }
 
 fn attach(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<(), Error> {

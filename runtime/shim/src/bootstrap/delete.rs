@@ -8,12 +8,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{Store, Trace, Warn};
+use container::{Store, Trace, Warn, unmount_on_host};
 use proto::messages::task::DeleteResponse;
 use proto::messages::time::Timestamp;
 use rustix::fs::{Access, CWD, access};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
@@ -27,8 +26,6 @@ const KILLED: u32 = 128 + 9;
 const BOOTSTRAP: &str = "bootstrap.json";
 /// What the shim keeps of it, for older ones.
 pub(super) const ADDRESS: &str = "address";
-/// How many mounts may be on top of each other.
-const MOST_MOUNTS: u32 = 64;
 
 /// Deletes; `warn` is told of what could not be done and is no reason to fail.
 ///
@@ -50,7 +47,7 @@ pub fn delete(
     };
     await_workers(&bundle);
     let pid = remove_container(args, &root, flags.id, warn)?;
-    if let Err(error) = unmount_all(&format!("{bundle}/rootfs")) {
+    if let Err(error) = unmount_on_host(&format!("{bundle}/rootfs")) {
         warn(&error.to_string());
     }
     if let Err(error) = remove_socket(&bundle) {
@@ -110,19 +107,6 @@ fn remove_container(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Unmounts what is mounted at `path`, one mount after the other. Nothing is looked up for what is none.
-fn unmount_all(path: &str) -> Result<(), sys::Error> {
-    for _ in 0..MOST_MOUNTS {
-        match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            Ok(()) => {}
-            // Nothing is mounted there, or there is no such place.
-            Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => return Ok(()),
-            Err(errno) => return Err(sys::Error::new("umount2", path, errno)),
-        }
-    }
-    Ok(())
 }
 
 /// Waits until no worker is left that could make anything, if the shim was killed.
