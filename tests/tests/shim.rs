@@ -146,6 +146,12 @@ impl<'a> Task<'a> {
         let pid = self.shim.pid();
         let request = ShutdownRequest { id: self.id(), now: false };
         self.shim.call::<Empty>(Method::Shutdown, &request).expect("shutdown");
+        self.await_end(pid);
+    }
+
+    /// Waits until the shim, process `pid`, has gone with its socket.
+    #[track_caller]
+    fn await_end(&self, pid: u32) {
         let gone = || {
             let is_there = std::path::Path::new(&format!("/proc/{pid}")).exists();
             !is_there || dayfly_tests::leak::is_zombie(pid as i32)

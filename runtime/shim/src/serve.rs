@@ -86,8 +86,8 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
             if is_said || end.left().is_none() {
                 last = None;
                 match shim.daemon.retire()? {
-                    // Somebody has come for another container of the group.
-                    Some(socket) => shim.come_back(socket),
+                    // For another container of the group, or only to ask whether there is a shim.
+                    Some(socket) => shim.accept(socket),
                     None => return Ok(()),
                 }
             }

@@ -337,15 +337,10 @@ impl Shim {
         self.first_guest = self.next_key();
     }
 
-    /// Whether somebody has connected since the loop was to end.
+    /// Whether somebody has connected since the loop was to end. Unless a container is made for them, it ends once they
+    /// have gone.
     pub fn has_guests(&self) -> bool {
         self.connections.range(self.first_guest..).next().is_some()
-    }
-
-    /// The loop is to go on after all, for who has connected.
-    pub fn come_back(&mut self, socket: OwnedFd) {
-        self.is_shutting_down = false;
-        self.accept(socket);
     }
 
     /// Has a connection served, if it is a process of this user's: takes its calls. The socket's mode says so as well,

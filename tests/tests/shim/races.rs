@@ -5,7 +5,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
-use dayfly_tests::shim::{Line, Shim, creation, program};
+use dayfly_tests::shim::{Line, Shim, connect, creation, program};
 use proto::messages::events::{TaskExit, topic};
 use proto::messages::options::Options;
 use proto::messages::process::status;
@@ -31,6 +31,7 @@ pub const CASES: &[Case] = &[
     case!(create_whose_worker_dies).unlike_runc(),
     case!(start_that_takes_too_long).unlike_runc(),
     case!(comes_back_for_another).unlike_runc(),
+    case!(ends_after_who_only_connects).unlike_runc(),
     case!(rest_ends_with_init).unlike_runc(),
     case!(as_many_connections_as_containers).unlike_runc(),
     case!(bus_that_never_answers).unlike_runc(),
@@ -248,6 +249,28 @@ fn comes_back_for_another(bed: &Bed) {
     drop(line);
     task.start("");
     task.finish();
+}
+
+/// Two who connect just before it is told to end: one of them is taken when nobody is expected any more.
+fn ends_after_who_only_connects(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = Task::started(sleeper(bed), None);
+    task.kill(9);
+    assert_eq!(task.wait(""), 137);
+    task.delete("");
+    task.shim.events.topics_to(topic::TASK_DELETE);
+    let number = task.shim.pid();
+    let pid = Pid::from_raw(number as i32).expect("pid");
+    kill_process(pid, Signal::STOP).expect("stop");
+    let askers = [(); 2].map(|()| connect(&task.shim.address));
+    let request = ShutdownRequest { id: task.id(), now: false };
+    let shutdown = task.shim.send(Method::Shutdown, &request);
+    kill_process(pid, Signal::CONT).expect("continue");
+    task.shim.answer(shutdown).expect("shutdown");
+    drop(askers);
+    task.await_end(number);
 }
 
 /// The children of a process of one thread.
