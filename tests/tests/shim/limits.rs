@@ -173,7 +173,7 @@ fn nothing_is_kept(bed: &Bed) {
     let task = Task::started(bed.bundle().args(&["sleep", "1000"]).make(), None);
     let pid = task.shim.pid();
     let rounds: u32 =
-        std::env::var("DAYFLY_EXECS").map_or(300, |text| text.parse().expect("number"));
+        std::env::var("DAYFLY_EXECS").map_or(600, |text| text.parse().expect("number"));
     let run = |from: u32, to: u32| {
         for number in from..to {
             let name = format!("e{number}");
@@ -189,7 +189,9 @@ fn nothing_is_kept(bed: &Bed) {
     run(50, 50 + rounds);
     let after = private(pid);
     println!("private memory: {memory} kB, after {rounds} more {after} kB");
-    assert!(after <= memory + 16, "{memory} kB, then {after} kB");
+    // The heap keeps the pages of its fullest moment, which depends on how fast events are heard: some 40 kB, after 300
+    // execs as after 3000. A hundred bytes kept of each would be more than that.
+    assert!(after <= memory + 64, "{memory} kB, then {after} kB");
     dayfly_tests::wait::until_true("descriptors to be as before", || open() <= descriptors);
     task.finish();
 }
