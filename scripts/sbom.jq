@@ -1,8 +1,8 @@
 # What is in the programs of a package, as CycloneDX 1.5: from `cargo metadata`, for scripts/dist.
 #
 # Crates that the roots reach by ordinary dependencies; what only a build or a test runs, macros among it, is not in a program.
-# cargo-cyclonedx would write a document for each crate of the workspace, with a serial number and a time of its own:
-# other bytes every time.
+# cargo-cyclonedx would write a document for each crate of the workspace, to be merged by another tool, and knows neither of std
+# nor of musl, which are in the programs as well.
 
 . as $metadata
 | ([.packages[] | {key: .id, value: .}] | from_entries) as $packages
