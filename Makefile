@@ -3,12 +3,24 @@
 PREFIX ?= /usr/local
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
-DAYFLY = $(CARGO_TARGET_DIR)/release/dayfly
-SHIM = $(CARGO_TARGET_DIR)/release/containerd-shim-dayfly-v2
+# What is installed: where the two programs without libc are, and where the tools.
+BUILT ?= $(CARGO_TARGET_DIR)/release
+BUILT_TOOLS ?= $(BUILT)
+DAYFLY = $(BUILT)/dayfly
+SHIM = $(BUILT)/containerd-shim-dayfly-v2
+# Below $(PREFIX)/share; Debian's own packages have zsh/vendor-completions.
+ZSH_COMPLETIONS ?= zsh/site-functions
+# The commit, in a source archive of `make dist`.
+-include .commit.mk
 # What test builds are compiled with, besides (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
 TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool dayfly-profile
+# As tools are released: they work on more than a page of text, and are optimized for speed; but one program at a time is not
+# worth the link-time optimization of them all: it takes longer than all else.
+FAST = CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3
+# What asks libseccomp for `dayfly bench lookups` is built where that library's headers are.
+LIBSECCOMP = $$(! pkg-config --exists libseccomp 2>/dev/null || echo -p dayfly-libseccomp)
 # As the tests' harness is built. The profile says abort, for the program alone, which has no unwinder: with both, cargo
 # compiles nearly everything twice.
 UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
@@ -24,12 +36,8 @@ build-runtime:
 build-shim:
 	$(CARGO) build --release -p dayfly-shim
 
-# Tools work on more than a page of text, and are optimized for speed; but one program at a time is not worth the
-# link-time optimization of them all: it takes longer than all else.
-# What asks libseccomp for `dayfly bench lookups` is built where that library's headers are.
 build-tools:
-	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3 \
-	$(CARGO) build --release $(TOOLS:%=-p %) $$(! pkg-config --exists libseccomp 2>/dev/null || echo -p dayfly-libseccomp)
+	$(FAST) $(CARGO) build --release $(TOOLS:%=-p %) $(LIBSECCOMP)
 
 # The runtime for tests alone, in a directory of its own: other flags of the compiler build everything anew.
 # Not optimized as a whole: it takes more than half of the time, and what is released is tested as it is released.
@@ -95,21 +103,40 @@ lint-runtime lint-lib lint-tools:
 
 # Man pages and shell completions, generated from the command definitions.
 man completions docs:
-	$(CARGO) run --release -q -p dayfly-docgen -- build/docs
+	$(FAST) $(CARGO) run --release -q -p dayfly-docgen -- build/docs
 
-install: build docs
+install: build docs install-files
+
+# What is built, to where it belongs.
+install-files:
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
 	install -D -m 755 $(SHIM) $(DESTDIR)$(PREFIX)/bin/$(notdir $(SHIM))
 	for tool in $(TOOLS); do \
-	    install -D -m 755 $(CARGO_TARGET_DIR)/release/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool; done
-	[ ! -x $(CARGO_TARGET_DIR)/release/dayfly-libseccomp ] || install -D -m 755 \
-	    $(CARGO_TARGET_DIR)/release/dayfly-libseccomp $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-libseccomp
-	[ ! -d build/docs/man ] || for page in build/docs/man/*; do \
-	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/}; done
+	    install -D -m 755 $(BUILT_TOOLS)/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool || exit; done
+	[ ! -x $(BUILT_TOOLS)/dayfly-libseccomp ] || install -D -m 755 \
+	    $(BUILT_TOOLS)/dayfly-libseccomp $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-libseccomp
+	for page in build/docs/man/*; do \
+	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/} || exit; done
+	install -D -m 644 build/docs/completions/dayfly.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dayfly
+	install -D -m 644 build/docs/completions/_dayfly $(DESTDIR)$(PREFIX)/share/$(ZSH_COMPLETIONS)/_dayfly
+	install -D -m 644 build/docs/completions/dayfly.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dayfly.fish
+
+# Takes away what `make install` put there, with the same PREFIX; before that, the mount of the executable that starts have kept.
+uninstall:
+	[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/bin/dayfly ] || $(PREFIX)/bin/dayfly cache clear || true
+	rm -f $(DESTDIR)$(PREFIX)/bin/dayfly $(DESTDIR)$(PREFIX)/bin/$(notdir $(SHIM))
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/dayfly
+	cd $(DESTDIR)$(PREFIX)/share 2>/dev/null || exit 0; rm -f man/man8/dayfly.8 man/man8/dayfly-*.8 \
+	    man/man8/containerd-shim-dayfly-v2.8 bash-completion/completions/dayfly $(ZSH_COMPLETIONS)/_dayfly \
+	    fish/vendor_completions.d/dayfly.fish
+
+# Packages of this commit, for amd64 and arm64, in build/dist: DIST='--arch amd64 --key KEYID' (scripts/dist).
+dist:
+	scripts/dist $(DIST)
 
 clean:
 	$(CARGO) clean
 	rm -rf build
 
 .PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
-    lint lint-program lint-init lint-runtime lint-lib lint-tools man completions docs install clean
+    lint lint-program lint-init lint-runtime lint-lib lint-tools man completions docs install install-files uninstall dist clean

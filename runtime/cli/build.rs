@@ -1,11 +1,13 @@
 //! Links the binary without libc: `sys::entry!` brings the entry point and what else is needed.
 
 use std::env;
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // Shown by `dayfly --version` when packagers set it.
     println!("cargo::rerun-if-env-changed=DAYFLY_COMMIT");
+    println!("cargo::rustc-env=DAYFLY_BUILD={}", build());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The first is a C compiler's alone: a linker by itself (`rust-lld`) brings no start files.
         let is_compiler = !env::var("RUSTC_LINKER").is_ok_and(|linker| linker.ends_with("lld"));
@@ -14,4 +16,15 @@ fn main() {
             println!("cargo::rustc-link-arg-bins={argument}");
         }
     }
+}
+
+/// For which target, and by which compiler: `x86_64-unknown-linux-gnu, rustc 1.95.0`.
+fn build() -> String {
+    let said = env::var_os("RUSTC")
+        .and_then(|rustc| Command::new(rustc).arg("--version").output().ok())
+        .and_then(|output| String::from_utf8(output.stdout).ok())
+        .unwrap_or_default();
+    let compiler: Vec<&str> = said.split_whitespace().take(2).collect();
+    let target = env::var("TARGET").unwrap_or_default();
+    format!("{target}, {}", compiler.join(" "))
 }

@@ -12,6 +12,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the build was made from, if the packager said so.
 pub const COMMIT: Option<&str> = option_env!("DAYFLY_COMMIT");
 
+/// For which target it was built, and by which compiler.
+pub const BUILD: &str = env!("DAYFLY_BUILD");
+
 /// The version as `--version` prints it.
 pub struct Version;
 
@@ -24,7 +27,9 @@ impl Display for Version {
         if let Some(switches) = TEST_BUILD {
             writeln!(f, "built for tests: {switches}")?;
         }
-        writeln!(f, "spec: {}", spec::VERSION)
+        writeln!(f, "spec: {}", spec::VERSION)?;
+        // No line but the first may have the word "version": Docker takes what follows the last one.
+        writeln!(f, "build: {BUILD}")
     }
 }
 
@@ -36,6 +41,9 @@ mod tests {
     fn lines() {
         let text = Version.to_string();
         assert!(text.starts_with(concat!("dayfly version ", env!("CARGO_PKG_VERSION"), "\n")));
-        assert!(text.ends_with("spec: 1.3.0\n"));
+        assert!(text.contains("\nspec: 1.3.0\n"));
+        assert!(text.contains(concat!("\nbuild: ", env!("DAYFLY_BUILD"), "\n")));
+        assert!(BUILD.contains("-linux-") && BUILD.contains(", rustc "), "{BUILD}");
+        assert_eq!(text.matches("version").count(), 1, "{text}");
     }
 }

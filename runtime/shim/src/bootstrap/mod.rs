@@ -31,6 +31,8 @@ pub const NAME: &str = "io.containerd.dayfly.v2";
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the build was made from, if the packager said so.
 pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
+/// For which target it was built, and by which compiler.
+const BUILD: &str = env!("DAYFLY_BUILD");
 
 /// The program's name where nobody says another one.
 const PROGRAM: &str = "containerd-shim-dayfly-v2";
@@ -61,7 +63,9 @@ pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     };
     if flags.version {
         let revision = REVISION.unwrap_or_default();
-        let text = format!("{program}:\n  Version:  {VERSION}\n  Revision: {revision}\n\n");
+        let text = format!(
+            "{program}:\n  Version:  {VERSION}\n  Revision: {revision}\n  Build:    {BUILD}\n\n"
+        );
         return finish(print(text.as_bytes()));
     }
     if flags.info {
