@@ -1,6 +1,7 @@
 //! What can go wrong with layers and ranges of ids.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::layers::MOST_LAYERS;
@@ -23,6 +24,8 @@ pub enum Error {
         store: String,
         /// Its name.
         reference: String,
+        /// Names there that may have been meant.
+        alike: Vec<String>,
     },
     /// More than one image whose digest begins so.
     ManyImages {
@@ -56,7 +59,10 @@ impl fmt::Display for Error {
                 write!(f, "{count} layers are too many: overlayfs takes {MOST_LAYERS}")
             }
             Self::BadLayer(path) => write!(f, "layer {path:?} is no absolute path"),
-            Self::NoImage { store, reference } => write!(
+            Self::NoImage { store, reference, alike } if !alike.is_empty() => {
+                write!(f, "no image {reference} in {store}, but {}", alike.join(" and "))
+            }
+            Self::NoImage { store, reference, .. } => write!(
                 f,
                 "no image {reference} in {store}: \"dayfly image ls\" tells which there are"
             ),

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod image;
 mod layers;
 mod mode;
+pub mod name;
 mod options;
 pub mod places;
 mod remove;

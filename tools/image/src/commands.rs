@@ -11,7 +11,7 @@ use crate::reference::Reference;
 use crate::registry::Access;
 use crate::rootfs;
 use crate::runtime;
-use crate::source::Source;
+use crate::source::{Blobs, Source};
 use crate::store::{Freed, Store};
 use crate::unpack::Limits;
 use ::rootfs::MOST_LAYERS;
@@ -61,7 +61,9 @@ fn import(options: &Import) -> Result<()> {
 
 fn pull(options: &Pull) -> Result<()> {
     let store = open(&options.bringing.store)?;
-    let reference = Reference::parse(&options.reference)?;
+    // As skopeo and Podman write it.
+    let text = options.reference.strip_prefix("docker://").unwrap_or(&options.reference);
+    let reference = Reference::parse(text)?;
     let access = Access {
         plain_http: options.plain_http,
         auth_file: options.authfile.clone(),
@@ -103,8 +105,9 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
     let other_platform = other_platform(source, options)?;
     // Before anything is unpacked.
     let seccomp = runtime::seccomp(&options.seccomp)?;
+    let is_named = !names.is_empty();
     let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
-    let Imported { image, names, unpacked, layers, losses } = import::import(
+    let Imported { image, names, moved, unpacked, layers, losses } = import::import(
         store,
         source,
         &import::Options {
@@ -121,7 +124,14 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
     let too_many = (layers > MOST_LAYERS).then(|| {
         format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
     });
-    for sentence in other_platform.into_iter().chain(losses).chain(too_many) {
+    // A name that was asked for is meant to move, and so is a registry's.
+    let is_chosen = is_named || matches!(source.blobs, Blobs::Registry(_));
+    let moved = moved.iter().filter(|_| !is_chosen).map(|(name, old)| {
+        format!(
+            "{name} was the name of another image until now, {old}; --name gives this one another"
+        )
+    });
+    for sentence in other_platform.into_iter().chain(losses).chain(too_many).chain(moved) {
         eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -155,7 +165,10 @@ fn rm(options: &Rm) -> Result<()> {
     let mut gone: Vec<Reference> = Vec::new();
     // Everything that is asked for is there, before the first one goes.
     for text in &options.images {
-        let image = store.find_image(text)?;
+        let image = match store.find_image(text) {
+            Err(Error::NoImage(_)) if options.force => continue,
+            image => image?,
+        };
         let named = Reference::parse(text).ok();
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);

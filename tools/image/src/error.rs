@@ -52,10 +52,10 @@ pub enum Error {
         /// The option that allows more.
         option: &'static str,
     },
-    /// What a registry answered.
+    /// What a registry answered, or why it did not.
     Registry {
-        /// The address.
-        url: String,
+        /// What it was asked for.
+        what: String,
         /// What is wrong.
         reason: String,
     },
@@ -66,6 +66,8 @@ pub enum Error {
         /// What.
         cause: Box<Error>,
     },
+    /// No image of a name; says which there are.
+    NoImage(String),
     /// Something is missing or not as it must be; says what to do.
     Unfit(String),
     /// SIGINT or SIGTERM came.
@@ -122,9 +124,9 @@ impl fmt::Display for Error {
             Self::Limit { what, option } => {
                 write!(f, "{what}; {option} allows more, if you trust the image")
             }
-            Self::Registry { url, reason } => write!(f, "{url}: {reason}"),
+            Self::Registry { what, reason } => write!(f, "{what}: {reason}"),
             Self::Layer { blob, cause } => write!(f, "layer {blob}: {cause}"),
-            Self::Unfit(reason) => f.write_str(reason),
+            Self::NoImage(reason) | Self::Unfit(reason) => f.write_str(reason),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -16,8 +16,8 @@ use crate::runtime;
 use crate::source::{Blobs, Source};
 use crate::store::{Image, LayerInfo, Store, Work};
 use crate::unpack::{
-    Attributes, Below, Keep, LONG_WINDOW, LOOK_UP, Limits, Shared, Task, WINDOW, Way, keep_names,
-    unpack,
+    Attributes, Below, Keep, LONG_WINDOW, LOOK_UP, Limits, Shared, Task, WINDOW, Way, check,
+    keep_names, unpack,
 };
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use serde_json::{Value, json};
@@ -57,6 +57,8 @@ pub struct Imported {
     pub image: Image,
     /// Its names.
     pub names: Vec<Reference>,
+    /// Those of them that were another image's, and that one.
+    pub moved: Vec<(Reference, Digest)>,
     /// Layers that were not there before.
     pub unpacked: usize,
     /// All its layers.
@@ -121,12 +123,16 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
         }
     }
     let image = store.publish_image(&image, source.digest())?;
+    let mut moved = Vec::new();
     for name in names {
+        let old = store.image_of(name)?.filter(|old| *old != image.digest);
+        moved.extend(old.map(|old| (name.clone(), old)));
         store.set_ref(name, image.digest)?;
     }
     Ok(Imported {
         image,
         names: names.clone(),
+        moved,
         unpacked,
         layers: count,
         losses: importer.keep.losses(),
@@ -154,6 +160,8 @@ impl Importer<'_> {
             let there = self.store.find_layer(chain)?.or(self.store.find_layer(diff_id)?).is_some();
             if !there && seen.insert(diff_id) {
                 todo.push(at);
+            } else if there {
+                self.check(at)?;
             }
         }
         // The longest first, so that none is left over at the end.
@@ -255,6 +263,25 @@ impl Importer<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses a layer that is in the store already, but is another one where it comes from: only where nothing else
+    /// says so.
+    fn check(&self, at: usize) -> Result<()> {
+        let (diff_id, blob) = self.layers[at];
+        // A file that is called as its contents are has been read.
+        if !self.source.is_manifest_made || blob.digest == diff_id {
+            return Ok(());
+        }
+        let check = |window| {
+            let source = self.source.blobs.open(blob)?;
+            check(source, blob, diff_id, &self.shared, window)
+        };
+        let result = match check(WINDOW) {
+            Err(Error::NeedsWindow) => check(LONG_WINDOW),
+            result => result,
+        };
+        result.map_err(|error| error.of_layer(blob.digest))
     }
 
     fn stored(&self, name: Digest) -> Result<Option<Layer>> {

@@ -31,6 +31,8 @@ pub const CONFIG: &[&str] =
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 /// The annotation with an image's name.
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
+/// The annotation by which containerd, Docker and Podman name an image with its registry.
+pub const FULL_NAME: &str = "io.containerd.image.name";
 
 /// Lists of strings, such as annotations and labels, or `null`.
 pub type Strings = Option<BTreeMap<String, String>>;

@@ -2,6 +2,7 @@
 // The descriptions are help texts too, where brackets mean "may be left out".
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
+pub mod size;
 pub mod store;
 
 use crate::export::{Compression, Form};
@@ -45,17 +46,21 @@ pub enum ImageCommand {
     Import(Import),
     /// Bring an image into the store from a registry
     ///
-    /// Passwords are those of "podman login" and "docker login"; credential helpers are not asked.
+    /// A name without a registry is Docker Hub's: "alpine" is docker.io/library/alpine. Passwords are those of
+    /// "podman login" and "docker login", also where a credential helper keeps them.
     Pull(Pull),
     /// List images
+    #[command(visible_alias = "list")]
     Ls(Ls),
     /// Tell what is known of an image
     Inspect(Inspect),
     /// Take an image's name away, and remove what nothing else needs
     ///
     /// An image stays as long as it has another name, a container was made from it, or it is mounted.
+    #[command(visible_alias = "rmi", alias = "remove")]
     Rm(Rm),
     /// Remove what nothing names any more
+    #[command(alias = "prune")]
     Gc(Gc),
     /// Write an image to a directory or a file
     ///
@@ -79,8 +84,8 @@ pub struct Bringing {
     /// As a user: files of all owners become yours
     #[arg(long)]
     pub ignore_owners: bool,
-    /// Most bytes that all layers may unpack to
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 30)]
+    /// Most bytes that all layers may unpack to; k, m, g and t may follow the number
+    #[arg(long, value_name = "SIZE", default_value = "64g", value_parser = size::bytes)]
     pub max_bytes: u64,
     /// Most entries that all layers may have, directories without an entry of their own among them
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
@@ -89,7 +94,7 @@ pub struct Bringing {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_ratio: u64,
     /// Most memory for names and attributes of directories, beside four times what was read of blobs, at most 16 times this
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size::bytes)]
     pub max_memory: u64,
     /// The wait for another command's lock on the store.
     #[command(flatten)]
@@ -122,7 +127,7 @@ pub struct Import {
 /// `dayfly image pull`
 #[derive(Debug, Args)]
 pub struct Pull {
-    /// The image: HOST[:PORT]/NAME[:TAG][@DIGEST]
+    /// The image: [HOST[:PORT]/]NAME[:TAG][@DIGEST], of Docker Hub without a host
     #[arg(value_name = "REF")]
     pub reference: String,
     /// What to call it here, by default REF; may be given several times
@@ -163,6 +168,9 @@ pub struct Ls {
     /// Digests only
     #[arg(long, short)]
     pub quiet: bool,
+    /// All images, as without it: those without a name are listed, too
+    #[arg(long, short)]
+    pub all: bool,
 }
 
 /// `dayfly image inspect`
@@ -185,6 +193,9 @@ pub struct Rm {
     /// Names of images, or the beginnings of digests: then all names of the image are taken away
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
+    /// An image that is not there is no error
+    #[arg(long, short)]
+    pub force: bool,
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,

@@ -2,11 +2,13 @@
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use rootfs::name;
 
-/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without tag and digest the tag is `latest`.
+/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without tag and digest the tag is `latest`. A name
+/// without a host is Docker Hub's ([`rootfs::name`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The name without tag and digest.
+    /// The name without tag and digest, in its familiar form.
     pub name: String,
     /// The tag.
     pub tag: Option<String>,
@@ -62,7 +64,8 @@ impl Reference {
             (None, None) => Some("latest"),
             _ => tag,
         };
-        let reference = Self { name: name.to_owned(), tag: tag.map(str::to_owned), digest };
+        let name = name::familiar(name).to_owned();
+        let reference = Self { name, tag: tag.map(str::to_owned), digest };
         if reference.file_name().len() > LONGEST {
             return Err(unfit("it is too long for a name of a file"));
         }
@@ -72,22 +75,41 @@ impl Reference {
     /// The registry and the repository there.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when no registry is named.
-    pub fn registry(&self) -> Result<(&str, &str)> {
-        match self.name.split_once('/') {
-            Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {
-                Ok((host, path))
-            }
-            _ => Err(Error::Unfit(format!(
-                "{self} does not say from which registry: name it as HOST/NAME[:TAG]"
-            ))),
+    /// [`Error::Unfit`] when no registry has such names.
+    pub fn registry(&self) -> Result<(String, String)> {
+        let (host, repository) = name::split(&self.name);
+        let unfit = |reason: &str| {
+            Err(Error::Unfit(format!("{self} is no name of a registry's image: {reason}")))
+        };
+        let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
+        if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+            return unfit("a port is a number up to 65535");
         }
+        if repository.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return unfit("registries have lower-case letters only");
+        }
+        if repository.contains([':', '[', ']']) {
+            return unfit("a colon is for a port or a tag");
+        }
+        Ok((host.to_owned(), repository.into_owned()))
+    }
+
+    /// The name with its registry, as every engine reads it.
+    #[must_use]
+    pub fn full(&self) -> String {
+        Self { name: name::full(&self.name), ..self.clone() }.to_string()
+    }
+
+    /// The name of the file that older versions made for it, if it is another one.
+    #[must_use]
+    pub fn old_file_name(&self) -> Option<String> {
+        Some(encode(&self.full())).filter(|old| *old != self.file_name() && old.len() <= LONGEST)
     }
 
     /// The name of its file in the store.
     #[must_use]
     pub fn file_name(&self) -> String {
-        self.to_string().replace('%', "%25").replace('/', "%2F")
+        encode(&self.to_string())
     }
 
     /// From the name of a file in the store.
@@ -97,6 +119,11 @@ impl Reference {
     pub fn from_file_name(file: &str) -> Result<Self> {
         Self::parse(&file.replace("%2F", "/").replace("%25", "%"))
     }
+}
+
+/// A reference as a file's name.
+fn encode(reference: &str) -> String {
+    reference.replace('%', "%25").replace('/', "%2F")
 }
 
 impl std::fmt::Display for Reference {
@@ -155,8 +182,33 @@ mod tests {
             Reference::parse(text)
                 .and_then(|r| r.registry().map(|(host, path)| format!("{host} {path}")))
         };
-        assert_eq!(registry("localhost/a").expect("host"), "localhost a");
-        assert_eq!(registry("127.0.0.1:5000/a/b").expect("host"), "127.0.0.1:5000 a/b");
-        assert!(registry("team/web").is_err());
+        for (text, place) in [
+            ("localhost/a", "localhost a"),
+            ("127.0.0.1:5000/a/b", "127.0.0.1:5000 a/b"),
+            ("[::1]/a", "[::1] a"),
+            ("alpine:3", "docker.io library/alpine"),
+            ("docker.io/alpine", "docker.io library/alpine"),
+            ("team/web", "docker.io team/web"),
+        ] {
+            assert_eq!(registry(text).expect(text), place, "{text}");
+        }
+        for text in ["registry.test/Web", "web:x/y", "registry.test:99999/web", "a.test/b:1/c"] {
+            assert!(registry(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_name_are_one() {
+        let one = Reference::parse("alpine").expect("alpine");
+        for text in ["docker.io/alpine", "docker.io/library/alpine:latest", "library/alpine"] {
+            assert_eq!(Reference::parse(text).expect(text), one, "{text}");
+        }
+        assert_eq!(one.to_string(), "alpine:latest");
+        assert_eq!(one.full(), "docker.io/library/alpine:latest");
+        let old = one.old_file_name().expect("old");
+        assert_eq!(old, "docker.io%2Flibrary%2Falpine:latest");
+        assert_eq!(Reference::from_file_name(&old).expect("old"), one);
+        let other = Reference::parse("localhost/a").expect("other");
+        assert_eq!(other.old_file_name(), None);
     }
 }

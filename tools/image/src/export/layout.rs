@@ -4,7 +4,10 @@ use super::Stored;
 use super::layer::{self, Compression};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::oci::{CONFIG, Descriptor, INDEX, Index, LAYER, MANIFEST, Manifest, REF_NAME};
+use crate::oci::{
+    CONFIG, Descriptor, FULL_NAME, INDEX, Index, LAYER, MANIFEST, Manifest, REF_NAME,
+};
+use crate::reference::Reference;
 use crate::store::Store;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,12 +45,14 @@ pub(super) fn write(
         annotations: stored.manifest.annotations.clone(),
     };
     let manifest = blob(&blobs, MANIFEST[0], &text(&manifest)?)?;
-    let named = |name: String| Descriptor {
-        annotations: Some(BTreeMap::from([(REF_NAME.to_owned(), name)])),
+    let named = |name: &Reference| Descriptor {
+        annotations: Some(BTreeMap::from([
+            (REF_NAME.to_owned(), name.to_string()),
+            (FULL_NAME.to_owned(), name.full()),
+        ])),
         ..manifest.clone()
     };
-    let mut manifests: Vec<Descriptor> =
-        stored.names.iter().map(|name| named(name.to_string())).collect();
+    let mut manifests: Vec<Descriptor> = stored.names.iter().map(named).collect();
     if manifests.is_empty() {
         manifests.push(manifest.clone());
     }

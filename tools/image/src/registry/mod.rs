@@ -2,6 +2,10 @@
 
 mod auth;
 mod challenge;
+mod download;
+mod failure;
+mod helper;
+mod token;
 mod transfer;
 
 use crate::apart::{apart, receive};
@@ -9,31 +13,27 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::oci::{DOCUMENT, Descriptor, INDEX, MANIFEST};
 use crate::reference::Reference;
-use auth::Credentials;
+use auth::{Credentials, Wanted};
 use challenge::Challenge;
+use download::Download;
+use failure::{Asked, Sent};
 use report::interrupt;
-use serde::Deserialize;
+use rootfs::name::HUB;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
-use transfer::{PROGRESS, Transfer, of_reader};
+use transfer::{PROGRESS, Transfer};
 use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::typestate::WithoutBody;
-use ureq::{Agent, Body, RequestBuilder, ResponseExt};
+use ureq::{Agent, Body, ResponseExt};
 
-/// How often a blob's download is taken up again where it broke off, without coming any further: by less than
-/// [`PROGRESS`].
-const TRIES: u32 = 4;
-/// How many times a blob's length may be received again and thrown away: a registry that does not know ranges sends
-/// everything anew each time.
-const REPEATS: u64 = 8;
-/// What a registry gets between that to come back, more each time.
-const PAUSE: Duration = Duration::from_millis(300);
+/// Where Docker Hub answers.
+const HUBS_HOST: &str = "registry-1.docker.io";
 /// How long a connection, then an answer, and then each [`PROGRESS`] of a blob is waited for, by default.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest answer to be read that is a refusal, in bytes.
+const REFUSAL: u64 = 64 << 10;
 
 /// How a registry is talked to.
 #[derive(Debug, Clone)]
@@ -53,16 +53,12 @@ pub struct Remote {
     base: String,
     plain_http: bool,
     patience: Duration,
+    /// What the repository is called, with its registry.
+    name: String,
     repository: String,
     credentials: Option<Credentials>,
     /// What is sent as `Authorization`, once the registry has said what it wants.
     authorization: Mutex<Option<String>>,
-}
-
-#[derive(Deserialize)]
-struct Token {
-    token: Option<String>,
-    access_token: Option<String>,
 }
 
 /// Whether an answer came from where it was asked for, not from somewhere else after a redirection.
@@ -89,7 +85,7 @@ impl Remote {
     /// A registry that may not be talked to so; credentials that can't be read.
     pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
         let (host, repository) = reference.registry()?;
-        if access.plain_http && !is_loopback(host) {
+        if access.plain_http && !is_loopback(&host) {
             return Err(Error::Unfit(format!(
                 "--plain-http is for registries on this host, and {host} is none: what it sends could be changed on the way"
             )));
@@ -107,13 +103,17 @@ impl Remote {
             .tls_config(tls)
             .user_agent(concat!("dayfly/", env!("CARGO_PKG_VERSION")))
             .build();
+        let wanted = Wanted { host: &host, repository: &repository, patience: access.patience };
+        let credentials = auth::find(wanted, access.auth_file.as_deref())?;
+        let server = if host == HUB { HUBS_HOST } else { &host };
         Ok(Self {
             agent: agent.into(),
-            base: format!("{scheme}://{host}/v2/{repository}"),
+            base: format!("{scheme}://{server}/v2/{repository}"),
             plain_http: access.plain_http,
             patience: access.patience,
-            repository: repository.to_owned(),
-            credentials: auth::find(host, repository, access.auth_file.as_deref())?,
+            name: format!("{host}/{repository}"),
+            repository,
+            credentials,
             authorization: Mutex::new(None),
         })
     }
@@ -144,18 +144,18 @@ impl Remote {
 
     /// A manifest or index by tag or digest: its media type and its text.
     fn manifest(&self, reference: &str) -> Result<(String, Vec<u8>)> {
-        let url = format!("{}/manifests/{reference}", self.base);
+        let mark = if reference.contains(':') { '@' } else { ':' };
+        let document = Document {
+            url: format!("{}/manifests/{reference}", self.base),
+            what: format!("{}{mark}{reference}", self.name),
+        };
         let accept = [INDEX, MANIFEST].concat().join(", ");
-        let response = self.get(&url, &accept, 0)?;
-        let kind = header(&response, "content-type")
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
-        let text = self.document(response, DOCUMENT + 1).map_err(read_from(&url))?;
+        let response = self.get(&document, &accept, 0)?;
+        let kind = header(&response, "content-type");
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_owned();
+        let text = self.document(response, DOCUMENT + 1).map_err(read_from(&document.what))?;
         if text.len() as u64 > DOCUMENT {
-            return Err(Error::Registry { url, reason: "the manifest is too long".to_owned() });
+            return Err(failed(&document.what, "the manifest is too long".to_owned()));
         }
         Ok((kind, text))
     }
@@ -175,29 +175,24 @@ impl Remote {
     /// # Errors
     /// Those of the first answer.
     pub fn blob(&self, blob: &Descriptor) -> Result<Box<dyn Read + Send + '_>> {
-        let url = format!("{}/blobs/{}", self.base, blob.digest);
-        let body = self.open(&url, 0, &mut 0)?;
-        Ok(Box::new(Download {
-            remote: self,
-            url,
-            body: Some(body),
-            at: 0,
-            size: blob.size,
-            progress: 0,
-            tries: TRIES,
-            repeated: 0,
-        }))
+        let document = Document {
+            url: format!("{}/blobs/{}", self.base, blob.digest),
+            what: format!("blob {} of {}", blob.digest, self.name),
+        };
+        let body = self.open(&document, 0, &mut 0)?;
+        Ok(Box::new(Download::new(self, document, body, blob.size)))
     }
 
     /// Opens a blob at an offset. What is received for nothing, since the registry knows no ranges, is added to
     /// `repeated`.
-    fn open(&self, url: &str, at: u64, repeated: &mut u64) -> Result<Transfer> {
-        let response = self.get(url, "*/*", at)?;
+    fn open(&self, document: &Document, at: u64, repeated: &mut u64) -> Result<Transfer> {
+        let response = self.get(document, "*/*", at)?;
         let partial = response.status() == 206;
         let mut body = Transfer::new(response.into_body().into_reader(), self.patience, PROGRESS);
         if at > 0 && !partial {
             *repeated = repeated.saturating_add(at);
-            io::copy(&mut (&mut body).take(at), &mut io::sink()).map_err(read_from(url))?;
+            io::copy(&mut (&mut body).take(at), &mut io::sink())
+                .map_err(read_from(&document.what))?;
         }
         Ok(body)
     }
@@ -210,133 +205,130 @@ impl Remote {
         Ok(text)
     }
 
-    /// Sends a request and waits for the answer's head. Between its own times the client cannot be interrupted.
+    /// Sends a request to `url` and waits for the answer's head. Between its own times the client cannot be interrupted.
     fn exchange(
         &self,
-        request: RequestBuilder<WithoutBody>,
+        url: &str,
+        call: impl FnOnce() -> std::result::Result<Response<Body>, ureq::Error> + Send + 'static,
     ) -> std::result::Result<Response<Body>, String> {
-        let answer = apart(move || request.call());
+        let answer = apart(call);
+        let uri: Option<Uri> = url.parse().ok();
+        let host = uri.as_ref().and_then(Uri::authority).map_or(url, |host| host.as_str());
+        let proxy = self
+            .agent
+            .config()
+            .proxy()
+            .filter(|proxy| uri.as_ref().is_none_or(|uri| !proxy.is_no_proxy(uri)));
+        let asked = Asked {
+            host,
+            proxy: proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port())),
+            is_here: is_loopback(host),
+            patience: self.patience,
+        };
         // Resolving a name, connecting, sending and the answer have their times each.
         match receive(&answer, self.patience * 5) {
-            Ok(Some(answer)) => answer.map_err(|error| error.to_string()),
-            Ok(None) => Err("no answer".to_owned()),
+            Ok(Some(answer)) => answer.map_err(|error| asked.unanswered(&error)),
+            Ok(None) => Err(format!("{host} does not answer")),
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// Asks; once more with what the registry wants to know.
-    fn get(&self, url: &str, accept: &str, at: u64) -> Result<Response<Body>> {
+    fn get(&self, document: &Document, accept: &str, at: u64) -> Result<Response<Body>> {
         let mut asked = false;
         loop {
             let sent = self.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let response = self.send(url, accept, at, sent.as_deref())?;
+            let response = self.send(document, accept, at, sent.as_deref())?;
             match response.status().as_u16() {
                 200 | 206 => return Ok(response),
                 // Who is redirected to may be anybody: passwords are the registry's alone to ask for.
-                401 if !asked && same_origin(url, response.get_uri()) => {
+                401 if !asked && same_origin(&document.url, response.get_uri()) => {
                     asked = true;
-                    let new = self.authorize(url, &header(&response, "www-authenticate"))?;
+                    let new =
+                        self.authorize(&document.what, &header(&response, "www-authenticate"))?;
                     *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
                 }
-                status => return Err(self.refused(url, status, response)),
+                _ => {
+                    let reason = self.refused(response, &self.sent(sent.as_deref()));
+                    return Err(failed(&document.what, reason));
+                }
             }
         }
     }
 
     fn send(
         &self,
-        url: &str,
+        document: &Document,
         accept: &str,
         at: u64,
         authorization: Option<&str>,
     ) -> Result<Response<Body>> {
-        let mut request = self.agent.get(url).header("accept", accept);
+        let mut request = self.agent.get(&document.url).header("accept", accept);
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
         }
         if at > 0 {
             request = request.header("range", format!("bytes={at}-"));
         }
-        self.exchange(request).map_err(|reason| failed(url, reason))
+        self.exchange(&document.url, move || request.call())
+            .map_err(|reason| failed(&document.what, reason))
     }
 
     /// What to send as `Authorization` after that challenge.
-    fn authorize(&self, url: &str, challenge: &str) -> Result<String> {
-        let refused =
-            |reason: &str| Error::Registry { url: url.to_owned(), reason: reason.to_owned() };
+    fn authorize(&self, what: &str, challenge: &str) -> Result<String> {
+        let refused = |reason: &str| failed(what, reason.to_owned());
         match Challenge::parse(challenge) {
             Some(Challenge::Basic) => {
-                let credentials = self.credentials.as_ref().ok_or_else(|| {
+                let basic = self.credentials.as_ref().and_then(Credentials::basic);
+                basic.ok_or_else(|| {
                     refused("the registry wants a password: log in with \"podman login\" or \"docker login\", or name a file with --authfile")
-                })?;
-                Ok(credentials.basic())
+                })
             }
             Some(Challenge::Bearer { realm, service }) => {
-                self.token(&realm, service.as_deref()).map(|token| format!("Bearer {token}"))
+                let token = self.token(&realm, service.as_deref());
+                token.map(|token| format!("Bearer {token}")).map_err(|reason| failed(what, reason))
             }
             None => Err(refused("the registry refuses and does not say what it wants")),
         }
     }
 
-    fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
-        let failed = |reason: String| failed(realm, reason);
-        let here = |realm: &str| {
-            let uri: Option<Uri> = realm.parse().ok();
-            uri.is_some_and(|uri| uri.authority().is_some_and(|host| is_loopback(host.as_str())))
-        };
-        let unread = realm.starts_with("https://") || (self.plain_http && here(realm));
-        if !unread {
-            return Err(failed("a token would be fetched without encryption".to_owned()));
+    /// With what a request was sent.
+    fn sent(&self, authorization: Option<&str>) -> Sent<'_> {
+        match (authorization, &self.credentials) {
+            (None, _) => Sent::Nothing,
+            (Some(text), Some(credentials)) if text.starts_with("Basic") => {
+                Sent::Password(credentials)
+            }
+            (Some(_), Some(credentials)) => Sent::TokenFor(credentials),
+            (Some(_), None) => Sent::Token,
         }
-        let mut request =
-            self.agent.get(realm).query("scope", format!("repository:{}:pull", self.repository));
-        if let Some(service) = service {
-            request = request.query("service", service);
-        }
-        if let Some(credentials) = &self.credentials {
-            request = request.header("authorization", credentials.basic());
-        }
-        let response = self.exchange(request).map_err(failed)?;
-        if response.status() != 200 {
-            return Err(failed(format!(
-                "no token, status {}{}",
-                response.status(),
-                if self.credentials.is_some() { ": is the password right?" } else { "" }
-            )));
-        }
-        let text = self.document(response, DOCUMENT).map_err(read_from(realm))?;
-        let token: Token = crate::oci::parse(&text, "the token")?;
-        token
-            .token
-            .or(token.access_token)
-            .ok_or_else(|| failed("the answer has no token".to_owned()))
     }
 
-    fn refused(&self, url: &str, status: u16, response: Response<Body>) -> Error {
-        let text = self.document(response, 500).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let meaning = match status {
-            401 | 403 => "not allowed",
-            404 => "not there",
-            429 => "too many requests; try later",
-            _ => "refused",
-        };
-        Error::Registry {
-            url: url.to_owned(),
-            reason: format!("{meaning}, status {status} {}", text.trim()),
-        }
+    /// What an answer that is no success means.
+    fn refused(&self, response: Response<Body>, sent: &Sent<'_>) -> String {
+        let status = response.status().as_u16();
+        let wait = header(&response, "retry-after");
+        let text = self.document(response, REFUSAL).unwrap_or_default();
+        failure::refused(status, &text, &wait, sent)
     }
 }
 
-/// What is wrong at that address; that a signal came, where one did.
-fn failed(url: &str, reason: String) -> Error {
-    interrupt::check().err().map_or(Error::Registry { url: url.to_owned(), reason }, Error::from)
+/// Something of a repository: its address, and what it is called.
+#[derive(Debug)]
+struct Document {
+    url: String,
+    what: String,
+}
+
+/// What is wrong with that; that a signal came, where one did.
+fn failed(what: &str, reason: String) -> Error {
+    let error = Error::Registry { what: what.to_owned(), reason };
+    interrupt::check().err().map_or(error, Error::from)
 }
 
 /// The same of a reader.
-fn read_from(url: &str) -> impl FnOnce(io::Error) -> Error {
-    move |cause| failed(url, cause.to_string())
+fn read_from(what: &str) -> impl FnOnce(io::Error) -> Error {
+    move |cause| failed(what, cause.to_string())
 }
 
 fn header(response: &Response<Body>, name: &str) -> String {
@@ -346,66 +338,6 @@ fn header(response: &Response<Body>, name: &str) -> String {
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
         .to_owned()
-}
-
-/// A blob that is being read.
-struct Download<'a> {
-    remote: &'a Remote,
-    url: String,
-    /// None after an error: what is left of an old body is not read.
-    body: Option<Transfer>,
-    at: u64,
-    size: u64,
-    /// What came since the last try counted as none.
-    progress: u64,
-    tries: u32,
-    /// Bytes that came again and were thrown away.
-    repeated: u64,
-}
-
-impl Download<'_> {
-    /// Reads on, from a new body if there is none. The end before its time is an error.
-    fn read_on(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let body = match &mut self.body {
-            Some(body) => body,
-            none => none.insert(
-                self.remote.open(&self.url, self.at, &mut self.repeated).map_err(of_reader)?,
-            ),
-        };
-        match body.read(buffer)? {
-            0 if self.at < self.size && !buffer.is_empty() => {
-                Err(io::ErrorKind::UnexpectedEof.into())
-            }
-            count => Ok(count),
-        }
-    }
-}
-
-impl Read for Download<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let cause = match self.read_on(buffer) {
-                Ok(count) => {
-                    self.at += count as u64;
-                    self.progress += count as u64;
-                    if self.progress >= PROGRESS {
-                        (self.progress, self.tries) = (0, TRIES);
-                    }
-                    return Ok(count);
-                }
-                Err(error) => error,
-            };
-            self.body = None;
-            interrupt::check().map_err(|interrupted| of_reader(interrupted.into()))?;
-            self.tries = self.tries.saturating_sub(1);
-            if self.tries == 0 || self.repeated / REPEATS > self.size {
-                let reason = format!("given up after {} of {} bytes: {cause}", self.at, self.size);
-                return Err(of_reader(failed(&self.url, reason)));
-            }
-            self.progress = 0;
-            thread::sleep(PAUSE * (TRIES - self.tries));
-        }
-    }
 }
 
 #[cfg(test)]

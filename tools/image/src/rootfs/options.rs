@@ -1,5 +1,6 @@
 //! The command line of `dayfly rootfs`.
 
+use crate::options::size::bytes;
 use crate::options::store::StoreOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -63,8 +64,8 @@ pub struct Mount {
     /// Keep changes in memory
     #[arg(long)]
     pub ephemeral: bool,
-    /// Bytes of it, with --ephemeral [default: half of the memory]
-    #[arg(long, value_name = "BYTES", requires = "ephemeral")]
+    /// Bytes of it, with --ephemeral [default: half of the memory]; k, m, g and t may follow the number
+    #[arg(long, value_name = "SIZE", requires = "ephemeral", value_parser = bytes)]
     pub ephemeral_size: Option<u64>,
     /// No changes
     #[arg(long, conflicts_with = "ephemeral")]

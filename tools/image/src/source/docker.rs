@@ -62,6 +62,7 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
         config_text,
         config,
         names,
+        is_manifest_made: true,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::archive::Archive;
 use super::{Blobs, Source};
 use crate::error::{Error, Result};
-use crate::oci::{DOCUMENT, Descriptor, Index, Platform, REF_NAME, parse};
+use crate::oci::{DOCUMENT, Descriptor, FULL_NAME, Index, Platform, REF_NAME, parse};
 use crate::reference::Reference;
 use std::fs::File;
 use std::io::Read;
@@ -102,7 +102,7 @@ fn is(name: &str, tag: &str) -> bool {
 
 /// What the image is called: as the layout says, or as the layout itself with the tag it has there.
 fn names(entry: &Descriptor, path: &Path, tag: Option<&str>) -> Vec<Reference> {
-    let full = entry.annotations.as_ref().and_then(|all| all.get("io.containerd.image.name"));
+    let full = entry.annotations.as_ref().and_then(|all| all.get(FULL_NAME));
     let name = name(entry).or(tag);
     let whole = full.map(String::as_str).or(name.filter(|name| name.contains([':', '/'])));
     if let Some(reference) = whole.and_then(|text| Reference::parse(text).ok()) {

@@ -90,6 +90,8 @@ pub struct Source {
     pub config: ImageConfig,
     /// What it is called where it comes from.
     pub names: Vec<Reference>,
+    /// Whether the manifest was made here, of what an archive has: then it says nothing of what the archive should have.
+    pub is_manifest_made: bool,
 }
 
 impl Source {
@@ -161,7 +163,15 @@ impl Source {
             let config_text = blobs.document(&manifest.config)?;
             let config: ImageConfig = parse(&config_text, "the image's configuration")?;
             config.check()?;
-            return Ok(Self { blobs, manifest_text: text, manifest, config_text, config, names });
+            return Ok(Self {
+                blobs,
+                manifest_text: text,
+                manifest,
+                config_text,
+                config,
+                names,
+                is_manifest_made: false,
+            });
         }
         Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
     }

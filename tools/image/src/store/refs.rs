@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An image in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,25 @@ impl Store {
         let work = self.work()?;
         let (link, path) = (work.path().join("ref"), self.path("refs", &reference.file_name()));
         symlink(format!("../images/{}", image.hex()), &link).map_err(Error::at("make", &link))?;
-        fs::rename(&link, &path).map_err(Error::at("rename to", &path))
+        fs::rename(&link, &path).map_err(Error::at("rename to", &path))?;
+        self.remove_old_spelling(reference).map(|_| ())
+    }
+
+    /// The image that has exactly this name, if any.
+    ///
+    /// # Errors
+    /// Those of reading directories and links.
+    pub fn image_of(&self, reference: &Reference) -> Result<Option<Digest>> {
+        let refs = self.refs()?.into_iter();
+        Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
+    }
+
+    /// Removes the link that an older version made for a name as it was written. Whether it was there.
+    fn remove_old_spelling(&self, reference: &Reference) -> Result<bool> {
+        match reference.old_file_name() {
+            Some(old) => remove(&self.path("refs", &old)),
+            None => Ok(false),
+        }
     }
 
     /// Takes a name away. Whether it was there: another command may have been quicker.
@@ -49,12 +67,8 @@ impl Store {
     /// # Errors
     /// Those of unlink(2).
     pub fn remove_ref(&self, reference: &Reference) -> Result<bool> {
-        let path = self.path("refs", &reference.file_name());
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::at("remove", &path)(error)),
-        }
+        let old = self.remove_old_spelling(reference)?;
+        Ok(remove(&self.path("refs", &reference.file_name()))? || old)
     }
 
     /// All names, in order, and the images that they name.
@@ -63,12 +77,18 @@ impl Store {
     /// Those of reading directories and links.
     pub fn refs(&self) -> Result<Vec<(Reference, Digest)>> {
         let mut all = Vec::new();
-        for file in self.names("refs")? {
-            let path = self.path("refs", &file);
+        let files = self.names("refs")?;
+        for file in &files {
+            let reference = Reference::from_file_name(file).ok();
+            // Who looks for the name finds the newer link.
+            let is_old = reference.as_ref().map(Reference::file_name).filter(|new| new != file);
+            if is_old.is_some_and(|new| files.contains(&new)) {
+                continue;
+            }
+            let path = self.path("refs", file);
             match fs::read_link(&path) {
                 Ok(target) => {
                     let hex = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                    let reference = Reference::from_file_name(&file).ok();
                     all.extend(reference.zip(Digest::from_hex(hex)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -92,11 +112,14 @@ impl Store {
     /// The image that `text` names: a reference, or a digest of the manifest or the beginning of one.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when there is none, or more than one.
+    /// [`Error::NoImage`] when there is none, [`Error::Unfit`] when there is more than one.
     pub fn find_image(&self, text: &str) -> Result<Image> {
         let path = rootfs::image::find(&self.root.to_string_lossy(), text)
             .map(PathBuf::from)
-            .map_err(|error| Error::Unfit(error.to_string()))?;
+            .map_err(|error| match error {
+                rootfs::Error::NoImage { .. } => Error::NoImage(error.to_string()),
+                error => Error::Unfit(error.to_string()),
+            })?;
         let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let digest = Digest::from_hex(hex)
             .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
@@ -122,5 +145,14 @@ impl Store {
             Err(errno) => Err(Error::errno("remove", &from)(errno)),
             Ok(()) => remove_tree(&to),
         }
+    }
+}
+
+/// Removes a link. Whether it was there.
+fn remove(path: &Path) -> Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::at("remove", path)(error)),
     }
 }

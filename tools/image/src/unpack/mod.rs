@@ -95,6 +95,23 @@ pub fn unpack(task: Task<'_>, work: &Work, keep: &Keep, shared: &Shared) -> Resu
     unpacker.finish()
 }
 
+/// Reads the layer that `source` reads and keeps nothing of it.
+///
+/// # Errors
+/// As [`unpack`], of reading, digests and limits.
+pub fn check(
+    source: Box<dyn Read + '_>,
+    blob: &Descriptor,
+    diff_id: Digest,
+    shared: &Shared,
+    window: u32,
+) -> Result<()> {
+    let mut stream = Stream::new(source, blob, shared, window)?;
+    let mut buffer = vec![0; BUFFER];
+    while stream.read(&mut buffer)? > 0 {}
+    Ok(diff_id.same(stream.finish()?, || "the layer's archive".to_owned())?)
+}
+
 struct Unpacker<'a, 'k> {
     archive: Archive<'a>,
     tree: Tree<'a>,

@@ -1,0 +1,109 @@
+//! Names of images, as users of engines write them.
+//!
+//! The rules are those that Docker, Podman and containerd share. The first part of a name is a registry's host if it
+//! has a dot or a colon, is `localhost`, or has a capital letter. Otherwise the name is Docker Hub's, which is called
+//! `docker.io`. There a name of one part is in `library`. So `alpine`, `docker.io/alpine` and
+//! `docker.io/library/alpine` are one name. The shortest of these is its familiar form, under which a store keeps it.
+//!
+//! All functions take names with a tag and a digest as well: no slash is in these.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+
+/// What Docker Hub is called in names.
+pub const HUB: &str = "docker.io";
+/// What it was called once.
+const OLD_HUB: &str = "index.docker.io";
+/// Where names of one part are there.
+const LIBRARY: &str = "library/";
+
+/// The registry's host, if the name has one, and the rest.
+fn split_host(name: &str) -> Option<(&str, &str)> {
+    let (host, rest) = name.split_once('/')?;
+    let is_host = host.contains(['.', ':'])
+        || host == "localhost"
+        || host.bytes().any(|byte| byte.is_ascii_uppercase());
+    is_host.then_some((host, rest))
+}
+
+/// The registry that a name is of, and the repository there.
+#[must_use]
+pub fn split(name: &str) -> (&str, Cow<'_, str>) {
+    let path = match split_host(name) {
+        None => name,
+        Some((HUB | OLD_HUB, path)) => path,
+        Some((host, path)) => return (host, Cow::Borrowed(path)),
+    };
+    match path.contains('/') {
+        true => (HUB, Cow::Borrowed(path)),
+        false => (HUB, Cow::Owned(format!("{LIBRARY}{path}"))),
+    }
+}
+
+/// The shortest form of a name: without Docker Hub's host, and without `library` there.
+#[must_use]
+pub fn familiar(name: &str) -> &str {
+    let path = match split_host(name) {
+        None => name,
+        Some((HUB | OLD_HUB, path)) => path,
+        Some(_) => return name,
+    };
+    let short = path.strip_prefix(LIBRARY).filter(|rest| !rest.is_empty() && !rest.contains('/'));
+    let short = short.unwrap_or(path);
+    // Without the host its first part would be taken for one.
+    if split_host(short).is_some() { name } else { short }
+}
+
+/// The longest form of a name, which every engine reads in the same way.
+#[must_use]
+pub fn full(name: &str) -> String {
+    let (host, path) = split(name);
+    format!("{host}/{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_the_registry_that_engines_take_them_for() {
+        for (name, host, path, short) in [
+            ("alpine", "docker.io", "library/alpine", "alpine"),
+            ("docker.io/alpine", "docker.io", "library/alpine", "alpine"),
+            ("index.docker.io/alpine:3", "docker.io", "library/alpine:3", "alpine:3"),
+            ("docker.io/library/alpine:3", "docker.io", "library/alpine:3", "alpine:3"),
+            ("library/alpine", "docker.io", "library/alpine", "alpine"),
+            ("docker.io/library", "docker.io", "library/library", "library"),
+            ("library/a/b", "docker.io", "library/a/b", "library/a/b"),
+            ("team/web", "docker.io", "team/web", "team/web"),
+            ("docker.io/team/web", "docker.io", "team/web", "team/web"),
+            ("a.b", "docker.io", "library/a.b", "a.b"),
+            ("docker.io", "docker.io", "library/docker.io", "docker.io"),
+            ("localhost/web", "localhost", "web", "localhost/web"),
+            ("localhost:5000/web:1", "localhost:5000", "web:1", "localhost:5000/web:1"),
+            ("[::1]:5000/web", "[::1]:5000", "web", "[::1]:5000/web"),
+            ("registry.test/library/a", "registry.test", "library/a", "registry.test/library/a"),
+            ("Team/web", "Team", "web", "Team/web"),
+            ("docker.io/localhost/web", "docker.io", "localhost/web", "docker.io/localhost/web"),
+            ("docker.io/a.b/web", "docker.io", "a.b/web", "docker.io/a.b/web"),
+        ] {
+            assert_eq!(split(name), (host, Cow::Borrowed(path)), "{name}");
+            assert_eq!(familiar(name), short, "{name}");
+            // Whatever is kept means what was written.
+            assert_eq!(split(short), (host, Cow::Borrowed(path)), "{short}");
+            assert_eq!(full(name), format!("{host}/{path}"), "{name}");
+            assert_eq!(familiar(&full(name)), short, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_left_alone() {
+        for name in
+            ["", "/", "docker.io/", "docker.io//x", "docker.io/library/", "library/", "a//b"]
+        {
+            let short = familiar(name);
+            assert_eq!(split(short), split(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Sizes as users write them.
+
+/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), also with `b` or `ib` after it.
+///
+/// # Errors
+/// Why it is no size, as the end of a sentence.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let power = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 2,
+        "g" | "gb" | "gib" => 3,
+        "t" | "tb" | "tib" => 4,
+        _ => return Err("a size is a number, perhaps with k, m, g or t after it".to_owned()),
+    };
+    let number: u64 = match number.parse() {
+        Ok(number) => number,
+        Err(_) if number.is_empty() => return Err("a size begins with a number".to_owned()),
+        Err(_) => return Err("it is too large".to_owned()),
+    };
+    number.checked_mul(1 << (10 * power)).ok_or_else(|| "it is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, size) in [
+            ("0", 0),
+            ("17", 17),
+            ("10k", 10 << 10),
+            ("10K", 10 << 10),
+            ("1MiB", 1 << 20),
+            ("64 GB", 64 << 30),
+            ("2t", 2 << 40),
+            ("5b", 5),
+        ] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        let huge = format!("{}0", u64::MAX);
+        for text in ["", "k", "-1", "1x", "1.5g", "1kk", "k1", "17179869184g", &huge] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is said of a registry that does not give what it is asked for, and what the user can do.
+
+use super::auth::Credentials;
+use serde_json::Value;
+use std::io::ErrorKind;
+use std::time::Duration;
+use ureq::Error;
+
+/// Longest sentence of a registry that is repeated, in characters.
+const LONGEST: usize = 200;
+
+/// Who was asked, and how.
+pub struct Asked<'a> {
+    /// The host, perhaps with a port.
+    pub host: &'a str,
+    /// The proxy on the way there, if the environment names one.
+    pub proxy: Option<String>,
+    /// Whether the host is this one.
+    pub is_here: bool,
+    /// How long an answer was waited for.
+    pub patience: Duration,
+}
+
+impl Asked<'_> {
+    /// Why no answer came.
+    pub fn unanswered(&self, error: &Error) -> String {
+        let Self { host, is_here, patience, .. } = self;
+        let text = error.to_string();
+        let text = text.trim_start_matches("io: ");
+        let by = self
+            .proxy
+            .as_ref()
+            .map_or_else(String::new, |proxy| format!(" (by the proxy {proxy})"));
+        let kind = match error {
+            Error::Io(error) => Some(error.kind()),
+            _ => None,
+        };
+        if matches!(error, Error::HostNotFound) || text.contains("lookup address") {
+            let cause = text.rsplit(": ").next().unwrap_or_default();
+            return format!(
+                "the name {host} is not found{by}, {cause}: is there a network? \"dayfly image import\" takes an image from a file"
+            );
+        }
+        if text.contains("received corrupt message") {
+            let advice = match is_here {
+                true => "with --plain-http it is asked without",
+                false => {
+                    "--plain-http is for registries on this host; \"ssh -L\" brings one of another host here"
+                }
+            };
+            return format!("{host} does not talk TLS{by}: {advice}");
+        }
+        if text.contains("UnknownIssuer") || text.contains("No CA certificates") {
+            return format!(
+                "the certificate of {host} is of an authority that this host does not know{by}: add the authority to those of this host (update-ca-certificates), or name a file with it in SSL_CERT_FILE"
+            );
+        }
+        if let Some((_, reason)) = text.split_once("invalid peer certificate: ") {
+            return format!("the certificate of {host} is refused{by}: {reason}");
+        }
+        match (error, kind) {
+            (_, Some(ErrorKind::ConnectionRefused)) => {
+                format!("nobody listens at {host}{by}: is the registry running?")
+            }
+            (_, Some(ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable)) => format!(
+                "there is no way to {host}{by}: is there a network? \"dayfly image import\" takes an image from a file"
+            ),
+            (Error::Timeout(_), _) | (_, Some(ErrorKind::TimedOut)) => format!(
+                "{host} does not answer within {} s{by}; --timeout waits longer",
+                patience.as_secs()
+            ),
+            _ => format!("{host} cannot be asked{by}: {text}"),
+        }
+    }
+}
+
+/// What an answer that is no success means. `sent` says with what it was asked.
+pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String {
+    let said = said(body);
+    let status_and = |meaning: &str| match &said {
+        Some(said) => format!("{meaning}, status {status} ({said})"),
+        None => format!("{meaning}, status {status}"),
+    };
+    match status {
+        401 | 403 => format!("{}: {}", status_and("not allowed"), sent.advice()),
+        404 => status_and("not there"),
+        429 => {
+            let wait = match wait.parse::<u64>() {
+                Ok(seconds) => format!("wait {seconds} s"),
+                Err(_) => "wait for a while".to_owned(),
+            };
+            let log_in = match sent {
+                Sent::Nothing | Sent::Token => ", or log in, if that allows you more",
+                _ => "",
+            };
+            format!("{}: {wait}{log_in}", status_and("too many requests"))
+        }
+        // What servers say in plain text when they are asked without TLS.
+        400 if String::from_utf8_lossy(body).contains("HTTPS") => {
+            format!("{}: without --plain-http it is asked with TLS", status_and("refused"))
+        }
+        500.. => format!("{}: try again later", status_and("the registry failed")),
+        _ => status_and("refused"),
+    }
+}
+
+/// With what a registry was asked.
+pub enum Sent<'a> {
+    /// Nothing.
+    Nothing,
+    /// A name and a password.
+    Password(&'a Credentials),
+    /// A token for everybody.
+    Token,
+    /// A token that was given for credentials.
+    TokenFor(&'a Credentials),
+}
+
+impl Sent<'_> {
+    fn advice(&self) -> String {
+        match self {
+            Self::Password(Credentials { from, .. }) => format!(
+                "the registry refuses the name and password of {from}: log in again, or ask for the right to pull"
+            ),
+            Self::TokenFor(Credentials { from, .. }) => {
+                format!("it does not exist, or the login of {from} has no right to it")
+            }
+            Self::Nothing | Self::Token => "it does not exist, or it is not for everybody: log in with \"docker login\" or \"podman login\"".to_owned(),
+        }
+    }
+}
+
+/// What a registry says of its refusal, in its own words: `{"errors": [{"code": …, "message": …}]}`.
+fn said(body: &[u8]) -> Option<String> {
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    let first = answer["errors"].as_array().and_then(|errors| errors.first());
+    let text = |value: &Value| value.as_str().map(str::trim).unwrap_or_default().to_owned();
+    let (code, message) = match first {
+        Some(error) => (text(&error["code"]), text(&error["message"])),
+        // Servers that give tokens have forms of their own.
+        None => (String::new(), text(&answer["details"]) + &text(&answer["message"])),
+    };
+    let said = if message.is_empty() { code } else { message };
+    let said: String =
+        said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    Some(said).filter(|said| !said.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::auth::Secret;
+
+    #[test]
+    fn a_registrys_own_words_are_taken_from_its_json() {
+        let text =
+            br#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown","detail":{}}]}"#;
+        assert_eq!(
+            refused(404, text, "", &Sent::Token),
+            "not there, status 404 (manifest unknown)"
+        );
+        for nothing in
+            [&b""[..], b"<html>", b"[]", b"{}", b"7", br#"{"errors":[]}"#, b"{\"errors\":7}"]
+        {
+            assert_eq!(refused(404, nothing, "", &Sent::Token), "not there, status 404");
+        }
+        let text = br#"{"errors":[{"code":"DENIED","message":""}]}"#;
+        assert_eq!(said(text).as_deref(), Some("DENIED"));
+        assert_eq!(said(br#"{"details":"a wrong\n one"}"#).as_deref(), Some("a wrong  one"));
+        let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "x".repeat(900));
+        assert_eq!(said(long.as_bytes()).map(|said| said.len()), Some(LONGEST));
+    }
+
+    #[test]
+    fn who_is_refused_is_told_what_to_do() {
+        let credentials =
+            Credentials { secret: Secret::Identity(String::new()), from: "auth.json".to_owned() };
+        for (status, wait, sent, wanted) in [
+            (401, "", Sent::Token, "log in"),
+            (401, "", Sent::Password(&credentials), "password of auth.json"),
+            (403, "", Sent::TokenFor(&credentials), "login of auth.json"),
+            (429, "17", Sent::Token, "status 429: wait 17 s, or log in"),
+            (429, "Wed, 21 Oct", Sent::TokenFor(&credentials), "wait for a while"),
+            (503, "", Sent::Token, "try again later"),
+        ] {
+            let text = refused(status, b"", wait, &sent);
+            assert!(text.contains(wanted), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+        let text =
+            refused(400, b"Client sent an HTTP request to an HTTPS server.\n", "", &Sent::Nothing);
+        assert!(text.contains("--plain-http"), "{text}");
+    }
+
+    #[test]
+    fn who_gets_no_answer_is_told_what_to_do() {
+        let mut asked =
+            Asked { host: "a.test", proxy: None, is_here: true, patience: Duration::from_secs(3) };
+        let io = |kind, text: &str| Error::Io(std::io::Error::new(kind, text.to_owned()));
+        let lookup = "failed to lookup address information: Temporary failure in name resolution";
+        for (error, wanted) in [
+            (io(ErrorKind::Other, lookup), "a.test is not found, Temporary failure in name"),
+            (io(ErrorKind::ConnectionRefused, ""), "nobody listens at a.test: is the registry"),
+            (io(ErrorKind::NetworkUnreachable, ""), "no way to a.test: is there a network?"),
+            (io(ErrorKind::TimedOut, ""), "within 3 s; --timeout"),
+            (
+                io(ErrorKind::InvalidData, "received corrupt message of type X"),
+                "--plain-http it is asked",
+            ),
+            (
+                io(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer"),
+                "SSL_CERT_FILE",
+            ),
+            (io(ErrorKind::InvalidData, "invalid peer certificate: Expired"), "refused: Expired"),
+            (Error::TooManyRedirects, "cannot be asked"),
+        ] {
+            let text = asked.unanswered(&error);
+            assert!(text.contains(wanted), "{text}");
+        }
+        asked.is_here = false;
+        asked.proxy = Some("p.test:3128".to_owned());
+        let text = asked.unanswered(&io(ErrorKind::InvalidData, "received corrupt message"));
+        assert!(text.contains("by the proxy p.test:3128") && text.contains("ssh -L"), "{text}");
+    }
+}
