@@ -59,7 +59,7 @@ test-all:
 	scripts/test --all
 
 # The specification's own validation programs, for dayfly and its peers in every
-# view: a table and the totals (README.md).
+# view: a table and the totals (tests/README.md).
 validate:
 	$(CARGO) build --release -p dayfly-cli
 	-scripts/peers
