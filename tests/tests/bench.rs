@@ -263,7 +263,7 @@ fn functions_interrupted(bed: &Bed) {
         let (pid, stderr) = end_functions_by(bed, signal);
         // What another test's experiment left, it may have found before.
         let own = stderr.lines().filter(|line| !line.contains("an experiment was killed: "));
-        assert_eq!(own.collect::<Vec<_>>(), ["dayfly-bench: interrupted"], "{signal:?}");
+        assert_eq!(own.collect::<Vec<_>>(), ["error: interrupted"], "{signal:?}");
         assert_eq!(left_of(bed, pid), Vec::<String>::new(), "{signal:?}");
         assert_eq!(in_cgroups(pid), 0, "{signal:?}");
         wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
@@ -348,7 +348,7 @@ fn report_goes_on(bed: &Bed) {
         let outcome = running.wait();
         if signal == Signal::TERM {
             assert_eq!(outcome.code(), 1, "{outcome}");
-            assert!(outcome.stderr.ends_with("dayfly-bench: interrupted\n"), "{outcome}");
+            assert!(outcome.stderr.ends_with("error: interrupted\n"), "{outcome}");
         }
         wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
         let is_its = |path: &String| path.split(['/', ' ']).any(|part| part == name);

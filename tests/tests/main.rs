@@ -13,6 +13,7 @@ mod cgtool_cpus;
 mod cgtool_parity;
 mod cgtool_plans;
 mod clocks;
+mod command_line;
 mod confinement;
 mod crash;
 mod dangling;
@@ -98,6 +99,7 @@ const RUNTIME: &[Subject] = &[
     ("process", process::CASES),
     ("attributes", attributes::CASES),
     ("clocks", clocks::CASES),
+    ("command_line", command_line::CASES),
     ("confinement", confinement::CASES),
     ("labels::apparmor", labels::apparmor::CASES),
     ("labels::no_policy", labels::selinux::BEFORE),

@@ -6,6 +6,7 @@
 //! | [`statistics`], [`bootstrap`] | what samples say, and what they don't |
 //! | [`random`] | chance that can be repeated |
 //! | [`progress`] | how far a long run is |
+//! | [`usage`] | command lines, read or refused |
 //! | [`interrupt`] | signals that end a program at its next step |
 //! | [`mod@say`], [`error`] | standard output, and what went wrong |
 
@@ -18,6 +19,7 @@ pub mod random;
 pub mod say;
 pub mod statistics;
 pub mod table;
+pub mod usage;
 
 pub use error::Error;
 pub use table::Table;

@@ -83,6 +83,15 @@ impl Format {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }
 
+    /// What the name of a file ends in, from its last dot on, if that stands for no format. A place for a name, such as
+    /// `%i`, may end in anything.
+    pub fn unknown_suffix(path: &str) -> Option<&str> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let suffix = name.get(name.rfind('.')?..)?;
+        let is_known = suffix.contains('%') || Self::ALL.iter().any(|of| of.suffix() == suffix);
+        (!is_known).then_some(suffix)
+    }
+
     /// A time line as a file of this format.
     pub fn bytes(self, timeline: &Timeline) -> Vec<u8> {
         match self {
@@ -117,6 +126,17 @@ impl Format {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn suffixes() {
+        for path in ["-", "trace", "/tmp/a.b/trace", "start.svg", "%i.json", "trace.%i", "x.jsonl"]
+        {
+            assert_eq!(Format::unknown_suffix(path), None, "{path}");
+        }
+        for (path, suffix) in [("x.png", ".png"), ("/tmp/x.svg.sgv", ".sgv"), ("x.", ".")] {
+            assert_eq!(Format::unknown_suffix(path), Some(suffix));
+        }
+    }
 
     #[test]
     fn each_format_is_known_by_its_name_and_by_the_end_of_a_files_name() {

@@ -18,6 +18,7 @@ pub(crate) mod run;
 pub(crate) mod spec;
 pub(crate) mod start;
 pub(crate) mod state;
+pub(crate) mod stop;
 mod tool;
 pub(crate) mod update;
 

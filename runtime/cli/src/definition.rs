@@ -224,6 +224,40 @@ pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
+/// A name that users of other tools have in their fingers.
+#[derive(Debug)]
+pub struct Alias {
+    /// The name.
+    pub name: &'static str,
+    /// The words that it stands for: a command, and what its arguments begin with.
+    pub words: &'static [&'static str],
+    /// Whether it has that meaning only where nothing follows it.
+    pub stands_alone: bool,
+}
+
+impl Alias {
+    const fn new(name: &'static str, words: &'static [&'static str]) -> Self {
+        Self { name, words, stands_alone: false }
+    }
+}
+
+/// Every alias. `version` is one of `--version`.
+pub static ALIASES: &[Alias] = &[
+    Alias::new("ls", &["list"]),
+    // With a container it is runc's command.
+    Alias { stands_alone: true, ..Alias::new("ps", &["list"]) },
+    Alias::new("rm", &["delete"]),
+    Alias::new("inspect", &["state"]),
+    Alias::new("images", &["image", "ls"]),
+    Alias::new("pull", &["image", "pull"]),
+    Alias::new("version", &["version"]),
+];
+
+/// The alias of that name, if it may be followed by `rest`.
+pub fn find_alias(name: &str, rest: &[&str]) -> Option<&'static Alias> {
+    ALIASES.iter().find(|alias| alias.name == name && (rest.is_empty() || !alias.stands_alone))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +277,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn aliases_are_of_commands() {
+        for alias in ALIASES {
+            let is_command = |name: &str| find(name).is_some();
+            assert!(is_command(alias.words[0]) || alias.name == "version", "{alias:?}");
+            assert_eq!(is_command(alias.name), alias.stands_alone, "{alias:?}");
+        }
+        assert_eq!(find_alias("ps", &[]).unwrap().words, ["list"]);
+        assert!(find_alias("ps", &["web"]).is_none());
+        assert_eq!(find_alias("rm", &["web"]).unwrap().words, ["delete"]);
     }
 
     #[test]

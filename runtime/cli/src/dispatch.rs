@@ -1,5 +1,6 @@
 //! From the process's arguments to a command and back to an exit status.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,19 +10,17 @@ use core::fmt::{Display, Write};
 use container::{Trace, VARIABLE};
 use sys::defence::TEST_BUILD;
 use sys::stdio::Stderr;
+use trace::Format;
 
 use crate::commands;
 use crate::definition::options::{CONTAINER_NAME, HELP, IMAGE, TRACE, VERSION};
-use crate::definition::{GLOBALS, NAME, Order, find};
+use crate::definition::{ALIASES, COMMANDS, GLOBALS, NAME, Opt, Order, find, find_alias};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
-use crate::help::{CommandHelp, ProgramHelp};
+use crate::help::{CommandHelp, ProgramHelp, ProgramUsage, Usage};
 use crate::invocation::Invocation;
 use crate::logging::Log;
-use crate::parser::{Parsed, count_arguments, parse, parse_command};
-
-/// The exit status for a command that does not exist.
-const UNKNOWN_COMMAND: i32 = 3;
+use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
@@ -35,6 +34,9 @@ pub fn run(args: sys::Args) -> i32 {
         Ok(status) => status,
         Err(failure) => {
             log.error(&failure.message);
+            if let Some(line) = &failure.usage {
+                log.usage(line);
+            }
             failure.status
         }
     }
@@ -44,7 +46,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let texts = texts(args)?;
     let (program, texts) = texts.split_first().map_or(("", &[][..]), |(name, rest)| (*name, rest));
     let globals = parse(GLOBALS, Order::OptionsFirst, texts)
-        .map_err(|error| incorrect(&error, &ProgramHelp))?;
+        .map_err(|error| incorrect(&error, GLOBALS, &ProgramUsage))?;
     if globals.values.flag(&HELP) {
         return print(&ProgramHelp);
     }
@@ -64,9 +66,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     #[cfg(dayfly_undefended)]
     lower_defences(args)?;
 
-    let Some((&name, rest)) = globals.arguments.split_first() else { return print(&ProgramHelp) };
-    if matches!(name, "help" | "h") {
-        return help(rest.first().copied());
+    let words = expand(&globals.arguments);
+    let Some((&name, rest)) = words.split_first() else { return print(&ProgramHelp) };
+    match name {
+        "help" | "h" => return help(rest.first().copied()),
+        "version" => return print(&Version),
+        _ => {}
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
     if !command.is_supported() {
@@ -75,17 +80,18 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         }
         return Err(Failure::unsupported(name));
     }
-    let Parsed { values, arguments } =
-        parse_command(command, rest).map_err(|error| incorrect(&error, &CommandHelp(command)))?;
+    let Parsed { values, arguments } = parse_command(command, rest)
+        .map_err(|error| incorrect(&error, command.options, &Usage(command)))?;
     if values.flag(&HELP) {
         return print(&CommandHelp(command));
     }
     count_arguments(command, &values, arguments.len())
-        .map_err(|error| incorrect(&format_args!("{program}: {error}"), &CommandHelp(command)))?;
+        .map_err(|error| Failure::usage(format_args!("{program}: {error}"), Usage(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
     let can_trace = command.options.iter().any(|option| option.long == TRACE.long);
     let entered = if can_trace { entered } else { 0 };
+    check_trace(values.text(&TRACE))?;
     let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| entered > 0);
     let trace = Trace::new(command.name, args, entered, destination);
     // For as long as the process, as an init in its memory may be.
@@ -163,17 +169,51 @@ fn print(text: &dyn Display) -> Result<i32, Failure> {
 fn help(name: Option<&str>) -> Result<i32, Failure> {
     match name {
         None => print(&ProgramHelp),
-        Some(name) => print(&CommandHelp(find(name).ok_or_else(|| unknown(name))?)),
+        Some(name) => {
+            let name = find_alias(name, &[]).and_then(|alias| alias.words.first()).unwrap_or(&name);
+            print(&CommandHelp(find(name).ok_or_else(|| unknown(name))?))
+        }
     }
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::new(format_args!("No help topic for '{name}'")).with_status(UNKNOWN_COMMAND)
+    let aliases = ALIASES.iter().map(|alias| alias.name);
+    let names = COMMANDS.iter().map(|command| command.name).chain(aliases);
+    let message = match word::nearest(name, names) {
+        Some(meant) => format!("there is no command {name:?}; did you mean {meant}?"),
+        None => format!("there is no command {name:?}"),
+    };
+    Failure::usage(message, ProgramUsage)
 }
 
-/// A command line that can't be understood: the help goes to standard output, as from runc.
-fn incorrect(error: &dyn Display, help: &dyn Display) -> Failure {
-    // What is wrong is told in any case.
-    let _ = commands::print(&format!("Incorrect Usage: {error}\n\n{help}"));
-    Failure::new(error)
+/// A command line that can't be understood, in runc's words, and what was most likely meant.
+fn incorrect(error: &UsageError<'_>, options: &[&Opt], usage: &dyn Display) -> Failure {
+    let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
+    match error {
+        UsageError::Undefined(name) => match word::nearest(name, shown) {
+            Some(meant) => Failure::usage(format!("{error}; did you mean --{meant}?"), usage),
+            None => Failure::usage(error, usage),
+        },
+        _ => Failure::usage(error, usage),
+    }
+}
+
+/// The words that an alias stands for, in its place.
+fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
+    match words.split_first().and_then(|(name, rest)| Some((find_alias(name, rest)?, rest))) {
+        Some((alias, rest)) => alias.words.iter().chain(rest).copied().collect(),
+        None => Cow::Borrowed(words),
+    }
+}
+
+/// Refuses a file whose name ends in what stands for no format.
+fn check_trace(path: Option<&str>) -> Result<(), Failure> {
+    let Some((path, suffix)) = path.and_then(|path| Some((path, Format::unknown_suffix(path)?)))
+    else {
+        return Ok(());
+    };
+    let known = Format::ALL.map(Format::suffix).join(", ");
+    Err(Failure::new(format_args!(
+        "--trace {path}: there is no format {suffix}: the name of the file ends in one of {known}, or in none"
+    )))
 }

@@ -10,12 +10,14 @@ pub struct Failure {
     pub message: String,
     /// The exit status.
     pub status: i32,
+    /// How the command is called, where it was called otherwise: a line.
+    pub usage: Option<String>,
 }
 
 impl Failure {
     /// A failure with exit status 1.
     pub fn new(message: impl Display) -> Self {
-        Self { message: message.to_string(), status: 1 }
+        Self { message: message.to_string(), status: 1, usage: None }
     }
 
     /// Something that dayfly does not do yet.
@@ -27,6 +29,11 @@ impl Failure {
     #[must_use]
     pub fn of(self, what: impl Display) -> Self {
         Self { message: alloc::format!("{what} failed: {}", self.message), ..self }
+    }
+
+    /// A command line that can't be understood, and how it is done right.
+    pub fn usage(message: impl Display, usage: impl Display) -> Self {
+        Self { usage: Some(usage.to_string()), ..Self::new(message) }
     }
 
     /// The same with another exit status.

@@ -1,5 +1,6 @@
 //! What commands print, one file a format.
 
+pub mod brief;
 pub mod event;
 pub mod features;
 pub mod list;

@@ -3,7 +3,40 @@
 use core::fmt::{self, Display, Formatter};
 
 use crate::definition::options::HELP;
-use crate::definition::{ABOUT, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, NAME, Opt};
+use crate::definition::{
+    ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, NAME, Opt,
+};
+
+/// How the program is called.
+const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";
+
+/// How the program is called, in a line.
+pub struct ProgramUsage;
+
+impl Display for ProgramUsage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Usage: {PROGRAM}")
+    }
+}
+
+/// How a command is called, in a line.
+pub struct Usage(pub &'static Command);
+
+impl Display for Usage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Usage: ")?;
+        write_call(f, self.0)?;
+        write!(f, " ({NAME} {} --help)", self.0.name)
+    }
+}
+
+fn write_call(f: &mut Formatter<'_>, command: &Command) -> fmt::Result {
+    write!(f, "{NAME} {}", command.name)?;
+    if !command.options.is_empty() {
+        f.write_str(" [options]")?;
+    }
+    command.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+}
 
 /// The help of the program.
 pub struct ProgramHelp;
@@ -11,13 +44,14 @@ pub struct ProgramHelp;
 impl Display for ProgramHelp {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "NAME:\n   {NAME} - {ABOUT}\n\n{DESCRIPTION}\n\n")?;
-        write!(
-            f,
-            "USAGE:\n   {NAME} [global options] command [command options] [arguments...]\n\n"
-        )?;
+        write!(f, "USAGE:\n   {PROGRAM}\n\n")?;
         f.write_str("COMMANDS:\n")?;
         for command in COMMANDS {
             writeln!(f, "   {:<11} {}", command.name, command.about)?;
+        }
+        f.write_str("\nALIASES:\n")?;
+        for alias in ALIASES {
+            writeln!(f, "   {:<11} {}", alias.name, alias.words.join(" "))?;
         }
         f.write_str("\nGLOBAL OPTIONS:\n")?;
         write_options(f, GLOBALS)
@@ -31,13 +65,8 @@ impl Display for CommandHelp {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let command = self.0;
         write!(f, "NAME:\n   {NAME} {} - {}\n\n", command.name, command.about)?;
-        write!(f, "USAGE:\n   {NAME} {}", command.name)?;
-        if !command.options.is_empty() {
-            f.write_str(" [options]")?;
-        }
-        for argument in command.arguments {
-            write!(f, " {argument}")?;
-        }
+        f.write_str("USAGE:\n   ")?;
+        write_call(f, command)?;
         f.write_str("\n")?;
         if !command.description.is_empty() {
             write!(f, "\n{}\n", command.description)?;
@@ -94,8 +123,11 @@ mod tests {
             CommandHelp(find("list").unwrap()).to_string(),
             "NAME:\n   dayfly list - list the containers of a state directory\n\n\
              USAGE:\n   dayfly list [options]\n\n\
+             On a terminal the table has what fits into a line: no bundle, but image and\n\
+             command. With --no-trunc, and elsewhere, it is runc's.\n\n\
              OPTIONS:\n   --format FORMAT, -f FORMAT\n      table (default) or json\n   \
              --quiet, -q\n      print container ids only\n   \
+             --no-trunc\n      print all columns in full, however wide the terminal is\n   \
              --help, -h\n      show help\n\n\
              EXAMPLES:\n   # dayfly list --format json\n      list containers as JSON\n"
         );

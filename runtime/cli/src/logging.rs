@@ -71,6 +71,13 @@ impl Log {
         }
     }
 
+    /// Tells people how a command is called. What reads JSON from standard error is not told.
+    pub fn usage(&self, line: &str) {
+        if self.format == Format::Text || self.file.is_some() {
+            let _ = Stderr.write_str(&format!("{line}\n"));
+        }
+    }
+
     /// Records what was not done as it was asked for: in the log if there is one, else on standard error.
     pub fn warning(&self, message: &str) {
         let record = record(self.format, "warning", message, &now());

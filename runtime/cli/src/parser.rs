@@ -166,8 +166,11 @@ pub fn count_arguments(
     values: &Values<'_>,
     count: usize,
 ) -> Result<(), UsageError<'static>> {
-    if matches!(command.order, Order::MixedUnless(option) if values.is_set(option)) {
-        return Ok(());
+    match command.order {
+        Order::MixedUnless(option) if values.is_set(option) => return Ok(()),
+        // Who it is passed on to knows what is missing.
+        Order::PassedOn => return Ok(()),
+        _ => {}
     }
     let (name, least, most) = (command.name, command.least_arguments(), command.most_arguments());
     match most {

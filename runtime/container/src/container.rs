@@ -262,7 +262,7 @@ impl Container {
     }
 
     /// Whether init has ended, or does within that time.
-    pub(crate) fn ends_within(&self, limit: Duration) -> bool {
+    pub fn ends_within(&self, limit: Duration) -> bool {
         self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
     }
 

@@ -180,7 +180,7 @@ impl Host {
         if let Some(mut stderr) = on.0.stderr.take() {
             let _ = stderr.read_to_string(&mut said);
         }
-        Err(Error::Unfit(said.trim().trim_start_matches("dayfly: ").to_owned()))
+        Err(Error::Unfit(said.trim().trim_start_matches("error: ").to_owned()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The `dayfly-bench` program, which `dayfly bench` executes.
 
-use clap::Parser;
 use dayfly_bench::options::{
     Ablation, Bundle, Command, Common, Options, Tiers, Trace, TraceOverhead,
 };
@@ -18,16 +17,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = Options::parse().command;
+    let command = report::usage::arguments::<Options>().command;
     dayfly_bench::report::end_with_the_report();
     let result =
         interrupt::catch(Second::Waits).map_err(Error::from).and_then(|()| execute(command));
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("dayfly-bench: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => report::usage::fail(error),
     }
 }
 

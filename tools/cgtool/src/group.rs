@@ -1,6 +1,5 @@
 //! Groups by name, and the directories they have in the hierarchies.
 
-use super::word;
 use cgroup::{Cgroup, Controllers, Hierarchies, Location};
 use report::Error;
 use spec::resources::Resources;
@@ -157,7 +156,7 @@ impl Tree {
             self.mounts.iter().flat_map(|m| &m.controllers).map(|s| &**s).collect();
         let error =
             Error::refused(format!("no mounted hierarchy has the controller {controller:?}"));
-        match word::nearest(controller, all.iter().map(|name| (*name).to_owned())) {
+        match word::nearest(controller, &all) {
             Some(name) => error.advise(format!("did you mean {name}?")),
             None => error.advise(format!("this host has {}", all.join(", "))),
         }

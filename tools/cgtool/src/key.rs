@@ -223,7 +223,7 @@ pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Optio
     let only = ONLY_V1.iter().chain(ONLY_V2).map(|(name, _)| *name);
     let all = known.chain(only.filter(|name| !name.ends_with(['.', '_']))).map(str::to_owned);
     let all = all.chain(files.into_iter().map(str::to_owned));
-    super::word::nearest(key, all)
+    word::nearest(key, all)
 }
 
 /// Whether a key is one that this tool knows without looking at a group.

@@ -32,7 +32,6 @@ pub mod tasks;
 pub mod top;
 pub mod usage;
 pub mod values;
-pub mod word;
 
 use crate::options::CgroupCommand;
 use report::Error;

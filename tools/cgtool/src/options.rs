@@ -3,8 +3,11 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 mod plans;
+mod words;
 
 pub use plans::{Apply, Init, Persist, PlanFile, Snapshot, Unpersist};
+pub use words::{Setting, Word};
+use words::{setting, word};
 
 use crate::account::{self, Owner};
 use crate::group::Group;
@@ -145,19 +148,14 @@ pub struct Get {
 /// `set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The groups
-    #[arg(value_name = "GROUP", required = true)]
-    pub groups: Vec<Group>,
-    /// What to set; more than once for more. All is set or, if any of it fails, nothing
+    /// The groups, and what to set in them. All is set or, if any of it fails, nothing
+    #[arg(value_name = "GROUP|KEY=VALUE", required = true, value_parser = word)]
+    pub words: Vec<Word>,
+    /// The same as KEY=VALUE without it, as cgset takes it
     #[arg(short = 'r', long = "set", value_name = "KEY=VALUE", value_parser = setting)]
-    pub settings: Vec<(String, String)>,
+    pub more: Vec<Setting>,
     /// Set everything as this group has it
-    #[arg(
-        long,
-        value_name = "GROUP",
-        conflicts_with = "settings",
-        required_unless_present = "settings"
-    )]
+    #[arg(long, value_name = "GROUP", conflicts_with = "more")]
     pub copy_from: Option<Group>,
 }
 
@@ -199,12 +197,12 @@ pub struct Ownership {
 /// `classify`.
 #[derive(Debug, Args)]
 pub struct Classify {
-    /// The group
-    #[arg(short = 'g', long = "group", value_name = "GROUP", required = true)]
+    /// The group, as cgclassify takes it; more than once for more. Then there are only PIDs
+    #[arg(short = 'g', long = "group", value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// The processes
-    #[arg(value_name = "PID", required = true)]
-    pub pids: Vec<i32>,
+    /// The group, and the processes
+    #[arg(value_name = "GROUP PID", required = true)]
+    pub words: Vec<String>,
     /// Accepted for cgclassify's sake; there is no daemon that would move them on
     #[arg(long, hide = true)]
     pub sticky: bool,
@@ -216,20 +214,20 @@ pub struct Classify {
 /// `exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// The groups, one or, on cgroup v1, one for each set of controllers
-    #[arg(short = 'g', long = "group", value_name = "GROUP", required = true)]
+    /// The group, as cgexec takes it; on cgroup v1, one for each set of controllers. Then there is only COMMAND
+    #[arg(short = 'g', long = "group", value_name = "GROUP")]
     pub groups: Vec<Group>,
     /// Accepted for cgexec's sake; there is no daemon that would move it on
     #[arg(long, hide = true)]
     pub sticky: bool,
-    /// The program and its arguments
+    /// The group, the program and its arguments
     #[arg(
-        value_name = "COMMAND",
+        value_name = "GROUP COMMAND",
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    pub command: Vec<OsString>,
+    pub words: Vec<OsString>,
 }
 
 /// `rm`.
@@ -303,7 +301,7 @@ pub struct Record {
 #[derive(Debug, Args)]
 pub struct Pin {
     /// GROUP and WORDS, such as node:0, nodes:0-1, ccx:1, package:0, cpus:0-3, cores:4, spread:4, with
-    /// no-smt for one CPU a core; with --auto GROUP=CPUS…
+    /// no-smt for one CPU a core, or GROUP=WORDS; with --auto GROUP=CPUS…
     #[arg(value_name = "GROUP WORDS", required = true)]
     pub words: Vec<String>,
     /// Place groups of these sizes on memory nodes, so that as few as can be are cut in two
@@ -383,13 +381,6 @@ pub enum Pool {
         #[arg(value_name = "SIZES", value_delimiter = ',')]
         sizes: Vec<String>,
     },
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
-    // cgset users quote twice at times: cpuset.cpus='0-3' within quotes.
-    let value = value.trim().trim_matches(['\'', '"']);
-    Ok((key.trim().to_owned(), value.to_owned()))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -20,12 +20,7 @@ pub fn pin(options: &options::Pin) -> Result<(), Error> {
     let all = if options.auto {
         automatic(&options.words, &topology, tree.as_ref())?
     } else {
-        let [group, words] = options.words.as_slice() else {
-            return Err(Error::refused(
-                "give a group and the words for its CPUs, such as: db node:0",
-            ));
-        };
-        let group: Group = group.parse().map_err(Error::refused)?;
+        let (group, words) = options.parts().map_err(Error::refused)?;
         let wrong = |error: topology::pin::PinError| Error::refused(error.to_string());
         let allowed = allowed(tree.as_ref(), &group, &topology);
         let placement = Pin::parse(words).and_then(|pin| pin.resolve(&topology, &allowed));

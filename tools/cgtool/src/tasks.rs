@@ -14,12 +14,13 @@ use std::process::Command;
 /// # Errors
 /// A process or a group that is not there; what the kernel refuses.
 pub fn classify(options: &Classify) -> Result<(), Error> {
+    let (groups, pids) = options.parts().map_err(Error::refused)?;
     let tree = Tree::detect()?;
     // Whatever is misspelt is told before anything is moved.
-    options.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
-    let pids = options.pids.iter().map(|pid| leader(*pid)).collect::<Result<Vec<_>, _>>()?;
+    groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
+    let pids = pids.into_iter().map(leader).collect::<Result<Vec<_>, _>>()?;
     for pid in pids {
-        options.groups.iter().try_for_each(|group| join(&tree, group, Some(pid)))?;
+        groups.iter().try_for_each(|group| join(&tree, group, Some(pid)))?;
     }
     Ok(())
 }
@@ -38,11 +39,12 @@ fn leader(pid: i32) -> Result<i32, Error> {
 /// # Errors
 /// A group that is not there; a program that can't be executed.
 pub fn exec(options: &Exec) -> Result<(), Error> {
+    let (groups, command) = options.parts().map_err(Error::refused)?;
     let tree = Tree::detect()?;
-    for group in &options.groups {
+    for group in &groups {
         join(&tree, group, None)?;
     }
-    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let [program, arguments @ ..] = command else { return Ok(()) };
     let cause = Command::new(program).args(arguments).exec();
     Err(Error::system("exec", program.display(), cause))
 }

@@ -94,15 +94,17 @@ fn is_readable(data: &fs::Metadata) -> bool {
 /// # Errors
 /// A group or a key that is not there; values that make no sense, or that the kernel refuses.
 pub fn set(options: &Set) -> Result<(), Error> {
+    let groups = options.groups().map_err(Error::refused)?;
+    let settings = options.settings().map_err(Error::refused)?;
     let tree = Tree::detect()?;
     let topology = Topology::read("")?;
     let settings = match &options.copy_from {
         Some(source) => copied(&tree, source)?,
-        None => options.settings.clone(),
+        None => settings,
     };
     let mut pending = Pending::new();
     let mut writes: Vec<Write> = Vec::new();
-    for group in &options.groups {
+    for group in groups {
         tree.existing(group)?;
         for (key, value) in &settings {
             for write in setting::resolve(&tree, group, (key, value), &pending)? {

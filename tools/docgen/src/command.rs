@@ -3,9 +3,11 @@
 use clap::{Arg, ArgAction, ValueHint};
 use dayfly_cli::definition::options::HELP;
 use dayfly_cli::definition::{
-    ABOUT, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, Kind, NAME, Opt,
+    ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, Kind, NAME, Opt,
 };
 use dayfly_cli::format::version::VERSION;
+
+use crate::tools;
 
 /// The whole program.
 pub fn program() -> clap::Command {
@@ -19,6 +21,23 @@ pub fn program() -> clap::Command {
         .args(GLOBALS.iter().map(|opt| option(opt)))
         .arg(option(&HELP))
         .subcommands(COMMANDS.iter().map(command))
+}
+
+/// The whole program, with the commands of the tools and all aliases, as shells complete it.
+pub fn with_tools() -> clap::Command {
+    let whole = COMMANDS.iter().map(|definition| {
+        let below = tools::below(definition.name);
+        let alone = command(definition);
+        let alone = match below.is_empty() {
+            true => alone,
+            // Its words are the names of what is below.
+            false => clap::Command::new(definition.name).about(definition.about).subcommands(below),
+        };
+        let names = ALIASES.iter().filter(|alias| alias.words == [definition.name]);
+        alone.visible_aliases(names.filter(|alias| !alias.stands_alone).map(|alias| alias.name))
+    });
+    let empty = clap::Command::new(NAME).disable_help_subcommand(true);
+    empty.args(GLOBALS.iter().map(|opt| option(opt))).subcommands(whole)
 }
 
 /// One command.
@@ -78,6 +97,24 @@ fn hint(value: &str) -> ValueHint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shells_know_the_tools_commands() {
+        let whole = with_tools();
+        whole.clone().debug_assert();
+        for (command, below) in [
+            ("image", "import"),
+            ("bench", "burst"),
+            ("cgroup", "classify"),
+            ("host", "check"),
+            ("profile", "learn"),
+            ("rootfs", "mount"),
+        ] {
+            let command = whole.find_subcommand(command).unwrap();
+            assert!(command.find_subcommand(below).is_some(), "{below}");
+        }
+        assert_eq!(whole.find_subcommand("ls").unwrap().get_name(), "list");
+    }
 
     #[test]
     fn clap_finds_nothing_wrong() {

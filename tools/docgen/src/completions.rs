@@ -13,7 +13,7 @@ use crate::command;
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut command::program(), NAME, directory)?;
+        clap_complete::generate_to(shell, &mut command::with_tools(), NAME, directory)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod command;
 mod completions;
 mod man;
 mod shim;
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;

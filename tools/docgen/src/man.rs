@@ -4,12 +4,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use dayfly_cli::definition::{COMMANDS, Command, NAME};
 
-use crate::command;
+use crate::{command, tools};
 
 /// System administration.
 const SECTION: &str = "8";
@@ -22,14 +21,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
         let page = directory.join(format!("{NAME}-{}.{SECTION}", definition.name));
         fs::write(page, of(definition)?)?;
     }
-    let tools = [
-        ("bench", dayfly_bench::options::Options::command()),
-        ("", dayfly_image::options::Options::command()),
-        ("", dayfly_cgtool::options::Options::command()),
-        ("", dayfly_host::options::Options::command()),
-        ("", dayfly_profile::options::Options::command()),
-    ];
-    tools.iter().try_for_each(|(name, command)| below(directory, command, name))
+    tools::all().iter().try_for_each(|(name, command)| below(directory, command, name))
 }
 
 /// Pages of all commands below `command`, which `words` lead to.
@@ -55,7 +47,7 @@ fn program() -> io::Result<Vec<u8>> {
     let mut end = Roff::new();
     end.control("SH", ["EXIT STATUS"]);
     end.text([roman(
-        "0 if the command did its work, 1 if not, and 3 if there is no such command. run and exec \
+        "0 if the command did its work, 1 if not, also where it was called wrongly. run and exec \
          return the exit status of the program they ran, 128 and its number if a signal ended it; exec \
          returns 255 if it could not run the program.",
     )]);

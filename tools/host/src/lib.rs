@@ -40,7 +40,7 @@ pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
         HostCommand::Check(options) => {
             // Scripts tell a host that can be improved from one that could not be looked at.
             return Ok(check::check(&options).unwrap_or_else(|error| {
-                eprintln!("dayfly: {error}");
+                report::usage::fail(error);
                 ExitCode::from(2)
             }));
         }

@@ -1,15 +1,15 @@
 //! The `dayfly-image` program, which `dayfly image` and `dayfly rootfs` execute.
 
-use clap::Parser;
 use dayfly_image::error::printable;
 use dayfly_image::options::{Command, Options};
 use dayfly_image::{commands, rootfs};
 use report::interrupt::{self, Second};
+use report::usage;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = Options::parse().command;
+    let command = usage::arguments::<Options>().command;
     // Trees may be deep, and each layer that is not finished is held open.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
@@ -24,9 +24,6 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("dayfly-image: {}", printable(&message));
-            ExitCode::FAILURE
-        }
+        Err(message) => usage::fail(printable(&message)),
     }
 }

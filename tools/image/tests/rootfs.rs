@@ -62,8 +62,8 @@ cat $T/layers/a/file
 left
 "$R" rootfs umount $T/at 2>&1 | sed "s|$T|T|" || true
 "#,
-        "dir\nfile\ntop\nshifted\n0\n3 mounted\ndayfly-image: T/at is mounted already, or about to be\na\n\
-         dayfly-image: T/at was not mounted by dayfly\n",
+        "dir\nfile\ntop\nshifted\n0\n3 mounted\nerror: T/at is mounted already, or about to be\na\n\
+         error: T/at was not mounted by dayfly\n",
     );
 }
 
@@ -109,10 +109,10 @@ echo /no/such/layer >>$T/list
 "$R" rootfs mount $T/list $T/at --uid-range auto 2>&1 || true
 find $T/store/mounts $T/ids -mindepth 1
 "#,
-        "c\ndayfly-image: T/at is in use (--lazy takes it away all the same)\n\
-         dayfly-image: no image a/c in T/store: \"dayfly image ls\" tells which there are\n\
-         dayfly-image: --uid-range 5: must be auto, shared, host or START:COUNT\n\
-         dayfly-image: stat layer /no/such/layer: no such file or directory\n",
+        "c\nerror: T/at is in use (--lazy takes it away all the same)\n\
+         error: no image a/c in T/store: \"dayfly image ls\" tells which there are\n\
+         error: --uid-range 5: must be auto, shared, host or START:COUNT\n\
+         error: stat layer /no/such/layer: no such file or directory\n",
     );
 }
 

@@ -1,18 +1,13 @@
 //! The `dayfly-profile` program, which `dayfly profile` executes.
 
-use clap::Parser;
 use dayfly_profile::options::{Command, Options, ProfileCommand};
-use std::io::Write;
+use report::usage;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Command::Profile(ProfileCommand::Learn(options)) = Options::parse().command;
+    let Command::Profile(ProfileCommand::Learn(options)) = usage::arguments::<Options>().command;
     match dayfly_profile::command::learn(&options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Where that can't be written either, the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "dayfly: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => usage::fail(error),
     }
 }

@@ -1,14 +1,19 @@
 //! `list`: the containers of a state root.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use container::{State, Store};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, CWD, access};
+use rustix::termios::tcgetwinsize;
+use sys::stdio::stdout;
 use sys::{Context, Errno};
 
 use super::{is_json, print};
-use crate::definition::options::{FORMAT, QUIET};
+use crate::definition::options::{FORMAT, NO_TRUNC, QUIET};
 use crate::failure::Failure;
+use crate::format::brief::{self, Row};
 use crate::format::list;
 use crate::invocation::Invocation;
 use crate::state_root;
@@ -20,8 +25,31 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
     match is_json(invocation.values.text(&FORMAT), "table")? {
         true => print(&list::json(&states)?),
-        false => print(&list::table(&states)),
+        false => print(&table(&states, invocation)),
     }
+}
+
+/// runc's table, or on a terminal what fits into its lines.
+fn table(states: &[State], invocation: &Invocation<'_>) -> String {
+    match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
+        Some(columns) => {
+            let rows: Vec<Row<'_>> =
+                states.iter().map(|state| Row::of(state, config(state))).collect();
+            brief::table(&rows, columns)
+        }
+        None => list::table(states),
+    }
+}
+
+/// How many letters a line of standard output holds, if that is a terminal.
+fn columns() -> Option<usize> {
+    let columns = tcgetwinsize(stdout()).ok()?.ws_col;
+    Some(usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+/// The configuration of a container, if it is still there.
+fn config(state: &State) -> Option<Vec<u8>> {
+    sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
 /// The containers. A state root that is not there holds none, but one that the command line names is

@@ -130,6 +130,19 @@ a container without a PID namespace of its own, every process is killed by KILL.
         )
     },
     Command {
+        description: "\
+Asks the container's program to end, by the signal that its image names or TERM,
+and waits. A program that is still there after --time gets KILL. The container
+stays until it is deleted, unless it was started by a run that waits.",
+        options: &[&STOP_TIME],
+        examples: &[Example { line: "stop --time 2s web", does: "end the container web" }],
+        ..Command::new(
+            "stop",
+            Run(commands::stop::command),
+            "ask a container's program to end, and see to it that it does",
+        )
+    },
+    Command {
         options: &[&FORCE, &TRACE],
         examples: &[Example {
             line: "delete --force web",
@@ -183,7 +196,10 @@ as in the container's configuration.",
         )
     },
     Command {
-        options: &[&FORMAT, &QUIET],
+        description: "\
+On a terminal the table has what fits into a line: no bundle, but image and
+command. With --no-trunc, and elsewhere, it is runc's.",
+        options: &[&FORMAT, &QUIET, &NO_TRUNC],
         arguments: &[],
         examples: &[Example { line: "list --format json", does: "list containers as JSON" }],
         ..Command::new(
@@ -289,10 +305,10 @@ dayfly's, is shown with its steps, and makes the exit status 1.",
     Command {
         description: "\
 Executes the program dayfly-bench, which measures dayfly and other runtimes on
-this host and writes bundles to measure with. \"dayfly bench help\" tells what it
-can do, \"dayfly bench start --help\" and the like how.",
+this host and writes bundles to measure with. \"dayfly bench --help\" tells what
+it can do, \"dayfly bench start --help\" and the like how.",
         arguments: &[Argument::new("EXPERIMENT"), Argument::new("ARGUMENT").optional().repeated()],
-        order: Order::OptionsFirst,
+        order: Order::PassedOn,
         examples: &[
             Example {
                 line: "bench start --view v2",

@@ -224,6 +224,16 @@ pub static FORCE: Opt =
     Opt::flag("force", "kill the container if it is running, and succeed if it does not exist")
         .short('f');
 
+// stop.
+/// How long to wait.
+pub static STOP_TIME: Opt = Opt::new(
+    "time",
+    Kind::Duration,
+    "TIME",
+    "how long the program may take before it is killed (10s by default)",
+)
+.short('t');
+
 // list, ps, plan.
 /// Table or JSON.
 pub static FORMAT: Opt =
@@ -234,6 +244,9 @@ pub static PLAN_FORMAT: Opt =
 /// The rules instead of the steps.
 pub static PLAN_CHECK: Opt =
     Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
+/// A table as wide as it is.
+pub static NO_TRUNC: Opt =
+    Opt::flag("no-trunc", "print all columns in full, however wide the terminal is");
 /// Ids alone.
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 

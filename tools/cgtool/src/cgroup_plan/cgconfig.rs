@@ -270,9 +270,8 @@ fn qualified(controller: &str, key: String) -> String {
 }
 
 fn unknown(source: &Source, what: &str, word: &str, known: &[&str]) -> Error {
-    let names = known.iter().map(|name| (*name).to_owned());
     let error = source.error(format!("there is no {what} {word:?}"));
-    match crate::word::nearest(word, names) {
+    match word::nearest(word, known) {
         Some(name) => error.advise(format!("did you mean {name}?")),
         None => error.advise(format!("there are {}", known.join(", "))),
     }

@@ -26,7 +26,6 @@ use super::{CgroupPlan, GroupPlan, Include, Setting, Source};
 use crate::account;
 use crate::group::Group;
 use crate::options::Ownership;
-use crate::word;
 use report::Error;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -423,7 +422,7 @@ fn strings(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Sou
 
 fn unknown(text: &Text, at: usize, name: &str, known: &[&str]) -> Error {
     let error = text.source(at).error(format!("there is no key {name:?}"));
-    match word::nearest(name, known.iter().map(|name| (*name).to_owned())) {
+    match word::nearest(name, known) {
         Some(name) => error.advise(format!("did you mean {name}?")),
         None => error.advise(format!("there are {}, and CONTROLLER.FILE", known.join(", "))),
     }
@@ -436,7 +435,7 @@ fn no_such<'a>(
     known: impl Iterator<Item = &'a String>,
 ) -> Error {
     let error = source.error(format!("there is no {what} {name:?}"));
-    match word::nearest(name, known.cloned()) {
+    match word::nearest(name, known) {
         Some(name) => error.advise(format!("did you mean {name}?")),
         None => error,
     }

@@ -1,0 +1,114 @@
+//! Command lines of the tools: read, or refused in two lines with exit status 1, as the runtime refuses its own.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Error, Parser};
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The exit status of a command line that can't be understood: that of runc, whose commands have no other.
+const REFUSED: i32 = 1;
+
+/// The process's command line. Ends the process where it asks for help or can't be understood.
+#[must_use]
+pub fn arguments<P: Parser>() -> P {
+    P::try_parse().unwrap_or_else(|error| {
+        let status = match error.kind() {
+            // On standard output.
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                let _ = error.print();
+                0
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                let _ = error.print();
+                REFUSED
+            }
+            _ => {
+                let _ = std::io::stderr().write_all(refusal(&error).as_bytes());
+                REFUSED
+            }
+        };
+        std::process::exit(status)
+    })
+}
+
+/// Says why a program ends without success.
+pub fn fail(error: impl Display) -> ExitCode {
+    // Where that can't be written either, the exit status has to do.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::FAILURE
+}
+
+/// What is wrong, and the first line of how it is done right.
+fn refusal(error: &Error) -> String {
+    let rendered = error.to_string();
+    let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+    let message: Vec<&str> = lines
+        .by_ref()
+        .take_while(|line| !line.starts_with("tip: ") && !line.starts_with("Usage: "))
+        .take_while(|line| !line.starts_with("For more information"))
+        .collect();
+    let usage = rendered.lines().find(|line| line.starts_with("Usage: "));
+    let mut text = message.join(" ");
+    if let Some(word) = suggestion(error) {
+        text = format!("{text}; did you mean {word}?");
+    }
+    text.push('\n');
+    if let Some(usage) = usage {
+        text.push_str(usage);
+        text.push('\n');
+    }
+    text
+}
+
+/// What was most likely meant.
+fn suggestion(error: &Error) -> Option<&str> {
+    let kinds =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(word) => Some(word.as_str()),
+        // The likeliest comes last.
+        ContextValue::Strings(words) => words.last().map(String::as_str),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, Command};
+
+    fn refused(args: &[&str]) -> String {
+        let format = Arg::new("format").long("format").value_parser(["json", "table"]);
+        let list = Command::new("list").arg(format).arg(Arg::new("group").required(true));
+        let command = Command::new("tool").bin_name("dayfly tool").subcommand(list);
+        refusal(&command.try_get_matches_from(args).unwrap_err())
+    }
+
+    #[test]
+    fn two_lines() {
+        for (args, text) in [
+            (
+                &["tool", "lsit"][..],
+                "error: unrecognized subcommand 'lsit'; did you mean list?\nUsage: dayfly tool [COMMAND]\n",
+            ),
+            (
+                &["tool", "list", "a", "--formt=json"],
+                "error: unexpected argument '--formt' found; did you mean --format?\n\
+                 Usage: dayfly tool list --format <format> <group>\n",
+            ),
+            (
+                &["tool", "list", "a", "--format=jsn"],
+                "error: invalid value 'jsn' for '--format <format>' [possible values: json, table]; \
+                 did you mean json?\n",
+            ),
+            (
+                &["tool", "list"],
+                "error: the following required arguments were not provided: <group>\n\
+                 Usage: dayfly tool list <group>\n",
+            ),
+        ] {
+            assert_eq!(refused(args), text, "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Which known word a misspelt one was meant to be.
+//!
+//! Written here because the crate `strsim` needs std, which the runtime does not have.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+
+/// The word of `known` that `word` was most likely meant to be: the one with the fewest letters to change, at most a
+/// third of the letters of `word`, and at least two. Of words that are equally near, the one that comes first in the
+/// alphabet.
+#[must_use]
+pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
+    let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
+    let (distance, nearest) = distances.min()?;
+    let letters = word.chars().count();
+    (distance < letters && distance <= letters.div_ceil(3).clamp(2, 4)).then_some(nearest)
+}
+
+/// Letters to add, drop or change, or neighbours to exchange (the optimal string alignment of Damerau and Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    // The distances of what was read of `one`, without and with its last letter, to the beginnings of `other`.
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=other.len()).collect();
+    let mut last = None;
+    for (read, letter) in one.chars().enumerate() {
+        let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
+        let mut row = Vec::with_capacity(above.len());
+        let mut left = read + 1;
+        row.push(left);
+        for (column, counterpart) in other.iter().enumerate() {
+            let changed = at(&above, column) + usize::from(letter != *counterpart);
+            let mut least = changed.min(left + 1).min(at(&above, column + 1) + 1);
+            let pair = column.checked_sub(1).and_then(|beside| Some((beside, *other.get(beside)?)));
+            if let Some((beside, neighbour)) = pair
+                && last == Some(*counterpart)
+                && neighbour == letter
+            {
+                least = least.min(at(&before, beside) + 1);
+            }
+            left = least;
+            row.push(least);
+        }
+        before = core::mem::replace(&mut above, row);
+        last = Some(letter);
+    }
+    above.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word() {
+        let known = ["cpus", "mems", "memory"];
+        assert_eq!(nearest("cpu", known), Some("cpus"));
+        assert_eq!(nearest("memroy", known), Some("memory"));
+        assert_eq!(nearest("rnu", ["rm", "run", "ps"]), Some("run"));
+        assert_eq!(nearest("elephant", known), None);
+        assert_eq!(nearest("", known), None);
+        assert_eq!(nearest("x", [""; 0]), None);
+    }
+
+    #[test]
+    fn distances() {
+        for (one, other, expected) in [
+            ("kitten", "sitting", 3),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("", "", 0),
+            ("a", "a", 0),
+            ("ab", "ba", 1),
+            ("memroy", "memory", 1),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `stop`: asks a container's program to end, and kills it when it doesn't.
+
+use core::time::Duration;
+
+use container::{Error, Status};
+
+use crate::definition::options::STOP_TIME;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::signal;
+
+/// The annotation by which an image's configuration names the signal (image-spec, conversion.md).
+const SIGNAL: &str = "org.opencontainers.image.stopSignal";
+/// As long as Docker and Podman wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+const KILL: i32 = 9;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let container = invocation.container()?;
+    let limit = match invocation.values.duration(&STOP_TIME) {
+        None => PATIENCE,
+        Some(nanoseconds @ 0..) => Duration::from_nanos(nanoseconds.unsigned_abs()),
+        Some(_) => return Err(Failure::new("time must not be less than 0")),
+    };
+    let state = container.state()?;
+    let signal = match state.annotations.get(SIGNAL) {
+        None => signal::TERM,
+        Some(text) => signal::parse(text).ok_or_else(|| {
+            Failure::new(format_args!("unknown signal {text:?} in the annotation {SIGNAL}"))
+        })?,
+    };
+    for (signal, limit) in [(signal, limit), (KILL, PATIENCE)] {
+        match container.kill(signal) {
+            Ok(()) => {}
+            Err(Error::NotRunning) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        // A frozen program hears of no signal but KILL.
+        if state.status == Status::Paused && signal != KILL {
+            container.resume()?;
+        }
+        if container.ends_within(limit) {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(format_args!(
+        "container {} does not end: its program got KILL {} s ago",
+        container.id(),
+        PATIENCE.as_secs()
+    )))
+}

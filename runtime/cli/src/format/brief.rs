@@ -1,0 +1,141 @@
+//! `list` on a terminal: a line a container, no longer than the terminal's.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use container::State;
+use serde::Deserialize;
+
+const TITLE: [&str; COLUMNS] = ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"];
+const COLUMNS: usize = 6;
+const GAP: usize = 2;
+/// The columns that are cut where there is too little room, first the one that is cut first, and how much of each is
+/// left.
+const CUT: [(usize, usize); 3] = [(5, 10), (4, 12), (0, 12)];
+/// Annotations in which an image's name may be: dayfly's, image-spec's, containerd's and CRI-O's.
+const IMAGES: [&str; 4] = [
+    "run.dayfly.image",
+    "org.opencontainers.image.ref.name",
+    "io.kubernetes.cri.image-name",
+    "io.kubernetes.cri-o.ImageName",
+];
+
+/// A container's line.
+#[derive(Debug)]
+pub struct Row<'a> {
+    state: &'a State,
+    command: String,
+}
+
+/// What of config.json is shown.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Config {
+    process: Process,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Process {
+    args: Vec<String>,
+}
+
+impl<'a> Row<'a> {
+    /// That of a container, whose command is in its config.json.
+    pub fn of(state: &'a State, config: Option<Vec<u8>>) -> Self {
+        let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
+        Self { state, command: config.unwrap_or_default().process.args.join(" ") }
+    }
+
+    fn cells(&self) -> [String; COLUMNS] {
+        let Self { state, command } = self;
+        let image = IMAGES.iter().find_map(|name| state.annotations.get(*name));
+        [
+            state.id.clone(),
+            state.pid.to_string(),
+            state.status.to_string(),
+            created(&state.created),
+            image.cloned().unwrap_or_default(),
+            command.clone(),
+        ]
+        .map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
+    }
+}
+
+/// `2026-11-21 07:34:19` of a time in RFC 3339.
+fn created(time: &str) -> String {
+    let seconds = time.split(['.', 'Z']).next().unwrap_or(time);
+    seconds.replace('T', " ")
+}
+
+/// The table, whose lines are no longer than `width` unless that is very little.
+pub fn table(rows: &[Row<'_>], width: usize) -> String {
+    let rows: Vec<[String; COLUMNS]> =
+        [TITLE.map(String::from)].into_iter().chain(rows.iter().map(Row::cells)).collect();
+    let mut widths = [0; COLUMNS];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let all: usize = widths.iter().sum::<usize>() + GAP * (COLUMNS - 1);
+    let mut excess = all.saturating_sub(width);
+    for (column, least) in CUT {
+        if let Some(width) = widths.get_mut(column) {
+            let cut = excess.min(width.saturating_sub(least));
+            *width -= cut;
+            excess -= cut;
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            let _ = write!(line, "{:<1$}", fit(cell, *width), width + GAP);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The beginning of a text that is too long.
+fn fit(cell: &str, width: usize) -> String {
+    match cell.chars().count() > width {
+        true => cell.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => cell.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::state::tests::example;
+
+    #[test]
+    fn fits_the_terminal() {
+        let mut long = example("a-container-with-quite-a-long-name-0123456789");
+        long.annotations.insert(IMAGES[0].into(), "docker.io/library/alpine:latest".into());
+        let states = [example("web"), long];
+        let config = br#"{"process":{"args":["sh","-c","while true; do\n sleep 1; done"]}}"#;
+        let rows: Vec<Row<'_>> =
+            states.iter().map(|state| Row::of(state, Some(config.to_vec()))).collect();
+        for width in [80, 100] {
+            let text = table(&rows, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
+        assert_eq!(
+            table(&rows[..1], 90),
+            "\
+ID   PID   STATUS   CREATED              IMAGE  COMMAND
+web  4242  running  2026-11-21 07:34:19         sh -c while true; do? sleep 1; done
+"
+        );
+        assert_eq!(
+            table(&rows, 80).lines().last().unwrap(),
+            "a-container-with-…  4242  running  2026-11-21 07:34:19  docker.io/l…  sh -c whi…"
+        );
+        assert!(table(&[Row::of(&states[0], None)], 1).contains("\nweb  4242"));
+    }
+}

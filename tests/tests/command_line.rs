@@ -1,0 +1,205 @@
+//! What people type: names of other tools, slips of the finger, and a table that fits.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use dayfly_tests::{case, console, wait};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub const CASES: &[Case] = &[
+    case!(what_was_meant).unlike_runc(),
+    case!(json_alone_for_programs).unlike_runc(),
+    case!(aliases).unlike_runc(),
+    case!(tools_list_their_commands).unlike_runc(),
+    case!(one_line_a_container).unlike_runc(),
+    case!(no_format_of_that_suffix).unlike_runc(),
+    case!(stop_asks_first).unlike_runc(),
+    case!(stop_kills_who_stays).unlike_runc(),
+    case!(stop_of_a_paused_container).unlike_runc(),
+    case!(stop_of_one_that_has_ended).unlike_runc(),
+];
+
+/// Two lines each, and exit status 1.
+fn what_was_meant(bed: &Bed) {
+    for (words, message, usage) in [
+        (
+            &["lits"][..],
+            "there is no command \"lits\"; did you mean list?",
+            "dayfly [global options]",
+        ),
+        (
+            &["help", "rnu"],
+            "there is no command \"rnu\"; did you mean run?",
+            "dayfly [global options]",
+        ),
+        (
+            &["run", "--detahc", "x"],
+            "flag provided but not defined: -detahc; did you mean --detach?",
+            "dayfly run [options] CONTAINER",
+        ),
+        (
+            &["image", "pul"],
+            "unrecognized subcommand 'pul'; did you mean pull?",
+            "dayfly image <COMMAND>",
+        ),
+        (
+            &["cgroup", "ls", "--formt", "json"],
+            "unexpected argument '--formt' found; did you mean --format?",
+            "dayfly cgroup ls",
+        ),
+        (
+            &["host", "chekc"],
+            "unrecognized subcommand 'chekc'; did you mean check?",
+            "dayfly host <COMMAND>",
+        ),
+    ] {
+        let outcome = bed.call_bare(words).run().exits(1);
+        let lines: Vec<&str> = outcome.stderr.lines().collect();
+        let [first, second] = lines[..] else { panic!("not two lines: {outcome}") };
+        assert_eq!(first, format!("error: {message}"), "{outcome}");
+        assert!(second.starts_with(&format!("Usage: {usage}")), "{outcome}");
+        assert_eq!(outcome.stdout, "", "{outcome}");
+    }
+}
+
+fn json_alone_for_programs(bed: &Bed) {
+    let outcome = bed.call_bare(&["--log-format", "json", "state"]).run().exits(1);
+    let all: Result<Vec<serde_json::Value>, _> =
+        outcome.stderr.lines().map(serde_json::from_str).collect();
+    assert_eq!(all.expect("JSON").len(), 1, "{outcome}");
+}
+
+fn aliases(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    for words in [&["ls", "-q"][..], &["list", "-q"]] {
+        assert_eq!(bed.call(words).run().ok().stdout, format!("{}\n", c.id), "{words:?}");
+    }
+    assert!(bed.call(&["ps"]).run().ok().stdout.starts_with("ID"));
+    assert!(bed.call(&["ps", &c.id]).run().ok().stdout.contains("sleep"));
+    let state = |word: &str| bed.call(&[word, &c.id]).run().ok().stdout;
+    assert_eq!(state("inspect"), state("state"));
+    bed.call(&["rm", "-f", &c.id]).run().ok();
+    assert!(!c.exists());
+    let printed = |word| bed.call_bare(&[word]).run().ok().stdout;
+    assert_eq!(printed("version"), printed("--version"));
+    let store = bed.dir.join("images");
+    fs::create_dir(&store).expect("store");
+    let images = bed.call_bare(&["images"]).env("DAYFLY_STORE", store.to_str().expect("path"));
+    images.run().ok();
+}
+
+fn tools_list_their_commands(bed: &Bed) {
+    for (tool, command) in [
+        ("image", "import"),
+        ("bench", "burst"),
+        ("cgroup", "classify"),
+        ("host", "check"),
+        ("profile", "learn"),
+    ] {
+        let outcome = bed.call_bare(&[tool]).run().exits(1);
+        assert!(outcome.stderr.contains(command), "{outcome}");
+        let outcome = bed.call_bare(&[tool, "--help"]).run().ok();
+        assert!(outcome.stdout.contains(command), "{outcome}");
+    }
+}
+
+/// What `dayfly ARGS…` prints on a terminal of so many columns.
+fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("openpt");
+    grantpt(&master).expect("grantpt");
+    unlockpt(&master).expect("unlockpt");
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).expect("window size");
+    let name = ptsname(&master, Vec::new()).expect("ptsname");
+    let slave = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("open terminal");
+    let mut command = Command::new(bed.runtime());
+    command.arg("--root").arg(bed.root()).args(args);
+    command.stdin(Stdio::null()).stdout(slave).stderr(Stdio::inherit());
+    let mut child = command.spawn().expect("execute");
+    // Its copy of the terminal.
+    drop(command);
+    let text = console::read_all(master);
+    assert!(child.wait().expect("wait").success());
+    text.replace("\r\n", "\n")
+}
+
+fn one_line_a_container(bed: &Bed) {
+    let image = "registry.example/a/long/name/of/an/image:latest";
+    let bundle = bed.bundle().sh("sleep 1000 # and-a-long-command-line-behind-it");
+    let bundle = bundle.set("/annotations", json!({ "org.opencontainers.image.ref.name": image }));
+    let c = bundle.make().detached();
+    for columns in [80, 100, 200] {
+        let text = on_a_terminal(bed, columns, &["list"]);
+        let lines: Vec<&str> = text.lines().collect();
+        let [title, line] = lines[..] else { panic!("not two lines: {text}") };
+        let titles: Vec<&str> = title.split_whitespace().collect();
+        assert_eq!(titles, ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"]);
+        assert!(line.starts_with(&c.id) && line.contains("running"), "{text}");
+        assert!(line.chars().count() <= usize::from(columns), "{text}");
+        assert_eq!(line.contains(image) && line.ends_with("behind-it"), columns == 200, "{text}");
+    }
+    let whole = on_a_terminal(bed, 80, &["list", "--no-trunc"]);
+    assert_eq!(whole, bed.call(&["list"]).run().ok().stdout);
+}
+
+fn no_format_of_that_suffix(bed: &Bed) {
+    let c = bed.bundle().args(&["true"]).make();
+    let file = bed.dir.join("start.sgv");
+    let outcome = c.run_with(&["--trace", file.to_str().expect("path")]).exits(1);
+    assert!(outcome.stderr.contains("there is no format .sgv"), "{outcome}");
+    assert!(!file.exists() && !c.exists());
+}
+
+/// Whether the container's program handles a signal.
+fn catches(c: &Container<'_>, signal: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", c.state()["pid"])).expect("status");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("SigCgt");
+    u64::from_str_radix(caught.trim(), 16).expect("mask") & (1 << (signal - 1)) != 0
+}
+
+fn stop_asks_first(bed: &Bed) {
+    let c = bed.bundle().sh("trap 'exit 0' TERM; while :; do sleep 0.05; done").make().detached();
+    wait::until_true("the trap to be set", || catches(&c, 15));
+    let since = Instant::now();
+    c.id_call("stop", &[], &[]).run().ok();
+    assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
+    assert_eq!(c.state()["status"], "stopped");
+    let signal = json!({ "org.opencontainers.image.stopSignal": "SIGUSR1" });
+    let script = "trap '' TERM; trap 'exit 0' USR1; while :; do sleep 0.05; done";
+    let c = bed.bundle().sh(script).set("/annotations", signal).make().detached();
+    wait::until_true("the trap to be set", || catches(&c, 10));
+    let since = Instant::now();
+    c.id_call("stop", &[], &["--time", "20s"]).run().ok();
+    assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
+    assert_eq!(c.state()["status"], "stopped");
+}
+
+fn stop_kills_who_stays(bed: &Bed) {
+    // PID 1 of a namespace hears of no signal that it does not handle.
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    let since = Instant::now();
+    c.id_call("stop", &["-t", "300ms"], &[]).run().ok();
+    assert!(since.elapsed() >= Duration::from_millis(300), "{:?}", since.elapsed());
+    assert_eq!(c.state()["status"], "stopped");
+}
+
+fn stop_of_a_paused_container(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    c.id_call("pause", &[], &[]).run().ok();
+    c.id_call("stop", &["-t", "0s"], &[]).run().ok();
+    assert_eq!(c.state()["status"], "stopped");
+}
+
+fn stop_of_one_that_has_ended(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    c.id_call("kill", &[], &["KILL"]).run().ok();
+    c.id_call("stop", &[], &[]).run().ok();
+    c.id_call("stop", &[], &[]).run().ok();
+    bed.call(&["stop", "nobody"]).run().fails("container does not exist");
+}

@@ -1,0 +1,25 @@
+//! The command lines of the programs that some commands are handed to.
+
+use clap::{Command, CommandFactory};
+
+/// Each, and the command that it is handed, if what is below that is all that it has.
+pub fn all() -> [(&'static str, Command); 5] {
+    [
+        ("bench", dayfly_bench::options::Options::command()),
+        ("", dayfly_image::options::Options::command()),
+        ("", dayfly_cgtool::options::Options::command()),
+        ("", dayfly_host::options::Options::command()),
+        ("", dayfly_profile::options::Options::command()),
+    ]
+}
+
+/// What is below a command of dayfly's that is handed on.
+pub fn below(name: &str) -> Vec<Command> {
+    let all = all();
+    let found = all.iter().find_map(|(whole, tool)| match *whole == name {
+        true => Some(tool),
+        false => tool.find_subcommand(name),
+    });
+    let found = found.into_iter().flat_map(Command::get_subcommands);
+    found.filter(|command| !command.is_hide_set()).cloned().collect()
+}
