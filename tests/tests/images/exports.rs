@@ -6,14 +6,16 @@ use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub const CASES: &[Case] = &[
     case!(exports_are_the_same_image).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(a_changed_layer_is_not_exported).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(archives_of_engines).on(V2).when(uses_every_fast_path).needs(skopeo),
+    case!(a_damaged_layer_that_is_there).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
 fn skopeo() -> Result<(), String> {
@@ -123,4 +125,53 @@ fn archives_of_engines(bed: &Bed) {
     let exported = format!("docker-archive:{}", out.display());
     let told = bed.program("skopeo", &["inspect", &exported]).run().ok().stdout;
     assert!(told.contains("sha256:"), "{told}");
+}
+
+/// An archive as "docker save" writes it, whose only layer's file has these bytes.
+fn docker_archive(path: &Path, config: &[u8], layer: &[u8]) {
+    let items = json!([{ "Config": "config", "RepoTags": ["box:1"], "Layers": ["layer"] }]);
+    let mut archive = tar::Builder::new(fs::File::create(path).expect("file"));
+    for (name, data) in
+        [("config", config), ("layer", layer), ("manifest.json", items.to_string().as_bytes())]
+    {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, data).expect("append");
+    }
+    archive.finish().expect("archive");
+}
+
+/// Its diff-id is in the store, so that it need not be unpacked: it is looked at all the same, since nothing but the
+/// diff-id tells what it must be.
+fn a_damaged_layer_that_is_there(bed: &Bed) {
+    let sound = Layer::new().file("file", 0o644, b"contents").archive();
+    let mut damaged = sound.clone();
+    damaged[512] ^= 1;
+    let config = json!({
+        "os": "linux", "architecture": "amd64", "config": { "Cmd": ["/x"] },
+        "rootfs": { "type": "layers", "diff_ids": [image::digest(&sound)] },
+    });
+    let file = bed.dir.join("saved.tar");
+    let import = |layer: &[u8]| {
+        docker_archive(&file, config.to_string().as_bytes(), layer);
+        image::call(bed, &["import", file.to_str().expect("path")]).run()
+    };
+    let gzip = |data: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(data).expect("gzip");
+        encoder.finish().expect("gzip")
+    };
+    let refused = |layer: &[u8]| {
+        let outcome = import(layer).exits(1);
+        assert!(outcome.stderr.contains("the layer's archive is damaged"), "{outcome}");
+    };
+    refused(&damaged);
+    assert_eq!(visible(bed), Vec::<PathBuf>::new());
+    assert!(import(&sound).ok().stdout.contains("box:1 "));
+    let before = visible(bed);
+    refused(&damaged);
+    refused(&gzip(&damaged));
+    assert_eq!(visible(bed), before);
+    assert!(import(&gzip(&sound)).ok().stdout.contains("0 unpacked"));
 }

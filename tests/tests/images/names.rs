@@ -14,6 +14,8 @@ use std::process::Command;
 
 pub const CASES: &[Case] = &[
     case!(names_and_their_removal).on(V2).when(uses_every_fast_path).needs(image::needed),
+    case!(names_of_docker_hub).on(V2).when(uses_every_fast_path).needs(image::needed),
+    case!(names_from_where_an_image_is).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(many_remove_the_same_name).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(one_that_is_gone_when_it_is_removed).on(V2).when(uses_every_fast_path).needs(strace),
     case!(a_containers_image_is_kept).on(V2).when(uses_every_fast_path).needs(image::needed),
@@ -78,6 +80,61 @@ fn names_and_their_removal(bed: &Bed) {
         .run()
         .exits(1);
     assert!(outcome.stderr.contains("no name of an image"), "{outcome}");
+}
+
+/// One image has several spellings, and one name in the store. Older versions kept names as they were written.
+fn names_of_docker_hub(bed: &Bed) {
+    let layout = image::layout(bed, "layout", vec![Layer::new().file("file", 0o644, b"")]);
+    let source = layout.dir.to_str().expect("path");
+    let refs = image::store(bed).join("refs");
+    let names = || {
+        let files = fs::read_dir(&refs).expect("refs").map(|file| file.expect("file").file_name());
+        let mut names: Vec<_> = files.map(|name| name.into_string().expect("name")).collect();
+        names.sort();
+        names
+    };
+    for name in ["docker.io/library/box:1", "docker.io/box:1", "library/box:1", "box:1"] {
+        image::call(bed, &["import", source, "--name", name]).run().ok();
+        assert_eq!(names(), ["box:1"], "{name}");
+        for spelling in ["box:1", "docker.io/box:1", "index.docker.io/library/box:1"] {
+            image::call(bed, &["inspect", spelling]).run().ok();
+        }
+    }
+    image::call(bed, &["import", source, "--name", "docker.io/team/box"]).run().ok();
+    image::call(bed, &["inspect", "team/box"]).run().ok();
+    assert_eq!(names(), ["box:1", "team%2Fbox:latest"]);
+    fs::rename(refs.join("box:1"), refs.join("docker.io%2Flibrary%2Fbox:1")).expect("rename");
+    let listed = image::call(bed, &["list", "--all"]).run().ok().stdout;
+    assert!(listed.lines().any(|line| line.starts_with("box:1 ")), "{listed}");
+    for spelling in ["box:1", "docker.io/library/box:1"] {
+        image::call(bed, &["inspect", spelling]).run().ok();
+    }
+    image::call(bed, &["import", source, "--name", "box:1"]).run().ok();
+    assert_eq!(names(), ["box:1", "team%2Fbox:latest"]);
+    fs::rename(refs.join("box:1"), refs.join("docker.io%2Flibrary%2Fbox:1")).expect("rename");
+    image::call(bed, &["rmi", "--force", "box:1", "box:2"]).run().ok();
+    assert_eq!(names(), ["team%2Fbox:latest"]);
+    let outcome = image::call(bed, &["inspect", "box"]).run().exits(1);
+    assert!(outcome.stderr.contains("but team/box:latest"), "{outcome}");
+}
+
+/// A name that is made of a directory's may be another image's: that is said.
+fn names_from_where_an_image_is(bed: &Bed) {
+    let import = |directory: &str, contents: &[u8], options: &[&str]| {
+        fs::create_dir_all(bed.dir.join(directory)).expect("make");
+        let layers = vec![Layer::new().file("file", 0o644, contents)];
+        let layout = image::layout(bed, &format!("{directory}/layout"), layers);
+        let source = layout.dir.to_str().expect("path");
+        image::call(bed, &[&["import", source], options].concat()).run()
+    };
+    let said = |outcome: dayfly_tests::runtime::Outcome| outcome.ok().stderr;
+    let warning = "layout:latest was the name of another image until now, sha256:";
+    assert!(!said(import("one", b"1", &["--max-bytes", "10k"])).contains(warning));
+    assert!(!said(import("one", b"1", &["--max-memory", "8 MiB"])).contains(warning));
+    assert!(said(import("two", b"2", &[])).contains(warning));
+    assert!(!said(import("three", b"3", &["--name", "layout"])).contains(warning));
+    let outcome = import("four", b"4", &["--max-bytes", "10q"]).exits(2);
+    assert!(outcome.stderr.contains("perhaps with k, m, g or t"), "{outcome}");
 }
 
 /// Whoever is slower finds the name gone: before it looks, or when it removes it. Both are no failures of the store.

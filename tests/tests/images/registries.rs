@@ -224,7 +224,7 @@ fn errors_in_mid_transfer(bed: &Bed) {
         image::call(bed, &["rm", &name]).run().ok();
     }
     let registry = Registry::serve(Way::Sound, Way::Refuses(70_000, 100));
-    given_up(bed, &registry, Duration::from_secs(15), "status 503 later");
+    given_up(bed, &registry, Duration::from_secs(15), "status 503 (later)");
     assert_eq!(registry.asked.load(Ordering::Relaxed), 4);
 }
 

@@ -26,6 +26,9 @@ impl Reference {
     /// [`Error::Unfit`] when it is not of the form.
     pub fn parse(text: &str) -> Result<Self> {
         let unfit = |reason| Error::Unfit(format!("{text:?} is no name of an image: {reason}"));
+        if text.contains("://") {
+            return Err(unfit("it begins with the registry's host, without a protocol"));
+        }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest.parse()?)),
             None => (text, None),

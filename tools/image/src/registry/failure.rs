@@ -130,20 +130,23 @@ impl Sent<'_> {
     }
 }
 
-/// What a registry says of its refusal, in its own words: `{"errors": [{"code": …, "message": …}]}`.
+/// What a registry says of its refusal, in its own words: `{"errors": [{"code": …, "message": …}]}`, or a line of text.
 fn said(body: &[u8]) -> Option<String> {
-    let answer: Value = serde_json::from_slice(body).ok()?;
-    let first = answer["errors"].as_array().and_then(|errors| errors.first());
     let text = |value: &Value| value.as_str().map(str::trim).unwrap_or_default().to_owned();
-    let (code, message) = match first {
-        Some(error) => (text(&error["code"]), text(&error["message"])),
-        // Servers that give tokens have forms of their own.
-        None => (String::new(), text(&answer["details"]) + &text(&answer["message"])),
+    let said = match serde_json::from_slice::<Value>(body) {
+        Ok(answer) => match answer["errors"].as_array().and_then(|errors| errors.first()) {
+            Some(error) if text(&error["message"]).is_empty() => text(&error["code"]),
+            Some(error) => text(&error["message"]),
+            // Servers that give tokens have forms of their own.
+            None => text(&answer["details"]) + &text(&answer["message"]),
+        },
+        // A page for a browser says nothing here.
+        Err(_) => str::from_utf8(body).unwrap_or_default().trim().to_owned(),
     };
-    let said = if message.is_empty() { code } else { message };
+    let is_page = said.contains('<');
     let said: String =
         said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-    Some(said).filter(|said| !said.is_empty())
+    Some(said).filter(|said| !said.is_empty() && !is_page)
 }
 
 #[cfg(test)]
@@ -167,6 +170,7 @@ mod tests {
         let text = br#"{"errors":[{"code":"DENIED","message":""}]}"#;
         assert_eq!(said(text).as_deref(), Some("DENIED"));
         assert_eq!(said(br#"{"details":"a wrong\n one"}"#).as_deref(), Some("a wrong  one"));
+        assert_eq!(said(b"later\n").as_deref(), Some("later"));
         let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "x".repeat(900));
         assert_eq!(said(long.as_bytes()).map(|said| said.len()), Some(LONGEST));
     }

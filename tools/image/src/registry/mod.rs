@@ -7,6 +7,7 @@ mod failure;
 mod helper;
 mod token;
 mod transfer;
+mod trust;
 
 use crate::apart::{apart, receive};
 use crate::digest::Digest;
@@ -25,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use transfer::{PROGRESS, Transfer};
 use ureq::http::{Response, Uri};
-use ureq::tls::{RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, ResponseExt};
 
 /// Where Docker Hub answers.
@@ -91,7 +92,7 @@ impl Remote {
             )));
         }
         let scheme = if access.plain_http { "http" } else { "https" };
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let tls = TlsConfig::builder().root_certs(trust::roots(&host)?).build();
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .https_only(!access.plain_http)

@@ -1,0 +1,95 @@
+//! Whom a registry's certificate may be of: this host's authorities, and those that Docker's and Podman's directories
+//! have for this registry alone (containers-certs.d(5)).
+
+use crate::error::{Error, Result};
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
+
+/// The authorities that count for `host`.
+///
+/// # Errors
+/// A file of the registry's directory that cannot be read or has no certificate.
+pub fn roots(host: &str) -> Result<RootCerts> {
+    let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let mut own = Vec::new();
+    for directory in directories(host, home.as_deref()) {
+        own.extend(certificates(&directory)?);
+    }
+    if own.is_empty() {
+        return Ok(RootCerts::PlatformVerifier);
+    }
+    // Those of the host that cannot be read are missed when they are needed.
+    let hosts = rustls_native_certs::load_native_certs().certs;
+    own.extend(hosts.iter().map(|der| Certificate::from_der(der).to_owned()));
+    Ok(RootCerts::new_with_certs(&own))
+}
+
+fn directories(host: &str, home: Option<&Path>) -> Vec<PathBuf> {
+    let all = ["/etc/docker/certs.d", "/etc/containers/certs.d"].map(PathBuf::from);
+    let own = home.map(|home| home.join(".config/containers/certs.d"));
+    all.into_iter().chain(own).map(|directory| directory.join(host)).collect()
+}
+
+/// The certificates in a directory's files `*.crt`.
+fn certificates(directory: &Path) -> Result<Vec<Certificate<'static>>> {
+    let entries = match fs::read_dir(directory) {
+        // Where only root may look nobody else is told of it.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+            ) =>
+        {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(Error::at("read", directory))?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::at("read", directory))?.path();
+        if path.extension().is_none_or(|end| end != "crt") {
+            continue;
+        }
+        let text = fs::read(&path).map_err(Error::at("read", &path))?;
+        let before = all.len();
+        all.extend(parse_pem(&text).filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        }));
+        if all.len() == before {
+            let path = path.display();
+            return Err(Error::Unfit(format!("{path} has no certificate in PEM's form")));
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registrys_directory_is_read() {
+        assert_eq!(
+            directories("a.test:5000", Some(Path::new("/h"))),
+            [
+                "/etc/docker/certs.d/a.test:5000",
+                "/etc/containers/certs.d/a.test:5000",
+                "/h/.config/containers/certs.d/a.test:5000"
+            ]
+            .map(PathBuf::from)
+        );
+        let directory = env::temp_dir().join(format!("dayfly-trust-{}", std::process::id()));
+        assert!(certificates(&directory).expect("nothing").is_empty());
+        fs::create_dir(&directory).expect("make");
+        fs::write(directory.join("client.key"), "no certificate").expect("write");
+        assert!(certificates(&directory).expect("other files").is_empty());
+        fs::write(directory.join("ca.crt"), "no certificate").expect("write");
+        let error = certificates(&directory).expect_err("damaged").to_string();
+        assert!(error.contains("ca.crt has no certificate"), "{error}");
+        fs::remove_dir_all(directory).expect("remove");
+    }
+}
