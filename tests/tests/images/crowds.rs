@@ -128,7 +128,7 @@ fn who_removes_is_waited_for(bed: &Bed) {
         let wait = seconds.to_string();
         let outcome = image::call(bed, &["export", "test", out, "--wait", &wait]).run().exits(1);
         about(seconds, begin);
-        let who = format!("dayfly-image: process {} (", std::process::id());
+        let who = format!("error: process {} (", std::process::id());
         let lines: Vec<&str> = outcome.stderr.lines().collect();
         let [line] = lines[..] else { panic!("more than one line: {outcome}") };
         assert!(line.starts_with(&who) && line.contains(&format!("for {wait} s")), "{outcome}");
