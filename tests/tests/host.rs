@@ -276,8 +276,8 @@ fn topology_of_no_host(bed: &Bed) {
         (&["--sysroot", "/nowhere"][..], 1, "open /nowhere: no such file or directory"),
         (&["--sysroot", "/dev"], 1, "/dev/proc/sys/kernel/osrelease: no such file"),
         (&["--output", "/proc/x"], 1, "write /proc/x: no such file or directory"),
-        (&["--format", "yaml"], 2, "invalid value 'yaml'"),
-        (&["0"], 2, "unexpected argument"),
+        (&["--format", "yaml"], 1, "invalid value 'yaml'"),
+        (&["0"], 1, "unexpected argument"),
     ] {
         let call = bed.call_bare(&[&["host", "topology"][..], arguments].concat());
         let outcome = call.run().exits(code);

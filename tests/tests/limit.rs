@@ -303,6 +303,6 @@ fn the_tool_refuses(bed: &Bed) {
         &[],
     ] {
         let outcome = bed.call_bare(&[&["host", "limit"], words].concat()).run();
-        assert_eq!(outcome.code(), 2, "{outcome}");
+        assert_eq!(outcome.code(), 1, "{outcome}");
     }
 }
