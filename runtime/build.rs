@@ -1,11 +1,11 @@
-//! Links the binary without libc: `sys::entry!` brings the entry point and what else is needed.
+//! Of the runtime and the shim. Links the binary without libc: `sys::entry!` brings the entry point and what else is needed.
 
 use std::env;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    // Shown by `-v` when packagers set it.
+    println!("cargo::rerun-if-changed=../build.rs");
+    // Shown by `--version`, and `-v` of the shim, when packagers set it.
     println!("cargo::rerun-if-env-changed=DAYFLY_COMMIT");
     println!("cargo::rustc-env=DAYFLY_BUILD={}", build());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
