@@ -106,12 +106,12 @@ fn with_tag(reference: &str) -> String {
 }
 
 /// A reference as a file's name.
-fn encode(reference: &str) -> String {
+pub fn encode(reference: &str) -> String {
     reference.replace('%', "%25").replace('/', "%2F")
 }
 
 /// The reference that a file is named by.
-fn decode(file: &str) -> String {
+pub fn decode(file: &str) -> String {
     file.replace("%2F", "/").replace("%25", "%")
 }
 

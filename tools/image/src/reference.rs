@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use rootfs::image::{decode, encode};
 use rootfs::name;
 
 /// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without tag and digest the tag is `latest`. A name
@@ -120,13 +121,8 @@ impl Reference {
     /// # Errors
     /// [`Error::Unfit`] when no such name leads there.
     pub fn from_file_name(file: &str) -> Result<Self> {
-        Self::parse(&file.replace("%2F", "/").replace("%25", "%"))
+        Self::parse(&decode(file))
     }
-}
-
-/// A reference as a file's name.
-fn encode(reference: &str) -> String {
-    reference.replace('%', "%25").replace('/', "%2F")
 }
 
 impl std::fmt::Display for Reference {
