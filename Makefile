@@ -74,7 +74,7 @@ demo:
 report:
 	scripts/report $(REPORT)
 
-lint: lint-program lint-init
+lint: lint-program lint-init lint-files
 	$(CARGO) fmt --all --check
 	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim
@@ -90,6 +90,10 @@ lint-program:
 	$(CARGO) clippy -p dayfly-shim --all-targets -- -D warnings
 	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F /tools/
 	$(RUSTDOC) -p dayfly-shim
+
+# Shell scripts, the crates' licences and versions, the workflow of a public CI.
+lint-files:
+	scripts/lint-files
 
 # Init apart: in one build with the others, what it calls has a heap.
 lint-init:
@@ -139,4 +143,4 @@ clean:
 	rm -rf build
 
 .PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
-    lint lint-program lint-init lint-runtime lint-lib lint-tools man completions docs install install-files uninstall dist clean
+    lint lint-program lint-init lint-files lint-runtime lint-lib lint-tools man completions docs install install-files uninstall dist clean

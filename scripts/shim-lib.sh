@@ -1,5 +1,7 @@
 # Shared by what runs containerd with a shim, after engine-lib.sh: a containerd of one's own, and that nothing stays behind.
 # shellcheck shell=sh
+# `runtime` and `scratch` come from engine-lib.sh; `shim_options` is for the caller.
+# shellcheck disable=SC2034,SC2154
 #
 # CONTAINERD_BIN  a directory with another containerd, ctr and shim (scripts/containerd2 builds version 2)
 # DAYFLY_SHIM     containerd-shim-dayfly-v2; without, the shim is containerd's own, with dayfly as its runtime
@@ -22,7 +24,6 @@ holder=
 
 # Ends with a counted skip in a view where nobody has CPU shares, which ctr and the CRI ask for in every container.
 need_shares() {
-    # shellcheck disable=SC2154,SC2034
     [ ! -e /sys/fs/cgroup/cgroup.controllers ] || grep -qw cpu /sys/fs/cgroup/cgroup.controllers || {
         echo "test $engine ... skipped: no cpu controller in this view, and containerd gives every container CPU shares"
         skipped=1

@@ -35,6 +35,7 @@ func churn(o options) error {
 			for next.Add(1) <= int64(o.count) {
 				if err := do(s); err != nil {
 					failed.Add(1)
+					fmt.Printf("after %.1f s: %v\n", time.Since(start).Seconds(), err)
 					once.Do(func() { first = err })
 				}
 				if count := done.Add(1); count%max(int64(o.count)/100, 1) == 0 {
@@ -54,17 +55,20 @@ func churn(o options) error {
 func (s *server) inside(p pod) error {
 	words := []string{"/bin/sleep", "1000000"}
 	id, err := s.create(p, s.containerConfig(p, words))
-	if err == nil {
-		err = s.start(id)
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
 	}
-	if err == nil {
-		_, err = s.execIn(id)
+	if err := s.start(id); err != nil {
+		return fmt.Errorf("start %s: %w", id, err)
 	}
-	if err == nil {
-		err = s.stop(id, 0)
+	if _, err := s.execIn(id); err != nil {
+		return fmt.Errorf("exec in %s: %w", id, err)
 	}
-	if err == nil {
-		err = s.remove(id)
+	if err := s.stop(id, 0); err != nil {
+		return fmt.Errorf("stop %s: %w", id, err)
 	}
-	return err
+	if err := s.remove(id); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	return nil
 }
