@@ -78,7 +78,10 @@ pub fn sweep(view: View, ids: &[String]) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    let begin = std::time::Instant::now();
+    while !processes(ids).is_empty() && begin.elapsed() < crate::wait::patience() / 4 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
     for hierarchy in cgroups::hierarchies(view) {
         for id in ids {
             remove_tree(&hierarchy.join(cgroups::path_of(id).trim_start_matches('/')));

@@ -198,6 +198,26 @@ impl Running {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
     }
 
+    /// Waits until its main thread sleeps in a system call and stays in that call: it waits for something then.
+    ///
+    /// # Panics
+    /// After [`patience`](crate::wait::patience), or when it ends.
+    #[track_caller]
+    pub fn until_it_waits(&self) {
+        let directory = format!("/proc/{}", self.pid().as_raw_nonzero());
+        let mut last = String::new();
+        crate::wait::until_true("the call to wait for something", || {
+            assert!(!self.has_ended(), "ended: {}", self.call.line);
+            // The number of the call with its arguments and the stack pointer; `running` while there is none.
+            let now = fs::read_to_string(format!("{directory}/syscall")).unwrap_or_default();
+            let stat = fs::read_to_string(format!("{directory}/stat")).unwrap_or_default();
+            let sleeps = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'));
+            let same = sleeps && !now.is_empty() && now == last;
+            last = now;
+            same
+        });
+    }
+
     /// What it has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {

@@ -299,8 +299,7 @@ fn hundred_at_once_leave_no_network_namespace(bed: &Bed) {
         let failed = workers.into_iter().filter_map(|worker| worker.join().err()).count();
         assert_eq!(failed, 0, "workers that failed");
     });
-    std::thread::sleep(Duration::from_secs(2));
     let ids: Vec<String> = all.iter().map(|c| c.id.clone()).collect();
-    assert_eq!(leak::find(bed.view, &bed.dir, &ids), Vec::<String>::new());
+    wait::until_none("left by the crowd", || leak::find(bed.view, &bed.dir, &ids));
     assert_network_namespaces_go(before, 50);
 }

@@ -255,7 +255,7 @@ fn oom_event(bed: &Bed) {
         .make()
         .detached();
     let running = c.id_call("events", &["--interval", "30s"], &[]).spawn();
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    running.until_it_waits();
     c.sh(HUNGRY);
     wait::until_true("an oom event", || running.stdout().contains("\"type\":\"oom\""));
     c.delete_force().ok();

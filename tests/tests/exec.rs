@@ -3,11 +3,11 @@
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
-use dayfly_tests::case;
 use dayfly_tests::console::{FdSocket, read_all};
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
+use dayfly_tests::{case, wait};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -132,7 +132,9 @@ fn ignore_paused(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
     let running = c.id_call("exec", &["--ignore-paused"], &["echo", "thawed"]).spawn();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait::until_true("a second process in the frozen cgroup", || {
+        c.cgroup_read("freezer", "cgroup.procs").lines().count() == 2
+    });
     assert_eq!(running.stdout(), "");
     assert_eq!(c.status(), "paused");
     c.id_call("resume", &[], &[]).run().ok();

@@ -106,6 +106,7 @@ fn state_fields(bed: &Bed) {
 fn create_does_not_run_the_program(bed: &Bed) {
     let c = bed.bundle().sh("touch /ran").make();
     c.create().ok();
+    // Nothing announces what may not happen.
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(!c.bundle.join("rootfs/ran").exists());
     c.start().ok();

@@ -221,7 +221,7 @@ fn created_while_somebody_looks(bed: &Bed) {
     let looks = std::fs::File::open(&directory).expect("open");
     looks.lock_shared().expect("lock");
     let creating = c.bundle_call("create", &[]).spawn();
-    std::thread::sleep(Duration::from_millis(300));
+    creating.until_it_waits();
     drop(looks);
     creating.wait().ok();
     assert_eq!(c.status(), "created");
@@ -303,6 +303,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     works.lock().expect("lock");
     let begin = Instant::now();
     let deleting = c.id_call("delete", &["--force"], &[]).spawn();
+    // Half a second of waiting, in which it may not try all the time.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!deleting.has_ended() && c.exists());
     // Nanoseconds on a CPU come first.

@@ -137,8 +137,7 @@ fn who_removes_is_waited_for(bed: &Bed) {
     }
     // Its end is what is waited for.
     let export = image::call(bed, &["export", "test", out]).spawn();
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(!export.has_ended(), "it does not wait");
+    export.until_it_waits();
     flock(&lock, FlockOperation::Unlock).expect("unlock");
     export.wait().ok();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("lock");

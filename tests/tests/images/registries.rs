@@ -250,7 +250,7 @@ fn signals_end_a_stalled_transfer(bed: &Bed) {
         let pull = registry.pull(bed, &[]).spawn();
         let asked = || registry.asked.load(Ordering::Relaxed) > 0;
         dayfly_tests::wait::until_true("the registry is asked", asked);
-        thread::sleep(Duration::from_millis(300));
+        pull.until_it_waits();
         let begin = Instant::now();
         rustix::process::kill_process(pull.pid(), signal).expect("kill");
         let outcome = pull.wait().exits(1);
@@ -272,7 +272,7 @@ fn the_lock_is_not_waited_for_for_ever(bed: &Bed) {
     assert!(outcome.stderr.contains(&who) && outcome.stderr.contains("--wait"), "{outcome}");
     // Who waits hears signals as well.
     let gc = image::call(bed, &["gc"]).spawn();
-    thread::sleep(Duration::from_millis(500));
+    gc.until_it_waits();
     let begin = Instant::now();
     rustix::process::kill_process(gc.pid(), Signal::TERM).expect("kill");
     let outcome = gc.wait().exits(1);
