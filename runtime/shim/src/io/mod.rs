@@ -20,6 +20,7 @@
 
 mod carrier;
 mod error;
+mod held;
 mod logger;
 mod open;
 mod parting;
@@ -33,6 +34,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use sys::Context;
 
 use carrier::{Carrier, Manner, Sink};
+use held::Held;
 use logger::Logger;
 use parting::Parting;
 use uri::Target;
@@ -110,9 +112,10 @@ pub struct Streams {
     process: u32,
     /// By part: standard input, output, error.
     carriers: [Option<Carrier>; 3],
-    /// Of FIFOs, the end that is kept open for its own sake: of standard input the writing end, of others the reading
-    /// end.
-    kept: [Option<OwnedFd>; 3],
+    /// The writing end of standard input's FIFO, open until Task.CloseIO.
+    stdin_writer: Option<OwnedFd>,
+    /// The reading ends of the outputs' FIFOs, in the order of the parts.
+    readers: [Option<Held>; 2],
     /// FIFOs that wait for a reader, in the order of the parts.
     partings: [Option<Parting>; 2],
     /// Until there is a terminal.
@@ -137,7 +140,7 @@ impl Streams {
             Target::Nothing => None,
             Target::Path(path) | Target::File(path) => {
                 let (source, writer) = open::source(&path)?;
-                streams.kept[0] = writer;
+                streams.stdin_writer = writer;
                 Some(source)
             }
             Target::Logger(_) => {
@@ -153,7 +156,7 @@ impl Streams {
         if let Some(source) = stdin {
             let (reader, writer) = open::pipe(asked.owner)?;
             open::never_wait(&writer)?;
-            let splices = streams.kept[0].is_some();
+            let splices = streams.stdin_writer.is_some();
             let to = Sink::Flow(writer);
             streams.carriers[0] = Some(Carrier::new(source, to, Manner::Input, splices));
             ends.stdin = Some(reader);
@@ -185,7 +188,7 @@ impl Streams {
                 (Sink::Flow(writer), None)
             }
         };
-        self.kept[1] = reader;
+        self.readers[0] = reader;
         Ok(sink)
     }
 
@@ -208,7 +211,7 @@ impl Streams {
         let (reader, writer) = open::pipe(asked.owner)?;
         open::never_wait(&reader)?;
         let splices = fifo_reader.is_some();
-        self.kept[part] = fifo_reader;
+        self.readers[part - 1] = fifo_reader;
         self.carriers[part] = Some(Carrier::new(reader, sink, Manner::Output, splices));
         Ok(Some(writer))
     }
@@ -281,7 +284,7 @@ impl Streams {
 
     /// Task.CloseIO: standard input ends with what its clients have written, as soon as all have closed it.
     pub fn close_stdin(&mut self, poller: &Poller) {
-        self.kept[0] = None;
+        self.stdin_writer = None;
         self.carry(poller, part::IN);
     }
 
@@ -337,7 +340,10 @@ impl Streams {
         for parting in self.partings.iter_mut().filter_map(Option::take) {
             parting.leave(poller);
         }
-        self.kept = [None, None, None];
+        self.stdin_writer = None;
+        for reader in self.readers.iter_mut().filter_map(Option::take) {
+            reader.close();
+        }
         (self.outlook, self.master, self.silent) = (None, None, None);
         if let Some(mut logger) = self.logger.take() {
             logger.abandon(poller);
@@ -357,7 +363,7 @@ impl Streams {
         let sink = ended.leave(poller);
         match part {
             part::IN => {
-                self.kept[0] = None;
+                self.stdin_writer = None;
                 if !is_broken {
                     self.hang_up(poller);
                 }
@@ -383,14 +389,15 @@ impl Streams {
             && let Some(input) = self.carriers[0].take()
         {
             input.leave(poller);
-            self.kept[0] = None;
+            self.stdin_writer = None;
         }
         self.silent = None;
-        let is_fifo = self.kept.get_mut(output + 1).and_then(Option::take).is_some();
-        if is_fifo
+        let reader = self.readers.get_mut(output).and_then(Option::take);
+        if let Some(reader) = reader
             && let Sink::Flow(writer) = sink
             && let Some(parting) = self.partings.get_mut(output)
         {
+            reader.close();
             let part = [part::PARTING_OUT, part::PARTING_ERR][output.min(1)];
             *parting = Parting::begin(writer, poller, Source::Stream(self.process, part));
         }

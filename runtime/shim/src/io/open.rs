@@ -12,21 +12,22 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use sys::Context;
 
 use super::carrier::Sink;
+use super::held::Held;
 
 /// What a stream is carried to: the sink, and, of a FIFO, a reader of our own. With that, the FIFO's
 /// contents outlive containerd's, and nobody gets SIGPIPE while there is none of containerd's.
-pub(super) type Opened = (Sink, Option<OwnedFd>);
+pub(super) type Opened = (Sink, Option<Held>);
 
 /// Opens what is at `path`, which must be there, to write to it.
 ///
 /// # Errors
-/// Those of open(2).
+/// Those of open(2), socketpair(2) and sendmsg(2).
 pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     if is_fifo(path)? {
         // In this order: without a reader, the other open would be ENXIO.
         let reader = open_at(path, OFlags::RDONLY, "open to read")?;
         let writer = open_at(path, OFlags::WRONLY, "open to write")?;
-        return Ok((Sink::Flow(writer), Some(reader)));
+        return Ok((Sink::Flow(writer), Some(Held::hold(reader)?)));
     }
     Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
 }

@@ -52,6 +52,33 @@ fn a_reader_may_come_after_the_end() {
     assert_eq!(read_now(&out), (b"hello".to_vec(), true));
 }
 
+/// A worker that has just begun has copies of all descriptors, and is no reader.
+#[test]
+fn a_copy_of_the_shim_is_no_reader() {
+    let (mut rig, ends) = Rig::with_fifos();
+    let path = rig.path("out");
+    let copies: Vec<File> = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| {
+            let fd = entry.unwrap().path();
+            let number = fd.file_name()?.to_str()?.to_owned();
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+            let flags =
+                info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim().to_owned();
+            let is_reader =
+                flags.ends_with('0') && fs::read_link(&fd).is_ok_and(|link| link == *path);
+            is_reader.then(|| reader(path.clone()))
+        })
+        .collect();
+    File::from(ends.stdout.unwrap()).write_all(b"hello").unwrap();
+    rig.run_until(|rig| rig.streams.carriers[1].is_none());
+    assert!(rig.streams.partings[0].is_some(), "closed unread, with {} copies", copies.len());
+    drop(copies);
+    let out = reader(path);
+    rig.run_until(|rig| rig.streams.partings[0].is_none());
+    assert_eq!(read_now(&out), (b"hello".to_vec(), true));
+}
+
 #[test]
 fn a_reader_may_go_and_come_back() {
     let (mut rig, ends) = Rig::with_fifos();
