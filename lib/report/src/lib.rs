@@ -1,4 +1,4 @@
-//! What the ordinary programs report with.
+//! Reporting for the tools: tables, statistics, progress, command lines and errors.
 //!
 //! | part | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Where the time of a container's commands goes.
+//! Tracing of the time that a container's commands take.
 //!
 //! | part | what |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | [`critical_path`] | what the end had to wait for |
 //! | [`Format`] | the time line as a table, picture or file |
 //!
-//! Always compiled in: a span costs two clock readings when traced, and a branch when not.
-//! The phases are the categories of seed 004 (Table I), with shutdown beside them.
+//! Tracing is always compiled in: a span costs two clock readings when enabled, and a branch when not. The phases are
+//! those of [`Phase`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
