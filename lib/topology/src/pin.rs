@@ -223,8 +223,7 @@ fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     all
 }
 
-/// Picks cores under one cache if any has room, the fullest that fits; else on one node, likewise; else from the first
-/// on.
+/// Picks cores under the smallest cache that has enough of them; else on the smallest such node; else the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
     let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);

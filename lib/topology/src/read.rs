@@ -27,7 +27,7 @@ impl Topology {
 
 fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, Error> {
     let alone = || List::from_iter([id]);
-    // Linux 5.3 renamed the file.
+    // Until Linux 5.2, only the second name exists.
     let mut siblings = None;
     for name in ["core_cpus_list", "thread_siblings_list"] {
         if siblings.is_none() {

@@ -23,7 +23,7 @@ fn refused(topology: &Topology, words: &str, says: &str) {
     assert!(error.contains(says), "{words}: {error}");
 }
 
-/// A host with two nodes, as in the fixture.
+/// The four-node host of the article on consolidation.
 #[test]
 fn nodes_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();

@@ -7,8 +7,8 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` nearest to `word` by edit distance, which may be at most the larger of two and a third
-/// of the length of `word`. Of equally near words it returns the alphabetically first.
+/// Returns the word of `known` with the smallest edit distance to `word`: at most a third of its letters, rounded up,
+/// within 2 to 4. Of equally near words it returns the alphabetically first.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
@@ -21,7 +21,7 @@ pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = 
 /// of Damerau-Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
-    // The distances of the prefixes of `one` before the current row to the prefixes of `other`.
+    // The distances of the letters of `one` read so far to each prefix of `other`, without the last letter and with it.
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=other.len()).collect();
     let mut last = None;
