@@ -1,4 +1,4 @@
-//! `dayfly host`: what this host does to container starts.
+//! `dayfly host`: the effects of this host on container starts.
 //!
 //! | part | what |
 //! |---|---|
@@ -31,14 +31,14 @@ use crate::options::{Favordynmods, HostCommand};
 use report::Error;
 use std::process::ExitCode;
 
-/// Does what `command` says. The exit code is the verdict, where there is one.
+/// Executes `command`. The exit code is the verdict, if there is one.
 ///
 /// # Errors
-/// Everything that kept it from being done.
+/// Those of the command.
 pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
     match command {
         HostCommand::Check(options) => {
-            // Scripts tell a host that can be improved from one that could not be looked at.
+            // Scripts can distinguish a host that can be improved from one that could not be examined.
             return Ok(check::check(&options).unwrap_or_else(|error| {
                 report::usage::fail(error);
                 ExitCode::from(2)
