@@ -1,4 +1,4 @@
-//! `dayfly profile`: a seccomp profile of what a container's processes do, learned from runs.
+//! `dayfly profile`: learns a seccomp profile from runs of a container.
 //!
 //! | part | what |
 //! |---|---|
