@@ -1,4 +1,4 @@
-//! `dayfly cgroup`: the cgroups of this host.
+//! `dayfly cgroup`: manages the cgroups of this host.
 //!
 //! | part | what |
 //! |---|---|
@@ -37,10 +37,10 @@ use crate::options::CgroupCommand;
 use report::Error;
 use std::process::ExitCode;
 
-/// Does what `command` says. The exit code is that of a comparison, where there is one.
+/// Executes `command`. Returns the exit code of a comparison, and otherwise 0.
 ///
 /// # Errors
-/// Everything that kept it from being done.
+/// Any failure of the command.
 pub fn execute(command: CgroupCommand) -> Result<ExitCode, Error> {
     match command {
         CgroupCommand::Ls(options) => list::list(&options)?,
