@@ -1,5 +1,5 @@
-//! The harness of dayfly's integration tests: real containers, made from a
-//! local busybox, run by whatever runtime the environment names.
+//! The harness of dayfly's integration tests: real containers, made from a local busybox, run by the runtime that the
+//! environment names.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -11,9 +11,8 @@
 //! | `DAYFLY_SEED` | a number that repeats what a case does at random | another one each time |
 //! | `DAYFLY_PATIENCE` | seconds until a call or a wait counts as hung | 20 |
 //!
-//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root
-//! of its own. When it returns, the bed deletes what is left and the runner
-//! looks for leaks: mounts, cgroups, processes and state records.
+//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When it returns, the bed
+//! deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
 
 pub mod agent;
 pub mod bed;
