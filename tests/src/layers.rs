@@ -20,8 +20,8 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Makes `count` layers; the lowest contains busybox. Each adds a file, and writes its number to `/last`. All but
-    /// the lowest also remove a file and replace a directory of those below.
+    /// Makes `count` layers; the lowest contains busybox. Each other one adds a file, and writes its number to `/last`.
+    /// The second one also removes a file and replaces a directory of the lowest.
     ///
     /// # Panics
     /// When they can't be made.

@@ -94,7 +94,7 @@ fn remove_tree(dir: &Path) {
 }
 
 /// The parts of the host that no container should change: the mount table, the names in /run, and what dayfly keeps
-/// between starts. Filters are added and removed there by themselves.
+/// between starts. Cached filters are not listed, as they come and go.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Host {
     entries: Vec<String>,
