@@ -14,8 +14,8 @@
 //! | [`mod@report`] | all of them on one page, beside what was published |
 //! | [`circumstances`], [`results`] | the circumstances, and how results are written |
 //!
-//! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
-//! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
+//! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike,
+//! and compares medians with an interval from a bootstrap over rounds.
 
 pub mod ablation;
 pub mod accounting;
