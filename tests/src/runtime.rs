@@ -198,7 +198,7 @@ impl Running {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
     }
 
-    /// Returns what it has printed so far.
+    /// What it has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.call.out)
