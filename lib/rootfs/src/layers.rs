@@ -45,8 +45,7 @@ impl Layers {
         Self::grouped(&all)
     }
 
-    /// Parses a list of layers as [`Layers::of_store`] does, but of any directories: layers on the same mount are
-    /// grouped.
+    /// Parses a list of layers in any directories, and groups layers on the same mount.
     ///
     /// # Errors
     /// As [`Layers::of_store`]; a layer that does not exist.

@@ -1,4 +1,4 @@
-//! Self times: who spent how long on what, with nothing counted twice.
+//! Self times of spans, which count no time twice.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -24,8 +24,8 @@ pub struct Process {
     pub parent: Option<i32>,
     /// The total number of its threads.
     pub threads: usize,
-    /// Its counts per executed program, the first one being its parent's. A container's own program is the last one,
-    /// without counts.
+    /// Its counts, one element per executed program. The first element is the parent's program. If the process became
+    /// the container's own program, that is the last element, without counts.
     pub images: Vec<Image>,
     /// Why it is no longer followed.
     pub end: End,

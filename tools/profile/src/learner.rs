@@ -20,7 +20,7 @@ pub struct Learner<'a> {
     runtime: PathBuf,
     /// The configuration of the runs, without the profile.
     config: Value,
-    /// Contains bundles, traces, and the runtime's state.
+    /// The directory of bundles, traces, and the runtime's state.
     directory: PathBuf,
     deadline: Duration,
     stop: &'a Stop,

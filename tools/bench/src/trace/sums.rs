@@ -24,7 +24,7 @@ pub enum Share {
     Work(Phase),
     /// Between two steps.
     Between,
-    /// Waiting after the awaited process had done its part.
+    /// Waiting that continues after the awaited process has done its part.
     Wait,
 }
 

@@ -83,7 +83,7 @@ impl Keep {
         }
     }
 
-    /// Returns whether to set an extended attribute. overlayfs's own would let an image access files that it must not;
+    /// Returns whether to set an extended attribute. Attributes of overlayfs would let an image access forbidden files;
     /// security labels belong to the host that built the image.
     fn xattr(&self, entry: &Entry, name: &[u8]) -> bool {
         let special = !matches!(entry.kind, Kind::File | Kind::Sparse { .. } | Kind::Directory);

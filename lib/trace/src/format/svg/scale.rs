@@ -28,11 +28,11 @@ const BREAK: u64 = 500;
 const TICKS: u64 = 10;
 
 /// The time axis. If all rows wait, or only the container's program runs, for more than half of the time, that period
-/// is drawn short. Otherwise the runtime's work would shrink to a line.
+/// is drawn shortened. Otherwise the runtime's work would shrink to a line.
 pub struct Scale {
     origin: u64,
     end: u64,
-    /// The period that is drawn short.
+    /// The period that is drawn shortened, if any.
     pub quiet: Option<(u64, u64)>,
 }
 
