@@ -208,7 +208,7 @@ fn capabilities_are_those_of_the_container(bed: &Bed) {
     assert!(own.starts_with("CapInh:\t0000000000000000\n"), "CVE-2022-29162: {own}");
 }
 
-/// A capability added by --cap becomes ambient if the configuration lists it as inheritable, as with runc. Any other one
+/// A capability added by --cap becomes ambient if the configuration lists it as inheritable, as with runc. Any other
 /// becomes neither ambient nor inheritable.
 fn cap_added_where_some_are_inheritable(bed: &Bed) {
     let c = bed

@@ -113,7 +113,7 @@ pub(super) const LOCKS: [&str; 6] = [
     "queued_read_lock_slowpath",
 ];
 
-/// The subject of kernel stacks that match none.
+/// The subject of kernel stacks that match no other subject.
 pub(super) const OTHER: &str = "the kernel, other";
 /// The subject of stacks without kernel functions.
 pub(super) const USER: &str = "user space";

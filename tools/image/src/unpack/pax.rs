@@ -114,8 +114,8 @@ impl Pax {
         Ok(())
     }
 
-    /// Records an extended attribute, and rejects one that exceeds the kernel's limits. It is not left to setxattr(2), since
-    /// attributes of directories are set only at the end.
+    /// Records an extended attribute, and rejects one that exceeds the kernel's limits. This is not left to
+    /// setxattr(2), since attributes of directories are set only at the end.
     fn xattr(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
         let refused = |what: &str, length: usize, most: usize| {
             Error::Unfit(format!(
