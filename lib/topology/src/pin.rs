@@ -2,13 +2,13 @@
 //!
 //! | word | CPUs |
 //! |---|---|
-//! | `node:0`, `nodes:0-1` | those of memory nodes |
-//! | `package:0` | those of sockets, in the order of their first CPUs; `socket` is the same |
-//! | `ccx:1` | those under level 3 caches, in the order of their first CPUs |
-//! | `cpus:0-3` | these |
-//! | `cores:4` | of so many cores, as near to each other as can be |
-//! | `spread:4` | of so many cores, as far from each other as can be: nodes and caches in turns |
-//! | `no-smt` | one of each core |
+//! | `node:0`, `nodes:0-1` | the CPUs of memory nodes |
+//! | `package:0` | the CPUs of sockets, in the order of their first CPUs; `socket` is the same |
+//! | `ccx:1` | the CPUs under level 3 caches, in the order of their first CPUs |
+//! | `cpus:0-3` | these CPUs |
+//! | `cores:4` | the CPUs of 4 cores, as near to each other as possible |
+//! | `spread:4` | the CPUs of 4 cores, as far from each other as possible: nodes and caches in turns |
+//! | `no-smt` | one CPU of each core |
 //!
 //! Words are separated by commas. Each word narrows the selection; `cores` and `spread` are applied last. The memory
 //! nodes are those of the selected CPUs.

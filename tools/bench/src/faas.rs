@@ -2,11 +2,11 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `schedule`, `azure`, `csv_lines` | what is replayed: functions at an interval, or a trace |
-//! | `replay`, `replay/placing`, `instance` | a replay, which container an invocation gets, a container's part in it |
-//! | `histogram` | when a function's container is needed, by its past |
-//! | `meter` | what containers take |
-//! | `figures` | how results are written |
+//! | `schedule`, `azure`, `csv_lines` | the workload: functions at an interval, or a trace |
+//! | `replay`, `replay/placing`, `instance` | a replay, the assignment of invocations to containers, and a container |
+//! | `histogram` | predicts when a function's container is needed |
+//! | `meter` | the memory of containers |
+//! | `figures` | tables, CSV and pictures |
 
 mod azure;
 mod csv_lines;

@@ -2,9 +2,9 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`group`], [`key`], [`setting`] | groups, the names of files and their values, by either interface |
-//! | [`journal`] | changes that are taken back unless all succeed |
-//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | groups as files say |
+//! | [`group`], [`key`], [`setting`] | groups, and the names and values of files, in both interfaces |
+//! | [`journal`] | changes that are undone unless all succeed |
+//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | plans: files that describe groups |
 //! | [`pinning`], [`swap`], [`memory`] | CPUs and memory nodes |
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
 //! | [`pool`] | groups kept ready for containers |

@@ -3,10 +3,10 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`Command`] | what is run, and with what around it |
-//! | [`follow()`] | runs it, and tells a [`Listener`] each [`Event`] |
-//! | [`count()`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
-//! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
+//! | [`Command`] | the command, its environment and its streams |
+//! | [`follow()`] | runs it, and passes each [`Event`] to a [`Listener`] |
+//! | [`count()`] | runs it, and returns a [`Report`] with the counts of each process, in the order of their birth |
+//! | [`memory`] | reads what a call's arguments point to, while its caller is stopped |
 //!
 //! A container's own program is not followed, unless a listener requests it: a process is detached when it executes a
 //! program with a root directory other than ours. So the counts cover the runtime with its helpers and hooks.

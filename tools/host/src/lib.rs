@@ -2,15 +2,15 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`facts`], [`layout`], [`engines`] | what is read of a host, or of the files of another one |
+//! | [`facts`], [`layout`], [`engines`] | the facts about a host, or about another one by its files |
 //! | [`check`] | the screen of verdicts |
 //! | [`hardware`] | CPUs, caches, sockets and memory nodes |
-//! | [`dynmods`] | favordynmods: looking at it, switching it, keeping it |
-//! | [`locks`] | how threads get in each other's way, and how wide to start |
-//! | [`score`] | one number for schedulers, and what it is made of |
-//! | [`limit`] | how many starts may be in flight |
+//! | [`dynmods`] | favordynmods: shows, switches and persists it |
+//! | [`locks`] | lock contention, and advice on concurrency |
+//! | [`score`] | a number for schedulers, and its components |
+//! | [`limit`] | the limit of starts in flight |
 //! | [`chart`] | pictures of CSV |
-//! | [`output`] | where results go |
+//! | [`output`] | writing results |
 //! | [`options`] | the command line |
 
 pub mod chart;

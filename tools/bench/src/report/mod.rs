@@ -2,9 +2,9 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`paper`], `papers` | what was published, and which experiment stands for it: data |
-//! | `execute` | a part's experiment, as a process of its own |
-//! | `take` | figures from what an experiment wrote |
+//! | [`paper`], `papers` | data: published figures, and the experiments that reproduce them |
+//! | `execute` | runs a part's experiment as a separate process |
+//! | `take` | extracts figures from an experiment's output |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed like a user would: the command that the page

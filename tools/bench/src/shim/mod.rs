@@ -3,11 +3,11 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`minder`] | who is compared |
-//! | [`daemon`], [`image`] | a containerd of the experiment's own, and what it runs |
-//! | [`account`] | CPU beside the client, memory and threads of shims |
-//! | [`span`] | from a shim's start to the end of its delete, by the kernel's process events |
-//! | [`client`] | the CRI, by a program in Go |
+//! | [`minder`] | the entrants |
+//! | [`daemon`], [`image`] | the experiment's containerd, and its images |
+//! | [`account`] | CPU time without the client, memory and threads of shims |
+//! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
+//! | [`client`] | a CRI client in Go |
 //! | [`goes`] | one go of each figure |
 //! | [`figures`] | the tables |
 //!

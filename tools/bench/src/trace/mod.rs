@@ -2,9 +2,9 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`inside`] | dayfly's own trace, and what its caller sees around it |
+//! | [`inside`] | dayfly's own trace, extended by what its caller sees |
 //! | [`outside`] | the system calls of any runtime, as a time line of the same kind |
-//! | [`calibrate`] | what looking from outside costs |
+//! | [`calibrate`] | the cost of tracing from outside |
 //! | [`sums`], [`mod@figures`], `text` | one start, many starts, and tables of them |
 //! | [`overhead`] | `trace-overhead`: what dayfly's own trace costs |
 

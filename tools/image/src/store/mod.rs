@@ -3,13 +3,13 @@
 //! | in the store | is |
 //! |---|---|
 //! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id; by its chain-id if it is made for the layers below it |
-//! | `records/HEX/` | what else is known of that layer: `info.json`, and `frame`, its archive without the files' contents |
-//! | `images/HEX/` | an image, named by its manifest's digest: what a container is started from, and its documents |
+//! | `records/HEX/` | further data of that layer: `info.json`, and `frame`, its archive without the files' contents |
+//! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
-//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image |
-//! | `mounts/PLACE/` | the same of what `dayfly rootfs mount` has mounted |
-//! | `work/RANDOM/` | what is not finished, locked by its maker |
-//! | `lock` | held by all who rely on what no reference names yet; exclusively by who removes |
+//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image from being removed |
+//! | `mounts/PLACE/` | the same for a mount of `dayfly rootfs mount` |
+//! | `work/RANDOM/` | an unfinished object, locked by its maker |
+//! | `lock` | locked shared by commands that use objects without a reference yet; locked exclusively for removal |
 //!
 //! Everything in the first four directories is complete: it was created in `work` and renamed.
 
