@@ -10,7 +10,7 @@
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
 //! | [`shim`] | what stands between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
-//! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, from outside, by samples of a burst |
+//! | [`trace`], [`mod@flame`] | where the time of a start goes: dayfly's trace, from outside, samples of a burst |
 //! | [`mod@report`] | all of them on one page, beside published figures |
 //! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!
