@@ -6,7 +6,7 @@
 //! | `records/HEX/` | further data of that layer: `info.json`, and `frame`, its archive without the files' contents |
 //! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
-//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image from being removed |
+//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` protects the image |
 //! | `mounts/PLACE/` | the same for a mount of `dayfly rootfs mount` |
 //! | `work/RANDOM/` | an unfinished object, locked by its maker |
 //! | `lock` | locked shared by commands that use objects without a reference yet; locked exclusively for removal |
