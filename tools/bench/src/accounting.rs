@@ -2,8 +2,8 @@
 //!
 //! The sum of user and system time that wait4(2) reports is exact on every kernel: it comes from the scheduler's clock
 //! (`sum_exec_runtime`, in nanoseconds) of all threads, including those that have ended, and of all children that were
-//! waited for. The division of the sum is less exact. With CONFIG_TICK_CPU_ACCOUNTING, which most kernels have, the
-//! kernel counts the mode in which each timer tick, 1 to 10 ms apart, finds the process, and divides in proportion: a
+//! waited for. The division of the sum is less exact. With CONFIG_TICK_CPU_ACCOUNTING, which most kernels have, each
+//! timer tick, 1 to 10 ms apart, counts the mode in which it finds the process, and the kernel divides in proportion. A
 //! command that saw no tick, or one, has all of its time on one side. Kernels that account at each change of mode
 //! (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE, or _GEN on CPUs of `nohz_full=`) divide exactly.
 //!

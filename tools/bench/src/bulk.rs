@@ -1,7 +1,7 @@
 //! `bulk`: creates many containers, and then times the starts of all of them.
 //!
-//! A host comes up like this when everything has been prepared, and the effect of favordynmods on Podman has been shown
-//! like this: a hundred containers with limits, created before, and a loop over `start`.
+//! This is how a prepared host comes up. The effect of favordynmods on Podman has been shown in the same way: by a loop
+//! over `start` for a hundred containers with limits, created before.
 
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};

@@ -165,8 +165,8 @@ fn compare(rows: &mut [Row], first: &str) {
     }
 }
 
-/// Returns the number of containers that functions at fixed intervals need, if each invocation takes its time plus a
-/// container's start: new ones until the first one is free again. `None` if intervals vary.
+/// Returns the number of containers that functions at fixed intervals need: enough for all invocations that begin while
+/// one container starts and serves its first one. `None` if intervals vary.
 fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
     let of = |function: &schedule::Function| {
         let every = function.every_ms?;

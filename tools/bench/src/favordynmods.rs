@@ -1,8 +1,8 @@
 //! `favordynmods`: measures what the cgroup v2 option makes cheaper, and what more expensive.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
-//! changes nothing unless requested, and then uses `dayfly host favordynmods auto` to turn it on and off: that command
-//! ends with the experiment, even if it is killed, and restores the option.
+//! changes nothing unless requested. It then uses `dayfly host favordynmods auto` to turn the option on and off: that
+//! command ends with the experiment, even if it is killed, and restores the option.
 
 use crate::container::Container;
 use crate::options::FavorDynmods;

@@ -14,8 +14,8 @@
 //! | [`mod@report`] | all of them on one page, beside published figures |
 //! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!
-//! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike,
-//! and compares medians with an interval from a bootstrap over rounds.
+//! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike.
+//! It compares medians, with an interval from a bootstrap over rounds.
 
 pub mod ablation;
 pub mod accounting;

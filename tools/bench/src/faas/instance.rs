@@ -1,9 +1,9 @@
 //! A container that serves invocations: an event-driven state machine from its start to its end.
 //!
 //! Its program is a shell that reads invocations from standard input, one per line, as platforms' agents do from a
-//! socket. It reports the time when it is ready, when an invocation begins and when it is done. It waits an
-//! invocation's duration by a read from the same pipe with a timeout, as nothing arrives before the invocation is done:
-//! this needs no other process, and ends early when the pipe is closed, as when this experiment is killed.
+//! socket. It reports the time when it is ready, when an invocation begins and when it is done. To wait for an
+//! invocation's duration, it reads from the same pipe with a timeout: nothing arrives there before the invocation is
+//! done. This needs no other process, and ends early if the pipe is closed, for example when this experiment is killed.
 
 use super::meter::{By, Meter};
 use crate::container::Container;
