@@ -118,8 +118,8 @@ pub enum Command {
     ///
     /// Each part is an experiment of this program or of "dayfly host". The page shows published figures beside measured
     /// ones, the command that reproduces them, versions and the host. It is written as index.html, which contains the
-    /// pictures, as report.md with pictures beside it, and as report.json. Finished parts are kept in the directory, and
-    /// not run again by the same command: an interrupted one resumes. Leave the machine idle meanwhile.
+    /// pictures, as report.md with pictures beside it, and as report.json. Finished parts are kept in the directory,
+    /// and not run again by the same command: an interrupted one resumes. Leave the machine idle meanwhile.
     Report(Report),
     /// Show what control groups do for applications that share a host
     ///
