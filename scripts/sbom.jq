@@ -1,8 +1,8 @@
-# What is in the programs of a package, as CycloneDX 1.5: from `cargo metadata`, for scripts/dist.
+# Lists the contents of a package's programs as CycloneDX 1.5, from `cargo metadata`, for scripts/dist.
 #
-# Crates that the roots reach by ordinary dependencies; what only a build or a test runs, macros among it, is not in a program.
-# cargo-cyclonedx would write a document for each crate of the workspace, to be merged by another tool, and knows neither of std
-# nor of musl, which are in the programs as well.
+# It includes the crates that the roots reach by normal dependencies; build and test dependencies, and macros, are not in a
+# program. cargo-cyclonedx would write a document for each crate of the workspace, to be merged by another tool, and omits
+# std and musl, which are in the programs as well.
 
 . as $metadata
 | ([.packages[] | {key: .id, value: .}] | from_entries) as $packages
@@ -28,7 +28,7 @@
 | {
     bomFormat: "CycloneDX",
     specVersion: "1.5",
-    # Of the commit and the architecture, so that the same commit has the same one.
+    # Derived from the commit and the architecture, so that it is reproducible.
     serialNumber: "urn:uuid:\($serial[0:8])-\($serial[8:12])-5\($serial[13:16])-8\($serial[17:20])-\($serial[20:32])",
     version: 1,
     metadata: {

@@ -1,5 +1,5 @@
-//! `found keep|lay-out TARGET DIRECTORY`: the inputs in `DIRECTORY` become those that are kept of a target, or
-//! those that are kept become files there. For scripts/fuzz.
+//! `found keep|lay-out TARGET DIRECTORY`: `keep` stores the inputs in `DIRECTORY` as those of a target; `lay-out`
+//! writes the stored inputs as files there. Used by scripts/fuzz.
 
 use std::path::Path;
 use std::process::ExitCode;

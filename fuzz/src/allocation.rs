@@ -1,9 +1,10 @@
-//! How much memory is in use, and was at most. It is counted below everything that is fuzzed, which cannot know.
+//! Measures a thread's memory, in use and at its peak. An allocator counts it, so that the fuzzed code needs no
+//! changes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting what each thread has.
+/// The system's allocator, which counts the bytes of each thread.
 struct Counting;
 
 #[global_allocator]
@@ -15,7 +16,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends frees its own variables last.
+    // A thread-local variable may be freed while its thread ends.
     let _ = IN_USE.try_with(|in_use| {
         in_use.set(in_use.get() + bytes);
         let _ = MOST.try_with(|most| most.set(most.get().max(in_use.get())));
@@ -26,26 +27,26 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: as the caller says.
+        // SAFETY: the caller fulfils the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-layout.size().cast_signed());
-        // SAFETY: as the caller says.
+        // SAFETY: the caller fulfils the contract.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both are there while the contents are copied.
+        // Both blocks exist while the contents are copied.
         count(size.cast_signed());
         count(-layout.size().cast_signed());
-        // SAFETY: as the caller says.
+        // SAFETY: the caller fulfils the contract.
         unsafe { System.realloc(at, layout, size) }
     }
 }
 
-/// What `work` returns, and how many bytes more than before this thread had in use at most meanwhile.
+/// Returns the result of `work`, and the peak number of bytes that this thread allocated in addition meanwhile.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = IN_USE.get();
     MOST.set(before);

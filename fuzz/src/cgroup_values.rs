@@ -1,15 +1,14 @@
-//! Limits as they are written to files of v1 and v2 and as properties for systemd, and the kernel's files as
-//! they are read.
+//! Limits, as written to files of v1 and v2 and as systemd properties, and the parsers of the kernel's files.
 //!
-//! An input that begins with `{` is `linux.resources`; any other is files, each as a line with its name, its
-//! content and a line with a dot.
+//! An input that begins with `{` is `linux.resources`; any other is a list of files, each given by a line with its
+//! name, its content, and a line with a dot.
 
 use cgroup::Cgroup;
 use spec::resources::Resources;
 
 use crate::scratch;
 
-/// What cgroups have to be written to.
+/// The files of the cgroups.
 const V2: &[&str] = &[
     "cpu.max",
     "cpu.max.burst",
@@ -81,7 +80,7 @@ fn limits(text: &str) {
             let _ = cgroup::fuzz::properties(&resources, unified, idles);
         }
     }
-    // Rules are a target of their own.
+    // Device rules have a target of their own.
     resources.devices.clear();
     for (unified, names) in [(true, V2), (false, V1)] {
         let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "0\n")).collect();

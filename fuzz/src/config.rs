@@ -1,4 +1,4 @@
-//! config.json: read, checked, compiled to a plan. What comes out must be a plan that the launcher can run.
+//! config.json: parsed, validated and compiled to a plan. The plan must be one that the launcher can run.
 
 use plan::{Console, Kernel, Plan, Request, FastPaths};
 use spec::Spec;
@@ -6,7 +6,7 @@ use spec::Spec;
 /// See the module's text.
 pub fn target(data: &[u8]) {
     let Ok(spec) = Spec::parse(data) else {
-        // What is no configuration for the quick reader is none for the thorough one.
+        // What the quick parser rejects, the thorough one rejects too.
         assert!(Spec::parse_whole(data).is_err());
         return;
     };
@@ -20,7 +20,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// A request with everything a start makes use of, or nothing of it.
+/// Returns a request with all fast paths of a start, or with none.
 fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let kernel = Kernel {
@@ -38,12 +38,12 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
     }
 }
 
-/// What every plan has, and in which order.
+/// Checks the invariants of every plan.
 fn check(plan: &Plan) {
     if let Err(broken) = plan::check::check(plan) {
         panic!("{broken}");
     }
-    // Every step has words.
+    // Every step has a label.
     let (host, init) = plan::labels(plan);
     assert!(host.iter().chain(&init).all(|label| !label.name.is_empty()));
 }

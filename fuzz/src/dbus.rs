@@ -1,8 +1,8 @@
-//! Messages as they come from the bus, addresses of buses, and what annotations say of a unit.
+//! Messages from the bus, bus addresses, and annotations with unit properties.
 
 use dbus::{Address, Message, Value};
 
-/// An input that is text is an address and an annotation's value; any may be a message.
+/// Every input is parsed as a message; an input that is text also as an address and as an annotation's value.
 pub fn target(data: &[u8]) {
     message(data);
     if let Ok(text) = std::str::from_utf8(data) {
@@ -14,7 +14,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// Reads a message as it comes from the bus. What is there after a message is the next one's.
+/// Parses bytes from the bus as a message. Bytes after the message belong to the next one.
 fn message(bytes: &[u8]) {
     let Ok(Some(length)) = Message::length(bytes) else { return };
     let Some(bytes) = bytes.get(..length) else { return };

@@ -1,5 +1,5 @@
-//! Device rules: an input is rules of eight bytes each. The assembled program must be one that the kernel's
-//! verifier takes, and decide as the rules do.
+//! Device rules: an input is a list of rules of eight bytes each. The kernel's verifier must accept the compiled
+//! program, and the program must decide like the rules.
 
 use cgroup::devices::{Access, Rule, program};
 use spec::resources::{DeviceKind, DeviceRule};
@@ -59,12 +59,12 @@ fn rule(bytes: &[u8; 8]) -> DeviceRule {
     }
 }
 
-/// A rule's number is this one. Numbers beyond 31 bits, which Linux does not have, are those of no device.
+/// Whether a rule's number matches a device's. Linux has no numbers beyond 31 bits, so they match no device.
 fn is_number(number: Option<u32>, of_device: u32) -> bool {
     number.is_none_or(|number| number == of_device && i32::try_from(number).is_ok())
 }
 
-/// What a list of rules means, straight from the description in the crate.
+/// Decides by the rules alone, as the crate documents them.
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     let decide = |one: Access| {
         rules.iter().fold(false, |allowed, rule| {
@@ -89,11 +89,11 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x55;
 const JUMP_IF_ANY_BIT: u8 = 0x45;
 const EXIT: u8 = 0x95;
 
-/// What the kernel's verifier asks for: known operations, jumps forward into the program, registers that were
-/// set on every way there, words of the context only, and an end.
+/// Checks what the kernel's verifier checks: known operations, forward jumps within the program, registers set on every
+/// path, reads of whole context words only, and an exit.
 fn verify(program: &[Instruction]) {
     assert!(program.len() <= 4096, "BPF_MAXINSNS: {}", program.len());
-    // Which registers are set on every way to an instruction; none where no way leads.
+    // The registers set on every path to an instruction; `None` if no path leads there.
     let mut set: Vec<Option<u16>> = vec![None; program.len() + 1];
     set[0] = Some(1 << 1);
     for (at, insn) in program.iter().enumerate() {
@@ -130,7 +130,7 @@ fn verify(program: &[Instruction]) {
     }
 }
 
-/// Runs a program on a context; [`verify`] has said that it can be run.
+/// Runs a program that [`verify`] accepts on a context.
 fn run(program: &[Instruction], context: [u32; 3]) -> bool {
     let (mut registers, mut at) = ([0u64; 16], 0usize);
     loop {

@@ -1,8 +1,8 @@
-//! Container ids, and units of systemd.
+//! Container ids, and systemd units.
 
 use systemd::{Instance, Unit};
 
-/// What is accepted names one file, and nothing outside of the state root.
+/// An accepted id names one file, inside the state root.
 pub fn target(data: &[u8]) {
     let Ok(id) = std::str::from_utf8(data) else { return };
     let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-.".contains(&byte);

@@ -1,22 +1,22 @@
-//! What long runs have found, as a text: `corpus/TARGET.found` has an input a line, escaped as in a byte string
-//! of Rust, the shortest first.
+//! The inputs that long runs have found: `corpus/TARGET.found` contains one input per line, escaped as in a Rust byte
+//! string, the shortest first.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of such a file, at most: what is found after that is longer, and found again quickly.
+/// The maximum size of such a file, in bytes: the inputs left out are longer, and soon found again.
 const ROOM: usize = 64 << 10;
 
-/// The file of a target.
+/// Returns the path of a target's file.
 fn file(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target).with_extension("found")
 }
 
-/// The inputs that are kept of a target; none if nothing was ever kept.
+/// Returns the stored inputs of a target; empty if there is no file.
 ///
 /// # Errors
-/// If the file cannot be read, or a line of it is no input.
+/// If the file cannot be read, or a line is not an escaped input.
 pub fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
     let text = match fs::read_to_string(file(target)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -26,8 +26,7 @@ pub fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
     text.lines().map(|line| unescape(line).ok_or_else(|| wrong(line))).collect()
 }
 
-/// Keeps the files of a directory as inputs of a target, in place of those that were kept before. Returns
-/// how many there was room for.
+/// Stores the files of a directory as the inputs of a target, replacing the earlier ones. Returns how many fit.
 ///
 /// # Errors
 /// If the directory cannot be read, or the file cannot be written.
@@ -51,10 +50,10 @@ pub fn keep(target: &str, directory: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Makes a file of each input that is kept of a target, for libFuzzer.
+/// Writes each stored input of a target to a file, for libFuzzer.
 ///
 /// # Errors
-/// As of [`inputs`], or if a file cannot be written.
+/// As for [`inputs`], or if a file cannot be written.
 pub fn lay_out(target: &str, directory: &Path) -> io::Result<usize> {
     let inputs = inputs(target)?;
     for (number, input) in inputs.iter().enumerate() {

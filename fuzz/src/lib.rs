@@ -1,6 +1,5 @@
-//! What is fuzzed: one module a target, each a function of bytes that panics when something is not as it
-//! must be. `fuzz_targets/` has libFuzzer call them, `tests/corpus.rs` calls them with what is kept in
-//! `corpus/`, on any compiler.
+//! The fuzz targets: one module each, with a function of bytes that panics if an invariant is broken. libFuzzer calls
+//! them through `fuzz_targets/`; `tests/corpus.rs` calls them with the inputs in `corpus/`, on any compiler.
 
 mod allocation;
 pub mod cgroup_values;
@@ -20,7 +19,7 @@ pub mod trace_lines;
 pub mod ttrpc;
 pub mod unpack;
 
-/// A target: its name, which is that of its corpus, and its function.
+/// A target: its name, which is also its corpus's, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -41,12 +40,12 @@ pub const TARGETS: &[Target] = &[
     ("ttrpc", ttrpc::target),
 ];
 
-/// The texts of an input: what stands between line breaks, if it is UTF-8.
+/// Returns the lines of an input, if it is UTF-8.
 fn texts(data: &[u8]) -> Option<Vec<&str>> {
     Some(std::str::from_utf8(data).ok()?.split('\n').collect())
 }
 
-/// Removes what targets leave on disk.
+/// Removes the files that targets leave on disk.
 pub fn clean_up() {
     scratch::remove();
 }

@@ -1,4 +1,4 @@
-//! Protobuf as it comes from containerd: any bytes as any of its messages.
+//! containerd's protobuf messages: any bytes are decoded as each type.
 
 use std::fmt::Debug;
 
@@ -11,10 +11,10 @@ use proto::wire::{Reader, Writer};
 
 use crate::allocation::peak;
 
-/// Bytes of memory for each byte of a message, at most: an empty message of ours takes two on the wire, and lists
-/// are copied while they grow.
+/// The maximum bytes of memory for each byte of a message: an empty message takes two bytes on the wire, and lists are
+/// copied while they grow.
 const GROWTH: u64 = 300;
-/// And for a message of no bytes.
+/// The maximum for an empty message.
 const LEAST: u64 = 4 << 10;
 
 macro_rules! each {
@@ -23,7 +23,7 @@ macro_rules! each {
     };
 }
 
-/// An input is a message of each type, unless it is none.
+/// Decodes the input as each type; decoding may fail.
 pub fn target(data: &[u8]) {
     each! { data,
         any: Any;
@@ -59,7 +59,7 @@ fn encode(message: &impl Message) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// What is decoded encodes to the same message, and takes memory in proportion.
+/// A decoded message encodes to the same message, and takes memory in proportion to its bytes.
 fn check<M: Message + Debug + PartialEq>(bytes: &[u8]) {
     let (message, memory) = peak(|| decode::<M>(bytes));
     assert!(memory <= LEAST + GROWTH * bytes.len() as u64, "{memory} bytes for {}", bytes.len());
@@ -67,7 +67,7 @@ fn check<M: Message + Debug + PartialEq>(bytes: &[u8]) {
     let encoded = encode(&message);
     let again = decode::<M>(&encoded).expect("what was encoded decodes");
     assert_eq!(encode(&again), encoded);
-    // Not a number is not even the same as itself.
+    // NaN does not equal itself.
     assert!(
         message == again || format!("{message:?}") == format!("{again:?}"),
         "{message:?}\n{again:?}"

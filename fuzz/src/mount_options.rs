@@ -1,9 +1,9 @@
-//! Options of mounts, one a line.
+//! Mount options, one per line.
 
 use spec::Str;
 use spec::mount_options::MountOptions;
 
-/// Whatever the options are, they are sorted into flags and words, and no word is lost.
+/// Options are sorted into flags and words, and no word is lost.
 pub fn target(data: &[u8]) {
     let Some(texts) = crate::texts(data) else { return };
     let options: Vec<Str<'_>> = texts.iter().map(|text| (*text).into()).collect();
@@ -12,7 +12,7 @@ pub fn target(data: &[u8]) {
         let _ = parsed.value(key);
     }
     assert!(parsed.superblock_words().all(|word| !word.is_empty()));
-    // A flag of both sets is of none.
+    // Repeating all options does not change the number of superblock words.
     let words = parsed.superblock_words().count();
     let twice: Vec<_> = options.iter().chain(&options).cloned().collect();
     assert_eq!(MountOptions::parse(&twice).superblock_words().count(), words);

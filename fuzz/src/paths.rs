@@ -1,8 +1,8 @@
-//! Paths: joined and cleaned by text, and those of cgroups.
+//! Paths: joined and cleaned lexically, and those of cgroups.
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
-/// Two lines: a base and a path; and both as a cgroupsPath with a path below it.
+/// The input's two lines are a base and a path, and also a cgroupsPath and a path below it.
 pub fn target(data: &[u8]) {
     let Some(texts) = crate::texts(data) else { return };
     let (base, path) = (texts[0], texts.get(1).copied().unwrap_or_default());
@@ -23,7 +23,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// What cleaning means: each part but dots, one after the other.
+/// Cleans a path by definition: part by part, without dots.
 fn model(path: &str) -> String {
     let parts = path.split('/').fold(Vec::new(), |mut parts, part| {
         match part {
@@ -42,7 +42,7 @@ fn check(path: &str) {
     assert!(path == "/" || !path[1..].split('/').any(odd), "{path:?}");
 }
 
-/// Every directory is below its mount point, and not the mount point itself.
+/// Checks that every directory is below its mount point, and not the mount point itself.
 fn places(location: &Location) {
     let legacy = location.legacy.iter().map(|legacy| &legacy.place);
     for place in location.unified.iter().chain(legacy) {

@@ -4,7 +4,7 @@ use plan::ExecRequest;
 use spec::Process;
 use sys::clone::CloneFlags;
 
-/// Read, checked and compiled; what was read can be written and read again.
+/// The file is parsed, validated and compiled; a parsed file can be written and parsed again.
 pub fn target(data: &[u8]) {
     let Ok(process) = Process::parse(data) else { return };
     if spec::validate_process(&process).is_err() {

@@ -1,7 +1,6 @@
-//! Records of containers. An input is a record's bytes; the id comes from it where there is one.
+//! Records of containers. An input is a record's bytes, which may contain the id.
 
-/// Whatever the bytes are, a record is read from them or refused; what was changed behind the seal's back is
-/// refused.
+/// Any bytes are parsed as a record or rejected; a record that does not match its seal is rejected.
 pub fn target(data: &[u8]) {
     container::fuzz::record(data);
 }

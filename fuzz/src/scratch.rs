@@ -1,4 +1,4 @@
-//! A directory with ordinary files in the place of a cgroup's.
+//! A directory with ordinary files, used in place of a cgroup's.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
-/// This process's directory. It stays: libFuzzer ends a process without a word, and `scripts/fuzz` cleans
-/// up after it.
+/// Returns this process's directory. It is not removed here, because libFuzzer exits without notice; `scripts/fuzz`
+/// cleans up.
 pub fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -22,7 +22,7 @@ pub fn remove() {
     let _ = fs::remove_dir_all(directory());
 }
 
-/// A host whose only hierarchy is here: of v2, or with all controllers of v1.
+/// Returns a host whose only hierarchy is this directory: v2, or v1 with all controllers.
 fn host(unified: bool) -> Hierarchies {
     let root = directory().to_string_lossy().into_owned();
     let names = "cpu,cpuacct,cpuset,memory,pids,blkio,hugetlb,net_cls,net_prio,freezer,rdma,misc";
@@ -33,7 +33,7 @@ fn host(unified: bool) -> Hierarchies {
     }
 }
 
-/// A place for a cgroup with these files; files that were there before are gone.
+/// Returns the location of a cgroup with exactly these files.
 pub fn location(unified: bool, files: &[(&str, &str)]) -> Location {
     let place = directory().join("c");
     for entry in fs::read_dir(&place).expect("read directory").flatten() {

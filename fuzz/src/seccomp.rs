@@ -1,5 +1,5 @@
-//! Seccomp profiles. Every program must be one that the kernel takes, and say of calls what the profile says
-//! of them where that is plain.
+//! Seccomp profiles. The kernel must accept every program, and the program must decide like the profile wherever the
+//! profile is simple.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn profile(data: &[u8]) {
     let Ok(program) = seccomp::compile(&profile, &Support::default()) else { return };
     assert_eq!(Program::from_bytes(&program.to_bytes()).as_ref(), Some(&program));
     verify(&program.filter);
-    // Numbers that nobody reads may be beyond what a value can hold.
+    // serde_json rejects numbers out of range, even in fields that the profile's parser ignores.
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
     for (number, expected) in plain_verdicts(&value) {
         for args in [[0; 6], [u64::MAX; 6], [1, 2, 3, 4, 5, 6]] {
@@ -25,7 +25,7 @@ fn profile(data: &[u8]) {
             assert_eq!(verdict, expected, "call {number} of {text}");
         }
     }
-    // Any number of any architecture has a verdict.
+    // The program returns a verdict for any number of any architecture.
     for number in [0, 1, 59, 335, 424, 600, 0x4000_0000, 0x4000_0208, u32::MAX] {
         for token in [Arch::X86_64, Arch::X86, Arch::Aarch64, Arch::Arm].map(Arch::token) {
             run(&program.filter, number, token, [u64::from(number); 6]);
@@ -33,7 +33,7 @@ fn profile(data: &[u8]) {
     }
 }
 
-/// What the kernel's own check asks for (seccomp_check_filter and bpf_check_classic).
+/// Checks what the kernel checks (seccomp_check_filter and bpf_check_classic).
 fn verify(filter: &[Insn]) {
     assert!(!filter.is_empty() && filter.len() <= 4096);
     for (at, insn) in filter.iter().enumerate() {
@@ -76,7 +76,7 @@ fn run(filter: &[Insn], number: u32, token: u32, args: [u64; 6]) -> u32 {
     }
 }
 
-/// What happens to the native architecture's calls that one rule alone names, without conditions.
+/// Returns the verdicts for native calls that only unconditional rules with the same action name.
 fn plain_verdicts(profile: &serde_json::Value) -> BTreeMap<u32, u32> {
     let mut verdicts: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     for rule in profile["syscalls"].as_array().into_iter().flatten() {

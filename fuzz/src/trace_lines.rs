@@ -1,8 +1,8 @@
-//! Trace files of JSON lines, and every format they can be written in.
+//! Trace files of JSON lines, and all output formats.
 
 use trace::{Format, Timeline};
 
-/// What can be read can be written in every format; and as lines again, from which the same is read.
+/// A trace that can be parsed can be written in every format; written as JSON lines, it parses to the same trace.
 pub fn target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(timeline) = Timeline::from_lines(text) else { return };

@@ -1,4 +1,4 @@
-//! Both sides of a ttrpc connection, with anything that the other side might send.
+//! Both sides of a ttrpc connection, with arbitrary bytes from the peer.
 
 use std::fmt::Debug;
 
@@ -12,11 +12,11 @@ use rustix::net::{
 
 use crate::allocation::peak;
 
-/// Bytes of memory, at most: the longest frame, batches, and for each byte of input.
+/// The maximum memory, in bytes: the longest frame, batches, and a part for each byte of input.
 const ROOM: u64 = LONGEST as u64 + (256 << 10);
 const GROWTH: u64 = 200;
 
-/// The first byte of an input says how the others are cut to pieces; a server gets them, and a client.
+/// The first byte of an input controls how the others are cut into pieces, which a server and a client receive.
 pub fn target(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
     let ((calls, answers), memory) = peak(|| serve(bytes, *cut));
@@ -33,7 +33,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
         .expect("socketpair")
 }
 
-/// Pieces of up to 255 bytes; with `cut` 0, of 1 KiB.
+/// Splits bytes into pieces of up to 255 bytes, or of 1 KiB if `cut` is 0.
 fn pieces(bytes: &[u8], cut: u8) -> impl Iterator<Item = &[u8]> {
     let (mut rest, mut state) = (bytes, u32::from(cut));
     std::iter::from_fn(move || {
@@ -45,7 +45,7 @@ fn pieces(bytes: &[u8], cut: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Sends all of it, as the other side takes it.
+/// Sends all bytes, as fast as the receiver reads them.
 fn give<T: Debug>(
     to: &OwnedFd,
     mut bytes: &[u8],
@@ -60,7 +60,7 @@ fn give<T: Debug>(
     taken
 }
 
-/// All that has come.
+/// Reads all bytes that have arrived.
 fn drain(from: &OwnedFd, bytes: &mut Vec<u8>) {
     let mut buffer = [0; 4096];
     while let Ok((_, count @ 1..)) = recv(from, &mut buffer[..], RecvFlags::DONTWAIT) {
@@ -68,14 +68,14 @@ fn drain(from: &OwnedFd, bytes: &mut Vec<u8>) {
     }
 }
 
-/// What a server makes of the bytes: calls, each answered at once, and all that it has sent.
+/// Runs a server on the bytes; returns the calls, each answered at once, and all bytes that the server sent.
 fn serve(bytes: &[u8], cut: u8) -> (Vec<Call>, Vec<u8>) {
     let (server, client) = pair();
     let mut connection = Connection::new(server);
     let (mut calls, mut answers) = (Vec::new(), Vec::new());
     for piece in pieces(bytes, cut) {
         let new = give(&client, piece, || connection.receive());
-        // A stream has no second answer.
+        // A second response on a stream is ignored.
         for call in new.iter().chain(&new) {
             let payload = call.method.as_bytes();
             connection.respond(
@@ -95,14 +95,14 @@ fn serve(bytes: &[u8], cut: u8) -> (Vec<Call>, Vec<u8>) {
     drop(client);
     assert_eq!(connection.receive(), Err(Closed::Ended));
     assert_answers(&answers);
-    // How pieces were cut decides when an answer is sent, not which.
+    // The cuts change the order of answers, but not their content.
     let mut sorted: Vec<Vec<u8>> =
         frames(&answers).map(|(header, content)| [&header.encode(), content].concat()).collect();
     sorted.sort();
     (calls, sorted.concat())
 }
 
-/// The frames that bytes are.
+/// Splits bytes into frames.
 fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
     std::iter::from_fn(move || {
         let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
@@ -120,7 +120,7 @@ fn assert_answers(bytes: &[u8]) {
     }
 }
 
-/// A call, encoded anew, is read as the same call.
+/// Checks that a call, encoded and decoded, stays the same.
 fn same_again(call: Call) {
     let request = Request {
         service: call.service.clone(),
@@ -142,7 +142,7 @@ fn same_again(call: Call) {
     assert_eq!(again, [call]);
 }
 
-/// A client that waits for the answers of a few calls.
+/// Runs a client that waits for the answers to a few calls.
 fn client(bytes: &[u8], cut: u8) {
     let (ours, server) = pair();
     let mut client = Client::new(ours);

@@ -1,6 +1,6 @@
-//! Archives. However they are made, to unpack one takes no more memory and no more inodes than the limits say, and
-//! leaves what is beside the layer alone. The input is a list of operations that write an archive, so that each one
-//! gets as far as the unpacking itself: the operation, how often it is done, and what it is done with.
+//! Archives of layers. Unpacking any archive stays within the limits of memory and inodes, and changes nothing outside
+//! the layer. The input is a list of operations that write an archive, so that most inputs reach the unpacking code:
+//! the operation, the number of repetitions, and its arguments.
 
 use std::fs;
 use std::io::Read;
@@ -15,12 +15,12 @@ use tar::{EntryType, Header};
 
 use crate::{allocation, scratch};
 
-/// What an archive may take here.
+/// The limits used here.
 const LIMITS: Limits = Limits { bytes: 8 << 20, entries: 300, ratio: 200, memory: 256 << 10 };
-/// What it takes besides, however long it is: buffers (a frame's, a blob's, a file's), the longest header with what
-/// is read from it, the places of a walk through the deepest path.
+/// The memory used regardless of the archive's length: buffers (a frame's, a blob's, a file's), the longest header with
+/// its parsed content, and the state of a walk through the deepest path.
 const FIXED: u64 = 20 << 20;
-/// Longest archive that is made.
+/// The maximum length of an archive.
 const LONGEST: usize = 256 << 10;
 
 /// See the module's text.
@@ -54,7 +54,7 @@ pub fn target(data: &[u8]) {
     });
     assert!(peak < FIXED + LIMITS.memory, "{peak} bytes of memory: {result:?}");
     let layer = work.path().join("layer");
-    // The layer's own root is one more.
+    // The layer's root directory counts as one more.
     let made = inodes(&layer);
     assert!(made <= LIMITS.entries + 1, "{made} inodes: {result:?}");
     if let Ok(info) = &result {
@@ -65,7 +65,7 @@ pub fn target(data: &[u8]) {
     assert_eq!(inodes(&root), before, "something is left");
 }
 
-/// How many things are in a directory, itself among them.
+/// Returns the number of files and directories in a directory, including itself.
 fn inodes(path: &Path) -> u64 {
     let mut count = 1;
     let mut todo = vec![path.to_owned()];
@@ -80,7 +80,7 @@ fn inodes(path: &Path) -> u64 {
     count
 }
 
-/// The archive that operations of four bytes make: what, how often, and two numbers.
+/// Returns the archive written by operations of four bytes: the operation, its repetitions, and two numbers.
 fn archive(data: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (at, operation) in data.chunks_exact(4).enumerate() {
@@ -96,7 +96,7 @@ fn archive(data: &[u8]) -> Vec<u8> {
 }
 
 fn add(archive: &mut Vec<u8>, what: u8, number: usize, one: usize, other: usize) {
-    // Names meet each other: links, directories and files of few names.
+    // Few names, so that links, directories and files collide.
     let name = |at: usize| format!("n{}", at % 8);
     let deep = || format!("{}{}", "a/".repeat(one * 8), name(other));
     let long = || vec![b'v'; (one * other * 4).max(1)];

@@ -1,16 +1,15 @@
-//! Replays the corpora: what once broke something stays mended, on any compiler. Each of the inputs that we
-//! wrote is also tried with a few bytes changed, always the same ones; those that long runs found are tried as
-//! they are.
+//! Replays the corpora on any compiler, as regression tests. Each handwritten input is also tried with a few
+//! deterministic changes; the inputs that long runs found are tried unchanged.
 
 use std::fs;
 use std::path::Path;
 
 use dayfly_fuzz::{TARGETS, Target, kept};
 
-/// Changes of each input.
+/// The number of changed variants of each input.
 const CHANGES: u64 = 24;
 
-/// `data` with a byte changed, cut, or doubled, as `number` says.
+/// Returns `data` with a byte changed, cut, or doubled; `number` determines how.
 fn changed(data: &[u8], number: u64) -> Vec<u8> {
     let mut data = data.to_vec();
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
@@ -36,7 +35,7 @@ fn replay((name, target): &Target) -> usize {
     files.sort();
     for file in &files {
         let data = fs::read(file).expect("input");
-        // The last line that is printed before a panic tells what it was.
+        // The last line printed before a panic names the input.
         println!("{}", file.display());
         target(&data);
         (0..CHANGES).for_each(|number| target(&changed(&data, number)));

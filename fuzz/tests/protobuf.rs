@@ -1,5 +1,5 @@
-//! Our messages against those that rust-protobuf generates of containerd's own .proto files: what one writes the
-//! other reads, for generated values of every field, and fields have the same names.
+//! Compares our messages with those that rust-protobuf generates from containerd's .proto files: each side reads what
+//! the other writes, for generated values of every field, and the field names agree.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,10 +16,10 @@ use proto::message::Message;
 use proto::messages as ours;
 use proto::wire::{Reader, Writer};
 
-/// Messages of each type that are generated.
+/// The number of generated messages of each type.
 const ROUNDS: u64 = 300;
 
-/// Numbers that look random and are the same ones each time.
+/// Deterministic pseudo-random numbers.
 struct Source(u64);
 
 impl Source {
@@ -39,7 +39,7 @@ impl Source {
         number.checked_shr(64 - bits).unwrap_or(0)
     }
 
-    /// A value; never the default if `is_set`.
+    /// Returns a random value; never the default if `is_set`.
     fn value(&mut self, kind: &RuntimeType, is_set: bool) -> ReflectValueBox {
         let least = u64::from(is_set);
         match kind {
@@ -61,8 +61,8 @@ impl Source {
             }
             RuntimeType::Enum(kind) => {
                 let values: Vec<i32> = kind.values().map(|value| value.value()).collect();
-                // One of them, or one that there is not; none that is negative, of whose packed lists
-                // rust-protobuf 3.7 writes a wrong length.
+                // A known value, or an unknown one; never negative, because rust-protobuf 3.7 writes a wrong length for
+                // packed lists of negative values.
                 let wanted = self.below(values.len() as u64 + 1) as usize;
                 let value = values.get(wanted).copied().unwrap_or(77);
                 ReflectValueBox::Enum(kind.clone(), if value == 0 && is_set { 1 } else { value })
@@ -115,7 +115,7 @@ fn encode(message: &impl Message) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The fields of a message as Debug shows them.
+/// Returns the fields of a message as Debug prints them.
 fn shown(message: &impl Debug) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     let mut name = String::new();
@@ -132,7 +132,7 @@ fn shown(message: &impl Debug) -> BTreeMap<String, String> {
     fields
 }
 
-/// Compares a type of ours with theirs.
+/// Compares one of our types with the generated one.
 fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
     let kind = Theirs::descriptor();
     let mut source = Source(1);
@@ -156,7 +156,7 @@ fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
             .filter(|(name, text)| none.get(*name) != Some(text))
             .map(|(name, _)| &**name)
             .collect();
-        // The one name that cannot be: a keyword.
+        // "type" is a keyword in Rust.
         let name = if field.name() == "type" { "kind" } else { field.name() };
         assert_eq!(changed, [name], "{}", field.full_name());
     }
@@ -200,7 +200,7 @@ compare! {
     #[test] statuses: proto::ttrpc::status, theirs_ttrpc::proto: Status;
 }
 
-/// Type URLs are the full names that the .proto files give.
+/// Type URLs are the full names in the .proto files.
 #[test]
 fn type_urls() {
     fn same<Ours: proto::message::Packed, Theirs: MessageFull>() {

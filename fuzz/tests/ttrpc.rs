@@ -1,4 +1,4 @@
-//! Our ttrpc with that of ttrpc-rust, on either side, over a socket pair.
+//! Tests our ttrpc against ttrpc-rust, on either side, over a socket pair.
 
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -14,14 +14,14 @@ use proto::messages::{events, task, time};
 use proto::ttrpc::{Client, Connection, Status};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Waits until a descriptor can be read, or written as well.
+/// Waits until a descriptor is readable, or, if `writes`, writable.
 fn ready(fd: impl AsFd, writes: bool) -> io::Result<()> {
     let interest = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     poll(&mut [PollFd::new(&fd, interest)], None)?;
     Ok(())
 }
 
-/// Answers what a shim is asked: State well, Kill with an error, Stats with something large.
+/// Answers a shim's requests: State with success, Kill with an error, Stats with a large message.
 fn serve(socket: OwnedFd) -> usize {
     let mut connection = Connection::new(socket);
     let mut answered = 0;
@@ -85,7 +85,7 @@ fn their_client_calls_our_server() {
     assert_eq!(server.join().expect("server"), 103);
 }
 
-/// Keeps the topics that it was told of.
+/// Collects the topics it receives.
 #[derive(Clone, Default)]
 struct Topics(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! A seccomp agent: receives listeners on a socket, and decides about system calls.
+//! A seccomp agent: receives listeners on a socket, and answers their notifications.
 
 use crate::console::FdSocket;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -9,14 +9,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use sys::unotify::{self, Answer, Notification};
 
-/// An agent that answers every call alike, until the processes under its filters are gone.
+/// An agent that answers every call alike, until the processes under its filters have exited.
 pub struct Agent {
     socket: String,
     messages: Receiver<Value>,
 }
 
 impl Agent {
-    /// An agent whose socket is in `dir`.
+    /// Starts an agent whose socket is in `dir`.
     ///
     /// # Panics
     /// When the socket can't be bound.
@@ -28,7 +28,7 @@ impl Agent {
         Self::start(dir, move |listener| decide(&listener, &answer))
     }
 
-    /// An agent that dies as soon as it has a listener.
+    /// Starts an agent that exits as soon as it has a listener.
     ///
     /// # Panics
     /// When the socket can't be bound.
@@ -42,7 +42,7 @@ impl Agent {
         let path = socket.arg();
         let (sender, messages) = channel();
         let serve = std::sync::Arc::new(serve);
-        // Ends with the run: what it waits for may come at any time.
+        // The thread ends with the process, because requests may come at any time.
         thread::spawn(move || {
             loop {
                 let (listener, text) = socket.receive();
@@ -57,23 +57,23 @@ impl Agent {
         Self { socket: path, messages }
     }
 
-    /// What a profile names it by.
+    /// Returns the path for the profile's `listenerPath`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.socket
     }
 
-    /// The next container process state that came.
+    /// Returns the next container process state received.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// When none arrives in time.
     #[track_caller]
     #[must_use]
     pub fn message(&self) -> Value {
         self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
     }
 
-    /// Whether another one has come.
+    /// Whether another one has arrived.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.messages.try_recv().is_ok()
@@ -89,7 +89,7 @@ fn decide(listener: &OwnedFd, answer: &impl Fn(&Notification) -> Answer) {
         if !fds[0].revents().contains(PollFlags::IN) {
             return;
         }
-        // The caller may be killed at any time; nobody waits for an answer then.
+        // The caller may be killed at any time, and then waits for no answer.
         if let Ok(call) = unotify::receive(listener) {
             let _ = unotify::answer(listener, call.id, answer(&call));
         }

@@ -1,4 +1,4 @@
-//! A case's private world.
+//! The environment of a case: its directory, state root and containers.
 
 use crate::bundle::Bundle;
 use crate::leak;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Numbers containers through the whole run.
+/// Numbers the containers of the whole run.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A directory, a state root and the containers made in it.
+/// A directory, a state root and the containers made there.
 pub struct Bed {
-    /// The view all of the run is in.
+    /// The view of the whole run.
     pub view: View,
     /// The case's own directory.
     pub dir: PathBuf,
@@ -28,7 +28,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// A bed below `shared`, which lives as long as the run.
+    /// Makes a bed below `shared`, which lives as long as the run.
     ///
     /// # Panics
     /// When the directory can't be made.
@@ -48,14 +48,14 @@ impl Bed {
         }
     }
 
-    /// The bed with a variable in the environment of every call.
+    /// Sets an environment variable for every call.
     #[must_use]
     pub fn with_variable(mut self, name: &'static str, value: &'static str) -> Self {
         self.environment.push((name, value));
         self
     }
 
-    /// Whether the runtime does without some defence, so that an attack on it should succeed.
+    /// Whether the runtime has some defence switched off, so that an attack on it should succeed.
     #[must_use]
     pub fn is_undefended(&self) -> bool {
         self.environment
@@ -63,7 +63,7 @@ impl Bed {
             .any(|(name, names)| *name == "DAYFLY_UNDEFENDED" && !names.is_empty())
     }
 
-    /// A bed in `dir` whose runtime is `runtime`: a script that makes calls as somebody else.
+    /// Returns a bed in `dir` with another `runtime`, a script that makes the calls as another user.
     #[must_use]
     pub(crate) fn of_user(&self, dir: PathBuf, runtime: PathBuf) -> Self {
         Self {
@@ -77,22 +77,22 @@ impl Bed {
         }
     }
 
-    /// The state root given as `--root`.
+    /// Returns the state root, the argument of `--root`.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.dir.join("root")
     }
 
-    /// The runtime under test.
+    /// Returns the path of the runtime under test.
     #[must_use]
     pub fn runtime(&self) -> &Path {
         &self.runtime
     }
 
-    /// A container id that nothing else on the machine has.
+    /// Returns a container id that is unique on this machine.
     ///
     /// # Panics
-    /// Never in practice: only when another case panicked while taking an id.
+    /// Only if another case panicked while taking an id.
     #[must_use]
     pub fn id(&self) -> String {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Bed {
         id
     }
 
-    /// A call with this bed's `--root`, and a JSON log of its own.
+    /// Returns a call with this bed's `--root`, and a JSON log of its own.
     pub fn call<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let mut all: Vec<OsString> = vec![
@@ -116,14 +116,14 @@ impl Bed {
         self.in_environment(Call::new(&self.runtime, &stem, &log, &all))
     }
 
-    /// A call with exactly these arguments.
+    /// Returns a call with exactly these arguments.
     pub fn call_bare<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
         self.in_environment(Call::new(&self.runtime, &stem, &log, &all))
     }
 
-    /// A call of another program, under the same deadline.
+    /// Returns a call of another program, with the same deadline.
     pub fn program<A: AsRef<OsStr>>(&self, program: &str, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
@@ -139,7 +139,7 @@ impl Bed {
         (self.dir.join(format!("call{number}")), self.dir.join(format!("call{number}.log")))
     }
 
-    /// A new bundle with a rootfs of its own.
+    /// Returns a new bundle with a rootfs of its own.
     #[must_use]
     pub fn bundle(&self) -> Bundle<'_> {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -148,11 +148,10 @@ impl Bed {
         Bundle::new(self, dir)
     }
 
-    /// Deletes every container of the case through the runtime, then names
-    /// what is left anywhere.
+    /// Deletes every container of the case through the runtime; returns what is left behind anywhere.
     ///
     /// # Panics
-    /// Never in practice, see [`Bed::id`].
+    /// As [`Bed::id`].
     #[must_use]
     pub fn finish(&self) -> Vec<String> {
         let ids = self.ids.lock().expect("ids").clone();
@@ -182,10 +181,10 @@ impl Bed {
         left
     }
 
-    /// Removes the directory, and by force what a failed case left.
+    /// Removes the directory and, if the case failed, what it left behind.
     ///
     /// # Panics
-    /// Never in practice, see [`Bed::id`].
+    /// As [`Bed::id`].
     pub fn remove(&self, clean: bool) {
         if !clean {
             leak::sweep(self.view, &self.ids.lock().expect("ids"));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 
-/// A bundle being described.
+/// A bundle under construction.
 pub struct Bundle<'a> {
     bed: &'a Bed,
     /// The bundle directory; its root filesystem is `rootfs/`.
@@ -21,7 +21,7 @@ impl<'a> Bundle<'a> {
     pub(crate) fn new(bed: &'a Bed, dir: PathBuf) -> Self {
         let mut bundle = Self { bed, dir, config: base() };
         if bed.view.has_v1() {
-            // A device rule in v2 is an eBPF program: the cases that want one ask for it.
+            // On v2 a device rule is an eBPF program; cases that need one set it.
             bundle = bundle.set(
                 "/linux/resources",
                 json!({ "devices": [{ "allow": false, "access": "rwm" }] }),
@@ -30,13 +30,13 @@ impl<'a> Bundle<'a> {
         bundle
     }
 
-    /// A configuration for a directory that is there, where another one may be beside it.
+    /// Returns a configuration for an existing directory, which may contain others.
     #[must_use]
     pub fn beside(bed: &'a Bed, dir: PathBuf) -> Self {
         Self::new(bed, dir)
     }
 
-    /// The root filesystem's directory.
+    /// Returns the root filesystem's directory.
     #[must_use]
     pub fn rootfs(&self) -> PathBuf {
         self.dir.join("rootfs")
@@ -48,16 +48,16 @@ impl<'a> Bundle<'a> {
         self.set("/process/args", json!(args))
     }
 
-    /// Runs `script` by the container's shell.
+    /// Makes the process the container's shell, running `script`.
     #[must_use]
     pub fn sh(self, script: &str) -> Self {
         self.args(&["/bin/sh", "-c", script])
     }
 
-    /// Sets the value at a JSON pointer; objects on the way are made.
+    /// Sets the value at a JSON pointer, creating missing objects.
     ///
     /// # Panics
-    /// When the pointer leads through something that is no object.
+    /// When the pointer leads through a value that is not an object.
     #[must_use]
     pub fn set(mut self, pointer: &str, value: Value) -> Self {
         let mut at = &mut self.config;
@@ -77,10 +77,10 @@ impl<'a> Bundle<'a> {
         self
     }
 
-    /// Appends to the array at a JSON pointer, which is made if missing.
+    /// Appends to the array at a JSON pointer, creating it if it is missing.
     ///
     /// # Panics
-    /// When the pointer leads to something that is no array.
+    /// When the value there is not an array.
     #[must_use]
     pub fn push(self, pointer: &str, value: Value) -> Self {
         let mut items = match self.config.pointer(pointer) {
@@ -126,7 +126,7 @@ impl<'a> Bundle<'a> {
         self
     }
 
-    /// Drops the namespace `kind` from the list.
+    /// Removes the namespace `kind` from the list.
     #[must_use]
     pub fn without_namespace(mut self, kind: &str) -> Self {
         if let Some(list) =
@@ -167,7 +167,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// The configuration that cases start from: Podman's defaults without its device rule.
+/// Returns the configuration that cases start from: Podman's defaults without its device rule.
 #[must_use]
 pub fn base() -> Value {
     let mut config = defaults::podman();
@@ -177,7 +177,7 @@ pub fn base() -> Value {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("resources");
     }
-    // Mounts are private anyway; the word would take a call more, which tests/weight.json does not have.
+    // Mounts are private anyway; the option would add a system call that tests/weight.json does not count.
     for mount in config["mounts"].as_array_mut().into_iter().flatten() {
         if let Some(options) = mount["options"].as_array_mut() {
             options.retain(|option| option != "rprivate");

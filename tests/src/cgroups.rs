@@ -1,19 +1,19 @@
-//! Where the suite's cgroups are, in each view.
+//! The paths of the suite's cgroups, in each view.
 
 use crate::view::View;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The parent of every cgroup the suite makes, from the hierarchy's root.
+/// The parent of all of the suite's cgroups, from the hierarchy's root.
 pub const PARENT: &str = "/dayfly-test";
 
-/// The `cgroupsPath` of a container.
+/// Returns the `cgroupsPath` of a container.
 #[must_use]
 pub fn path_of(id: &str) -> String {
     format!("{PARENT}/{id}")
 }
 
-/// Every mounted hierarchy of this view.
+/// Returns the mount points of all hierarchies of this view.
 #[must_use]
 pub fn hierarchies(view: View) -> Vec<PathBuf> {
     let top = Path::new("/sys/fs/cgroup");
@@ -28,8 +28,8 @@ pub fn hierarchies(view: View) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The directory of `path` under `controller` (`memory`, `pids`, …). In the v2
-/// view every controller is in the one tree.
+/// Returns the directory of `path` under `controller` (`memory`, `pids`, …). In the v2 view all controllers share one
+/// tree.
 #[must_use]
 pub fn dir(view: View, controller: &str, path: &str) -> PathBuf {
     let top = match view {
@@ -39,7 +39,7 @@ pub fn dir(view: View, controller: &str, path: &str) -> PathBuf {
     top.join(path.trim_start_matches('/'))
 }
 
-/// Removes the suite's parents where they are empty.
+/// Removes the suite's parents if they are empty.
 pub fn remove_parents(view: View) {
     for hierarchy in hierarchies(view) {
         let _ = fs::remove_dir(hierarchy.join(PARENT.trim_start_matches('/')));

@@ -1,4 +1,4 @@
-//! The caller's end of `--console-socket` and `--pidfd-socket`.
+//! The receiver's end of `--console-socket` and `--pidfd-socket`.
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 /// A listening socket that receives one file descriptor.
 pub struct FdSocket {
-    /// What to hand to the runtime.
+    /// The path for the runtime.
     pub path: PathBuf,
     listener: UnixListener,
 }
 
 impl FdSocket {
-    /// A socket in `dir`.
+    /// Makes a socket in `dir`.
     ///
     /// # Panics
     /// When it can't be bound.
@@ -26,16 +26,16 @@ impl FdSocket {
         Self { path, listener }
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn arg(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// The descriptor that came, and the bytes with it.
+    /// Returns the received descriptor, and the bytes sent with it.
     ///
     /// # Panics
-    /// When the sender sent none.
+    /// When no descriptor was sent.
     #[track_caller]
     #[must_use]
     pub fn receive(&self) -> (OwnedFd, String) {
@@ -55,13 +55,13 @@ impl FdSocket {
     }
 }
 
-/// Reads the terminal's master until the other side is gone.
+/// Reads the terminal's master until the slave is closed.
 #[must_use]
 pub fn read_all(master: OwnedFd) -> String {
     let mut file = File::from(master);
     let mut text = Vec::new();
     let mut bytes = [0; 4096];
-    // A pty reports EIO, not an empty read, when its last user is gone.
+    // Reading a pty fails with EIO, rather than returning an empty read, once the slave is closed.
     while let Ok(count @ 1..) = file.read(&mut bytes) {
         text.extend_from_slice(&bytes[..count]);
     }

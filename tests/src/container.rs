@@ -23,7 +23,7 @@ impl<'a> Container<'a> {
         Self { bed, id, bundle }
     }
 
-    /// `create|run FLAGS --bundle B ID`, not yet made.
+    /// Returns the call `create|run FLAGS --bundle B ID`, not yet run.
     #[must_use]
     pub fn bundle_call(&self, verb: &str, flags: &[&str]) -> Call {
         let bundle = self.bundle.to_string_lossy();
@@ -33,14 +33,14 @@ impl<'a> Container<'a> {
         self.bed.call(&args)
     }
 
-    /// [`Self::bundle_call`] of a container that is a scope of systemd.
+    /// Returns [`Self::bundle_call`] for a container in a systemd scope.
     #[must_use]
     pub fn scope_call(&self, verb: &str, flags: &[&str]) -> Call {
         let flags = [&[verb], flags].concat();
         self.bundle_call("--systemd-cgroup", &flags)
     }
 
-    /// `VERB FLAGS ID REST`, not yet made.
+    /// Returns the call `VERB FLAGS ID REST`, not yet run.
     #[must_use]
     pub fn id_call(&self, verb: &str, flags: &[&str], rest: &[&str]) -> Call {
         let mut args = vec![verb];
@@ -50,31 +50,31 @@ impl<'a> Container<'a> {
         self.bed.call(&args)
     }
 
-    /// `create`.
+    /// Runs `create`.
     #[track_caller]
     pub fn create(&self) -> Outcome {
         self.bundle_call("create", &[]).run()
     }
 
-    /// `create` with flags.
+    /// Runs `create` with flags.
     #[track_caller]
     pub fn create_with(&self, flags: &[&str]) -> Outcome {
         self.bundle_call("create", flags).run()
     }
 
-    /// `run` in the foreground.
+    /// Runs `run` in the foreground.
     #[track_caller]
     pub fn run(&self) -> Outcome {
         self.bundle_call("run", &[]).run()
     }
 
-    /// `run` with flags.
+    /// Runs `run` with flags.
     #[track_caller]
     pub fn run_with(&self, flags: &[&str]) -> Outcome {
         self.bundle_call("run", flags).run()
     }
 
-    /// `run --detach`, asserted.
+    /// Runs `run --detach`, and asserts success.
     #[track_caller]
     #[must_use]
     pub fn detached(self) -> Self {
@@ -82,49 +82,49 @@ impl<'a> Container<'a> {
         self
     }
 
-    /// `start`.
+    /// Runs `start`.
     #[track_caller]
     pub fn start(&self) -> Outcome {
         self.id_call("start", &[], &[]).run()
     }
 
-    /// `kill ID SIGNAL`.
+    /// Runs `kill ID SIGNAL`.
     #[track_caller]
     pub fn kill(&self, signal: &str) -> Outcome {
         self.id_call("kill", &[], &[signal]).run()
     }
 
-    /// `delete`.
+    /// Runs `delete`.
     #[track_caller]
     pub fn delete(&self) -> Outcome {
         self.id_call("delete", &[], &[]).run()
     }
 
-    /// `delete --force`.
+    /// Runs `delete --force`.
     #[track_caller]
     pub fn delete_force(&self) -> Outcome {
         self.id_call("delete", &["--force"], &[]).run()
     }
 
-    /// `exec ID COMMAND`.
+    /// Runs `exec ID COMMAND`.
     #[track_caller]
     pub fn exec(&self, command: &[&str]) -> Outcome {
         self.id_call("exec", &[], command).run()
     }
 
-    /// `exec ID sh -c SCRIPT`.
+    /// Runs `exec ID sh -c SCRIPT`.
     #[track_caller]
     pub fn sh(&self, script: &str) -> Outcome {
         self.exec(&["/bin/sh", "-c", script])
     }
 
-    /// `exec FLAGS ID COMMAND`.
+    /// Runs `exec FLAGS ID COMMAND`.
     #[track_caller]
     pub fn exec_with(&self, flags: &[&str], command: &[&str]) -> Outcome {
         self.id_call("exec", flags, command).run()
     }
 
-    /// The parsed output of `state`.
+    /// Returns the parsed output of `state`.
     ///
     /// # Panics
     /// When the command fails or prints no JSON.
@@ -138,17 +138,17 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// `status` out of `state`.
+    /// Returns `status` from `state`.
     #[track_caller]
     #[must_use]
     pub fn status(&self) -> String {
         self.state()["status"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// `pid` out of `state`.
+    /// Returns `pid` from `state`.
     ///
     /// # Panics
-    /// When it is no pid.
+    /// When it is not a pid.
     #[track_caller]
     #[must_use]
     pub fn pid(&self) -> i32 {
@@ -157,19 +157,19 @@ impl<'a> Container<'a> {
         pid.filter(|pid| *pid > 0).unwrap_or_else(|| panic!("no pid in {state}"))
     }
 
-    /// Waits until `state` says `status`.
+    /// Waits until `state` reports `status`.
     #[track_caller]
     pub fn wait_status(&self, status: &str) {
         wait::until_true(&format!("{} to be {status}", self.id), || self.status() == status);
     }
 
-    /// The path of `file` in the container's cgroup under `controller`.
+    /// Returns the path of `file` in the container's cgroup under `controller`.
     #[must_use]
     pub fn cgroup_file(&self, controller: &str, file: &str) -> PathBuf {
         cgroups::dir(self.bed.view, controller, &cgroups::path_of(&self.id)).join(file)
     }
 
-    /// What a cgroup file says, trimmed.
+    /// Returns the content of a cgroup file, trimmed.
     ///
     /// # Panics
     /// When it can't be read.
@@ -183,10 +183,10 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Asserts that nothing of it is there any more after `what`: no record, mount, cgroup or process.
+    /// Asserts that `what` has left no record, mount, cgroup or process of the container.
     ///
     /// # Panics
-    /// When something stays for longer than [`wait::patience`].
+    /// When something remains for longer than [`wait::patience`].
     #[track_caller]
     pub fn assert_gone(&self, what: &str) {
         let ids = [self.id.clone()];
@@ -201,7 +201,7 @@ impl<'a> Container<'a> {
         wait::until_none(&format!("anything left by {what}"), find);
     }
 
-    /// Whether the runtime still has a record of it.
+    /// Whether the runtime still has a record of the container.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.id_call("state", &[], &[]).run().code() == 0

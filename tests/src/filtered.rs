@@ -1,6 +1,6 @@
-//! A runtime under a seccomp filter that refuses system calls, as that of a container around it may.
+//! A runtime under a seccomp filter that refuses system calls, as an outer container's filter may.
 //!
-//! The filter is loaded in a thread of its own, which starts the program: so the suite is under none.
+//! A thread of its own loads the filter and starts the program, so that the suite itself runs without it.
 
 use seccomp::{Arch, Profile, Support};
 use serde_json::json;
@@ -10,18 +10,18 @@ use std::process::{Child, Command};
 use std::sync::OnceLock;
 use sys::seccomp::Instruction;
 
-/// A call that is answered with an errno.
+/// A system call that fails with an errno.
 #[derive(Debug, Clone)]
 pub struct Refused {
     filter: Vec<Instruction>,
 }
 
 impl Refused {
-    /// By the call's name. Its filter is of dayfly's own compiler, which `tests/differential.rs` of that holds against
-    /// another one.
+    /// Compiles the filter for a call, by name. It uses dayfly's own compiler, which that crate's
+    /// `tests/differential.rs` checks against another one.
     ///
     /// # Panics
-    /// For a call that is not known.
+    /// For an unknown call.
     #[must_use]
     pub fn new(call: &str, errno: rustix::io::Errno) -> Self {
         assert!(seccomp::number(call, Arch::NATIVE).is_some(), "{call} is no system call");
@@ -39,7 +39,7 @@ impl Refused {
         Self { filter: program.filter }
     }
 
-    /// What `DAYFLY_REFUSED` has every call of the runtime be refused: `openat2:ENOSYS`, say.
+    /// Returns the call that `DAYFLY_REFUSED` makes fail in every run of the runtime, such as `openat2:ENOSYS`.
     pub fn by_default() -> Option<&'static Self> {
         static GIVEN: OnceLock<Option<Refused>> = OnceLock::new();
         let read = || {
@@ -55,13 +55,13 @@ impl Refused {
         GIVEN.get_or_init(read).as_ref()
     }
 
-    /// Starts a program under a filter that refuses these. As root.
+    /// Starts a program under a filter that refuses these calls. It runs as root.
     pub(crate) fn spawn(list: &[Self], command: &mut Command) -> io::Result<Child> {
         let start = || {
             for refused in list {
                 sys::seccomp::load(&refused.filter, 0)?;
             }
-            // With a user the library forks by clone(2), whatever becomes of clone3(2).
+            // With a uid, the library forks by clone(2), so that a refusal of clone3(2) does not matter.
             command.uid(0).spawn()
         };
         std::thread::scope(|scope| scope.spawn(start).join().expect("the thread"))

@@ -1,4 +1,4 @@
-//! Images made by hand: archives with whatever is in them, in an OCI layout.
+//! Images made by hand: arbitrary archives in an OCI layout.
 
 use crate::bed::Bed;
 use crate::runner::runtime_path;
@@ -11,17 +11,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tar::{EntryType, Header};
 
-/// `dayfly-image`: `DAYFLY_IMAGE`, or the program beside the runtime.
+/// Returns the path of `dayfly-image`: `DAYFLY_IMAGE`, or the program beside the runtime.
 #[must_use]
 pub fn program() -> PathBuf {
     let beside = || runtime_path().with_file_name("dayfly-image");
     std::env::var_os("DAYFLY_IMAGE").map_or_else(beside, PathBuf::from)
 }
 
-/// Why there can be no tests of images here.
+/// Checks that tests of images can run here.
 ///
 /// # Errors
-/// The program is not there.
+/// The program is missing.
 pub fn needed() -> Result<(), String> {
     let path = program();
     if path.exists() {
@@ -30,7 +30,7 @@ pub fn needed() -> Result<(), String> {
     Err(format!("no {}: make build, or set DAYFLY_IMAGE", path.display()))
 }
 
-/// A call of `dayfly-image image` with the bed's store.
+/// Returns a call of `dayfly-image image` with the bed's store.
 ///
 /// # Panics
 /// When the program's path is not UTF-8.
@@ -44,13 +44,13 @@ pub fn call(bed: &Bed, args: &[&str]) -> Call {
         .env("DAYFLY_STORE", store.to_str().expect("path"))
 }
 
-/// The bed's store.
+/// Returns the path of the bed's store.
 #[must_use]
 pub fn store(bed: &Bed) -> PathBuf {
     bed.dir.join("store")
 }
 
-/// `sha256:` and the digits.
+/// Returns `sha256:` and the digits.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -64,13 +64,13 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Nothing in it.
+    /// Returns an empty archive.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an entry with exactly this name, which no honest packer might write.
+    /// Adds an entry with exactly this name, even one that no regular packer writes.
     ///
     /// # Panics
     /// When the name is longer than a header has room for.
@@ -97,7 +97,7 @@ impl Layer {
         self
     }
 
-    /// Adds a header as it is, but for the sum, and data.
+    /// Adds a header, with only its checksum corrected, and data.
     pub fn header(&mut self, header: &mut Header, data: &[u8]) {
         header.set_cksum();
         self.archive.extend(header.as_bytes());
@@ -105,20 +105,20 @@ impl Layer {
         self.archive.resize(self.archive.len().next_multiple_of(512), 0);
     }
 
-    /// Adds bytes as they are.
+    /// Adds raw bytes.
     #[must_use]
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.archive.extend(bytes);
         self
     }
 
-    /// A file.
+    /// Adds a file.
     #[must_use]
     pub fn file(self, name: &str, mode: u32, data: &[u8]) -> Self {
         self.entry(EntryType::Regular, name, "", mode, data)
     }
 
-    /// A file of that owner.
+    /// Adds a file with this owner.
     #[must_use]
     pub fn owned(mut self, name: &str, uid: u64, gid: u64) -> Self {
         let mut header = Header::new_ustar();
@@ -131,7 +131,7 @@ impl Layer {
         self
     }
 
-    /// A device.
+    /// Adds a device.
     #[must_use]
     pub fn device(mut self, name: &str, kind: EntryType, major: u32, minor: u32) -> Self {
         let mut header = Header::new_ustar();
@@ -147,27 +147,27 @@ impl Layer {
         self
     }
 
-    /// A directory.
+    /// Adds a directory.
     #[must_use]
     pub fn dir(self, name: &str, mode: u32) -> Self {
         self.entry(EntryType::Directory, name, "", mode, b"")
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     #[must_use]
     pub fn symlink(self, name: &str, target: &str) -> Self {
-        // As PAX has it, since a header's own field is short.
+        // In a PAX record, since the header's own field is short.
         let told = self.pax(&[("linkpath", target.as_bytes())]);
         told.entry(EntryType::Symlink, name, "", 0o777, b"")
     }
 
-    /// A hard link.
+    /// Adds a hard link.
     #[must_use]
     pub fn link(self, name: &str, target: &str) -> Self {
         self.entry(EntryType::Link, name, target, 0o644, b"")
     }
 
-    /// PAX records for the next entry.
+    /// Adds PAX records for the next entry.
     #[must_use]
     pub fn pax(self, records: &[(&str, &[u8])]) -> Self {
         let mut text = Vec::new();
@@ -184,21 +184,21 @@ impl Layer {
         self.entry(EntryType::XHeader, "pax", "", 0o644, &text)
     }
 
-    /// The archive, with its end.
+    /// Returns the archive, including its end.
     #[must_use]
     pub fn archive(&self) -> Vec<u8> {
         [&self.archive[..], &[0; 1024]].concat()
     }
 }
 
-/// How a layer is compressed.
+/// The compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     /// gzip
     Gzip,
     /// zstd
     Zstd,
-    /// not at all
+    /// uncompressed
     Plain,
 }
 
@@ -216,14 +216,14 @@ impl Packing {
     }
 }
 
-/// An OCI layout that is being written.
+/// An OCI layout under construction.
 pub struct Layout {
-    /// Where.
+    /// Its directory.
     pub dir: PathBuf,
 }
 
 impl Layout {
-    /// An empty one in `dir`.
+    /// Makes an empty layout in `dir`.
     ///
     /// # Panics
     /// When it can't be made.
@@ -234,7 +234,7 @@ impl Layout {
         Self { dir }
     }
 
-    /// Writes a blob and describes it.
+    /// Writes a blob and returns its descriptor.
     ///
     /// # Panics
     /// When it can't be written.
@@ -245,19 +245,19 @@ impl Layout {
         json!({ "mediaType": kind, "digest": digest, "size": bytes.len() })
     }
 
-    /// Where the blob of that digest is.
+    /// Returns the path of the blob with this digest.
     #[must_use]
     pub fn path(&self, digest: &str) -> PathBuf {
         self.dir.join("blobs/sha256").join(digest.trim_start_matches("sha256:"))
     }
 
-    /// Writes an image: its manifest's descriptor. `process` is what the image says of its process.
+    /// Writes an image and returns its manifest's descriptor. `process` is the `config` of the image.
     #[must_use]
     pub fn image(&self, layers: &[(Layer, Packing)], process: &Value) -> Value {
         self.image_for("amd64", layers, process)
     }
 
-    /// The same for another architecture.
+    /// Writes an image for another architecture.
     #[must_use]
     pub fn image_for(
         &self,
@@ -285,7 +285,7 @@ impl Layout {
         self.blob("application/vnd.oci.image.manifest.v1+json", manifest.to_string().as_bytes())
     }
 
-    /// Has the index name these manifests.
+    /// Writes the index, which lists these manifests.
     ///
     /// # Panics
     /// When it can't be written.
@@ -295,7 +295,7 @@ impl Layout {
     }
 }
 
-/// A layout with one image of these layers.
+/// Makes a layout with one image of these layers.
 #[must_use]
 pub fn layout(bed: &Bed, name: &str, layers: Vec<Layer>) -> Layout {
     let layout = Layout::new(bed.dir.join(name));
@@ -305,7 +305,7 @@ pub fn layout(bed: &Bed, name: &str, layers: Vec<Layer>) -> Layout {
     layout
 }
 
-/// Imports the image of a layout; the directory that the store has for it.
+/// Imports the image of a layout; returns its directory in the store.
 ///
 /// # Panics
 /// When it can't be imported.
@@ -316,10 +316,10 @@ pub fn import(bed: &Bed, layout: &Layout) -> PathBuf {
     fs::canonicalize(store(bed).join("refs/test:latest")).expect("image")
 }
 
-/// The directories of an image's layers, the bottom one first.
+/// Returns the directories of an image's layers, the lowest first.
 ///
 /// # Panics
-/// When the image has no list of them.
+/// When the image's list of them is missing.
 #[must_use]
 pub fn layers(image: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(image.join("layers")).expect("layers");

@@ -1,5 +1,5 @@
-//! Calls on mounts that busybox has no program for, made by a process in a container's namespaces with every right
-//! there. The suite's own executable does it: setns(2) of a user namespace takes a process with one thread.
+//! Mount calls that busybox has no program for, made by a process in a container's namespaces with all capabilities
+//! there. The suite's own executable makes them, since setns(2) to a user namespace requires a single-threaded process.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, open};
@@ -14,17 +14,18 @@ use sys::mount::{MountAttr, attr, mount_setattr};
 
 const WORD: &str = "--inside";
 
-/// Tries to make each mount and the file system below it writable; `path` is the container's. Says what succeeded.
+/// Tries to make each mount and the file system below it writable; `paths` are paths in the container. Returns what
+/// succeeded.
 ///
 /// # Panics
-/// When there is no such container.
+/// When the container does not exist.
 #[must_use]
 pub fn loosen(pid: i32, paths: &[&str]) -> String {
     call(pid, &[&["loosen"], paths].concat())
 }
 
-/// Takes the root of the container off its mount namespace, and tries to make what is below it writable and to leave
-/// a directory there. Says what succeeded, and which directories are there.
+/// Unmounts the container's root in its mount namespace, and tries to make what is below it writable and to create a
+/// directory there. Returns what succeeded, and the directories there.
 ///
 /// # Panics
 /// As [`loosen`].
@@ -40,7 +41,7 @@ fn call(pid: i32, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What the suite's executable does if this is what it was executed for.
+/// Performs these calls if the suite's executable was executed for them.
 pub fn called() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [word, pid, what, paths @ ..] = &args[..] else { return None };
@@ -49,7 +50,7 @@ pub fn called() -> Option<ExitCode> {
     }
     let pid = pid.parse().ok().and_then(Pid::from_raw).expect("pid");
     let process = pidfd_open(pid, PidfdFlags::empty()).expect("container");
-    // Of the own user namespace already: EINVAL.
+    // Fails with EINVAL if the container shares our user namespace.
     let _ = sys::ns::join_process(process.as_fd(), CloneFlags::NEWUSER);
     sys::ns::join_process(process.as_fd(), CloneFlags::NEWNS).expect("mount namespace");
     match what.as_str() {
@@ -83,7 +84,7 @@ fn reconfigure(place: &OwnedFd) -> Result<(), Errno> {
 
 fn below(process: &OwnedFd) {
     unmount("/", UnmountFlags::DETACH).expect("unmount");
-    // Whoever comes in is at the root that is left.
+    // A process that enters now starts at the remaining root.
     sys::ns::join_process(process.as_fd(), CloneFlags::NEWNS).expect("mount namespace");
     loosen_one("/");
     for entry in std::fs::read_dir("/").expect("read").flatten() {

@@ -1,6 +1,6 @@
 //! The running kernel.
 
-/// Major and minor version.
+/// Returns the major and minor version.
 #[must_use]
 pub fn version() -> (u32, u32) {
     let uname = rustix::system::uname();
@@ -9,10 +9,10 @@ pub fn version() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Linux 6.15 is the first that attaches mounts to a tree which is attached nowhere, and copies parts of one.
+/// Checks for Linux 6.15, the first that attaches mounts to detached trees, and copies parts of them.
 ///
 /// # Errors
-/// That this one is older.
+/// The kernel is older.
 pub fn has_detached() -> Result<(), String> {
     match version() {
         found if found >= (6, 15) => Ok(()),

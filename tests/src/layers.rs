@@ -1,4 +1,4 @@
-//! Layers as an image store has them, made by hand.
+//! Layers as in an image store, made by hand.
 
 use crate::bed::Bed;
 use crate::rootfs;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 /// A store with the layers of one image.
 pub struct Layers {
-    /// `--store`
+    /// The value of `--store`.
     pub store: PathBuf,
-    /// `--layers`
+    /// The value of `--layers`.
     pub list: PathBuf,
-    /// `--layers` in the environment of ranges: `DAYFLY_IDS`.
+    /// The value of `DAYFLY_IDS`, the file of leased id ranges.
     pub leases: PathBuf,
     count: usize,
 }
 
 impl Layers {
-    /// A bottom layer with busybox, and so many in all. Each adds a file, and writes its number to `/last`.
-    /// From the second on there are a file that was removed again, and a directory that was replaced.
+    /// Makes `count` layers; the lowest contains busybox. Each other one adds a file, and writes its number to `/last`.
+    /// The second one also removes a file and replaces a directory of the lowest.
     ///
     /// # Panics
     /// When they can't be made.
@@ -30,7 +30,7 @@ impl Layers {
         Self::at(bed, &bed.dir.join(format!("store{count}")), count)
     }
 
-    /// The same in another directory.
+    /// Makes them in another directory.
     ///
     /// # Panics
     /// When they can't be made.
@@ -72,21 +72,20 @@ impl Layers {
         Self { store: store.to_owned(), list: file, leases: bed.dir.join("ids"), count }
     }
 
-    /// `--layers` and `--store`.
+    /// Returns the flags `--layers` and `--store`.
     #[must_use]
     pub fn flags(&self) -> [String; 4] {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         ["--layers".into(), text(&self.list), "--store".into(), text(&self.store)]
     }
 
-    /// How many there are.
+    /// Returns the number of layers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Every file of every layer, with owner, permissions, size and time of change: to see that none was
-    /// touched.
+    /// Returns every file of every layer, with owner, permissions, size and time of change, to detect modifications.
     #[must_use]
     pub fn fingerprint(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -95,7 +94,7 @@ impl Layers {
         all
     }
 
-    /// What a container has left: its directory in the store, its range of ids, mounts.
+    /// Returns what a container has left behind: its directory in the store, its range of ids, mounts.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let names = |path: &Path| -> Vec<String> {

@@ -1,18 +1,18 @@
-//! What a container must not leave behind.
+//! Finds what a container has left behind.
 
 use crate::cgroups;
 use crate::view::View;
 use std::fs;
 use std::path::Path;
 
-/// Names every trace of the containers `ids` and of the directory `bed`:
-/// mounts, cgroups, processes. Empty when there is none.
+/// Returns every trace of the containers `ids` and of the directory `bed`: mounts, cgroups, processes. Empty if there
+/// is none.
 #[must_use]
 pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let bed = bed.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // What the cache keeps of a runtime that was copied to the bed makes room for others by itself.
+    // The runtime evicts its cache's entries for a copied runtime by itself.
     let left = |line: &&str| line.contains(&*bed) && !line.contains(CACHE);
     for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));
@@ -32,8 +32,7 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     found
 }
 
-/// Every process that is in a cgroup named after one of `ids`, or that carries
-/// one of them in its command line.
+/// Returns every process in a cgroup named after one of `ids`, or with one of them in its command line.
 #[must_use]
 pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
     if ids.is_empty() {
@@ -55,7 +54,7 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
             cgroup.split(['/', '\n']).any(|part| part == id.as_str())
                 || command.split('\0').any(|word| word == id.as_str())
         });
-        // Asked last: of all that /proc tells of a process it takes the longest.
+        // Checked last, because it is the slowest of these reads in /proc.
         if let Some(id) = owner.filter(|_| !is_zombie(pid)) {
             found.push((pid, id.clone()));
         }
@@ -63,15 +62,14 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
     found
 }
 
-/// Whether `pid` has exited and only waits for its parent.
+/// Whether `pid` has exited and its parent has not yet waited for it.
 #[must_use]
 pub fn is_zombie(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
 }
 
-/// Kills and removes whatever [`find`] would name; for a case that failed, so
-/// that it does not fail others.
+/// Kills and removes whatever [`find`] would return, so that a failed case does not make others fail.
 pub fn sweep(view: View, ids: &[String]) {
     for (pid, _) in processes(ids) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
@@ -89,7 +87,7 @@ pub fn sweep(view: View, ids: &[String]) {
     }
 }
 
-/// Removes a cgroup and those below it.
+/// Removes a cgroup and its descendants.
 fn remove_tree(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
@@ -98,15 +96,15 @@ fn remove_tree(dir: &Path) {
     let _ = fs::remove_dir(dir);
 }
 
-/// What of the host a container has no business to change: the mount table, what is in /run, and what dayfly
-/// keeps between starts. Filters come and go there by themselves.
+/// The parts of the host that no container should change: the mount table, the names in /run, and what dayfly keeps
+/// between starts. Cached filters are not listed, as they come and go.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Host {
     entries: Vec<String>,
 }
 
 impl Host {
-    /// The host as it is now.
+    /// Returns the present state of the host.
     #[must_use]
     pub fn look() -> Self {
         let mut entries: Vec<String> = Vec::new();
@@ -120,7 +118,7 @@ impl Host {
         Self { entries }
     }
 
-    /// What is there now and was not before, and the other way round.
+    /// Returns what has appeared and what has disappeared.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {
         let now = Self::look();
@@ -131,12 +129,12 @@ impl Host {
     }
 }
 
-/// What dayfly keeps between starts.
+/// The directory of what dayfly keeps between starts.
 const CACHE: &str = "/run/dayfly-cache";
-/// Where device programs are pinned: one for each list of rules, whatever containers have it.
+/// The directory of pinned device programs: one for each list of rules, shared by all containers with that list.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
 
-/// What the process has open besides standard input, output and error, by what it is.
+/// Returns what the process's descriptors refer to, except standard input, output and error.
 #[must_use]
 pub fn descriptors(pid: i32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -1,19 +1,18 @@
-//! The harness of dayfly's integration tests: real containers, made from a
-//! local busybox, run by whatever runtime the environment names.
+//! The harness of dayfly's integration tests: real containers, made from a local busybox, run by the runtime that the
+//! environment names.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `DAYFLY` | the runtime under test | `target/release/dayfly` of the workspace |
 //! | `DAYFLY_UNDEFENDED_BUILD` | a runtime whose defences can be switched off, for `hostile` | none |
-//! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
-//! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
-//! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |
-//! | `DAYFLY_SEED` | a number that repeats what a case does at random | another one each time |
-//! | `DAYFLY_PATIENCE` | seconds until a call or a wait counts as hung | 20 |
+//! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: the layout of /sys/fs/cgroup | detected |
+//! | `DAYFLY_TALLY` | file to which a line `passed failed skipped` is appended | none |
+//! | `DAYFLY_JOBS` | number of concurrent cases | 2 × CPUs |
+//! | `DAYFLY_SEED` | the seed of random choices | a new one each time |
+//! | `DAYFLY_PATIENCE` | seconds after which a call or a wait counts as hung | 20 |
 //!
-//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root
-//! of its own. When it returns, the bed deletes what is left and the runner
-//! looks for leaks: mounts, cgroups, processes and state records.
+//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When it returns, the bed
+//! deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
 
 pub mod agent;
 pub mod bed;

@@ -1,17 +1,17 @@
-//! File systems that a case mounts for itself: full ones, small ones, read-only ones.
+//! File systems that a case mounts: full ones, small ones, read-only ones.
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A mount in the suite's own mount namespace; gone when dropped.
+/// A mount in the suite's own mount namespace; unmounted when dropped.
 pub struct Mounted {
     path: PathBuf,
 }
 
 impl Mounted {
-    /// A tmpfs on `path`, which is made if it is not there.
+    /// Mounts a tmpfs on `path`, creating the directory if it is missing.
     ///
     /// # Panics
     /// When it can't be mounted.
@@ -23,7 +23,7 @@ impl Mounted {
         Self { path: path.to_owned() }
     }
 
-    /// The directory `path`, which cannot be written to from now on.
+    /// Makes the directory `path` read-only.
     ///
     /// # Panics
     /// When it can't be mounted.
@@ -34,21 +34,21 @@ impl Mounted {
         Self { path: path.to_owned() }
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes until there is no room.
+    /// Writes until the file system is full.
     pub fn fill(&self) {
         let _ = fs::write(self.path.join("filling"), vec![0; 1 << 20]);
     }
 
-    /// Takes back what [`Mounted::fill`] wrote.
+    /// Removes what [`Mounted::fill`] wrote.
     ///
     /// # Panics
-    /// When there is nothing.
+    /// When there is nothing to remove.
     pub fn make_room(&self) {
         fs::remove_file(self.path.join("filling")).expect("remove");
     }

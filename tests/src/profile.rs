@@ -1,3 +1,3 @@
-//! The seccomp profile that containers of images get: one such as engines have.
+//! The seccomp profile for containers of images, like those of engines.
 
 pub use defaults::seccomp::own as seccomp;

@@ -1,13 +1,13 @@
-//! Programs that tests write and run.
+//! Writes programs that tests run.
 //!
-//! Other processes write them: of a descriptor of ours that is open for writing, a test beside this one may have a copy
-//! in a child that has not come to its exec, and until then the program is "text file busy" (execve(2), ETXTBSY).
+//! Other processes write them: a child of a concurrent test could inherit our descriptor open for writing, and until
+//! that child's exec, executing the program would fail with ETXTBSY (execve(2)).
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes a program of a text.
+/// Writes a program.
 ///
 /// # Panics
 /// If it can't be written.

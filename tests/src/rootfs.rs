@@ -1,11 +1,11 @@
-//! A root filesystem of one static busybox and the links to it.
+//! A root filesystem with one static busybox and the links to it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Applets that get a link; `busybox NAME` reaches all the others.
+/// Applets that get a link; the others run as `busybox NAME`.
 const APPLETS: &[&str] = &[
     "[", "awk", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "echo", "env", "false",
     "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "mount",
@@ -14,17 +14,17 @@ const APPLETS: &[&str] = &[
     "true", "tty", "umount", "uname", "unshare", "usleep", "wc", "yes",
 ];
 
-/// Directories that images of real distributions have.
+/// The directories of real distributions' images.
 const DIRS: &[&str] =
     &["bin", "dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var"];
 
-/// Where the busybox of Debian's busybox-static (or Alpine's) may be.
+/// The possible paths of the busybox from Debian's busybox-static (or Alpine's).
 const BUSYBOX: &[&str] = &["/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"];
 
-/// The machine's busybox.
+/// Returns the path of the machine's busybox.
 ///
 /// # Errors
-/// A sentence that names the package to install.
+/// The name of the package to install.
 pub fn busybox() -> Result<PathBuf, String> {
     BUSYBOX
         .iter()
@@ -33,9 +33,9 @@ pub fn busybox() -> Result<PathBuf, String> {
         .ok_or_else(|| "no busybox: apt-get install busybox-static".to_owned())
 }
 
-/// One copy of busybox beside the beds, and one symbolic link to such a file beside it. Those of each rootfs are hard
-/// links to them: no case can reach the machine's own file, and no inodes are made. ext4 looks for a new one
-/// past all that were removed within the last minutes.
+/// One copy of busybox beside the beds, and one symbolic link to it beside it. Each rootfs has hard links to both: no
+/// case can change the machine's own file, and no inodes are allocated. ext4's search for a free inode skips those
+/// freed within the last minutes.
 struct Shared {
     busybox: PathBuf,
     applet: PathBuf,
@@ -53,8 +53,8 @@ impl Shared {
     }
 }
 
-/// Fills `dir` (made here) with the root filesystem. `shared` is a directory of
-/// the same filesystem that lives as long as the run.
+/// Creates `dir` and fills it with the root filesystem. `shared` is a directory of the same filesystem that lives as
+/// long as the run.
 ///
 /// # Panics
 /// When the machine has no busybox or the disk is full.
@@ -68,10 +68,10 @@ pub fn make(dir: &Path, shared: &Path) {
     let shared = Shared::of(shared);
     fs::hard_link(&shared.busybox, dir.join("bin/busybox")).expect("link busybox");
     for name in APPLETS {
-        // linkat(2) does not follow it.
+        // linkat(2) does not follow the symbolic link.
         let place = dir.join("bin").join(name);
         if fs::hard_link(&shared.applet, &place).is_err() {
-            // A file system has a limit of links to an inode, or links to no symbolic link at all.
+            // A file system may limit the links to an inode, or not support hard links to symbolic links.
             symlink("busybox", place).expect("link applet");
         }
     }

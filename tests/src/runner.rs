@@ -1,7 +1,7 @@
 //! Runs cases in parallel and counts them.
 //!
-//! The standard test harness can't skip at run time with a reason, nor leave
-//! out what does not apply to the current view, so the suite brings its own.
+//! The standard test harness can neither skip with a reason at run time nor omit cases that do not apply to the current
+//! view, so the suite has its own.
 
 use crate::bed::Bed;
 use crate::cgroups;
@@ -30,7 +30,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case for every view; use [`case!`](crate::case).
+    /// Returns a case for every view; use [`case!`](crate::case).
     #[must_use]
     pub const fn new(name: &'static str, body: fn(&Bed)) -> Self {
         Self {
@@ -45,44 +45,44 @@ impl Case {
         }
     }
 
-    /// Only part of the run in these views.
+    /// Limits the case to these views.
     #[must_use]
     pub const fn on(mut self, views: &'static [View]) -> Self {
         self.views = views;
         self
     }
 
-    /// Only part of the run where `when` says so, like a further view.
+    /// Limits the case to hosts where `when` returns true.
     #[must_use]
     pub const fn when(mut self, when: fn() -> bool) -> Self {
         self.when = when;
         self
     }
 
-    /// Skipped, with the reason, when `need` gives one.
+    /// Skips the case if `need` returns a reason.
     #[must_use]
     pub const fn needs(mut self, need: fn() -> Result<(), String>) -> Self {
         self.need = Some(need);
         self
     }
 
-    /// The specification or DESIGN asks for something that runc 1.5.1 does not
-    /// do: left out when the suite is run against runc.
+    /// Leaves the case out when the suite tests runc: the specification requires, or dayfly does, something that runc
+    /// 1.5.1 does not.
     #[must_use]
     pub const fn unlike_runc(mut self) -> Self {
         self.unlike_runc = true;
         self
     }
 
-    /// Runs by the build that `DAYFLY_UNDEFENDED_BUILD` names, with these defences switched off (names
-    /// with commas between them, or none); skipped where there is no such build.
+    /// Runs the case with the build that `DAYFLY_UNDEFENDED_BUILD` names, and with these defences switched off (names
+    /// separated by commas, or none); skips it without such a build.
     #[must_use]
     pub const fn undefended(mut self, names: &'static str) -> Self {
         self.undefended = Some(names);
         self
     }
 
-    /// Runs while no other case does.
+    /// Runs the case while no other one runs.
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.alone = true;
@@ -98,7 +98,7 @@ macro_rules! case {
     };
 }
 
-/// A subject: the name of its file and its cases.
+/// A subject: the name of its file, and its cases.
 pub type Subject = (&'static str, &'static [Case]);
 
 enum Verdict {
@@ -108,15 +108,15 @@ enum Verdict {
 }
 
 thread_local! {
-    /// Where the panic hook puts the message of the case on this thread.
+    /// Receives the panic message of the case on this thread.
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// The subjects that are about what is below one folder of the project.
+/// A folder of the project, and the subjects that test it.
 pub type Folder = (&'static str, &'static [Subject]);
 
-/// Runs the subjects of `folders` as the command line asks: `[--list] [--folder=NAME] [--except=FILTER]… [FILTER…]`,
-/// where a filter is a part of `subject::case`.
+/// Runs the subjects of `folders` that the command line selects: `[--list] [--folder=NAME] [--except=FILTER]…
+/// [FILTER…]`, where a filter is a part of `subject::case`.
 pub fn main(folders: &[Folder]) -> ExitCode {
     if let Some(code) = crate::inside::called() {
         return code;
@@ -191,7 +191,7 @@ fn report(view: View, passed: usize, failed: &[(String, String)], skipped: usize
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// `DAYFLY`, or the release build of this workspace.
+/// Returns `DAYFLY`, or the release build of this workspace.
 #[must_use]
 pub fn runtime_path() -> PathBuf {
     std::env::var_os("DAYFLY").map_or_else(
@@ -200,7 +200,7 @@ pub fn runtime_path() -> PathBuf {
     )
 }
 
-/// Why nothing can run here, if so.
+/// Returns why no test can run here, if so.
 #[must_use]
 pub fn lacking(runtime: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! One call of the runtime: arguments in, exit status and text out.
+//! One call of the runtime, and its exit status and output.
 
 use crate::filtered::Refused;
 use follow::{End, Event, Listener, Mode};
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What each run of a test build says first on standard error (tests/README.md). Left out of
-/// [`Outcome::stderr`], so that cases can be run by such a build as by any other.
+/// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits it, so that
+/// cases pass with such a build as with any other.
 pub const FOR_TESTS: &str = "warning: this dayfly was built for tests alone, with fault injection, \
                              disabled defences: do not use it for anything else\n";
 
-/// A runtime call about to be made.
+/// A call of the runtime, before it is started.
 pub struct Call {
     command: Command,
     line: String,
@@ -30,8 +30,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// `program ARGS…`; what it prints goes to files named after `stem`, so
-    /// that a container that outlives the call never keeps a pipe open.
+    /// Returns the call `program ARGS…`; its output goes to files named after `stem`, since a container that outlives
+    /// the call would keep a pipe open.
     pub(crate) fn new(program: &Path, stem: &Path, log: &Path, args: &[OsString]) -> Self {
         let mut command = Command::new(program);
         command.args(args);
@@ -52,35 +52,35 @@ impl Call {
         }
     }
 
-    /// Has the runtime and its children be a process group of their own, whose id is the runtime's pid.
+    /// Starts the runtime in a process group of its own, whose id is the runtime's pid.
     #[must_use]
     pub fn as_group(mut self) -> Self {
         self.command.process_group(0);
         self
     }
 
-    /// Gives the call `file` as standard input (default: /dev/null).
+    /// Sets standard input to `file` (default: /dev/null).
     #[must_use]
     pub fn stdin(mut self, file: File) -> Self {
         self.stdin = Some(file);
         self
     }
 
-    /// Sets a variable of the runtime's own environment.
+    /// Sets an environment variable of the runtime.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Gives the call another deadline.
+    /// Sets another deadline.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Runs the call under a seccomp filter that answers this system call with `errno`.
+    /// Runs the call under a seccomp filter that fails this system call with `errno`.
     #[must_use]
     pub fn refused(mut self, call: &str, errno: rustix::io::Errno) -> Self {
         self.refused.push(Refused::new(call, errno));
@@ -116,7 +116,7 @@ impl Call {
         Running { child, call: self }
     }
 
-    /// Runs the call to its end.
+    /// Runs the call and waits for its end.
     ///
     /// # Panics
     /// When it does not end in time, see [`crate::wait::patience`].
@@ -126,7 +126,7 @@ impl Call {
         self.spawn().wait()
     }
 
-    /// Runs the call to its end; `tell` hears of every system call that it makes, and may interfere.
+    /// Runs the call and waits for its end; `tell` is called at every system call, and may interfere.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -136,7 +136,7 @@ impl Call {
         self.followed_by(&mut tell)
     }
 
-    /// Runs the call to its end; `listener` hears of the system calls that it asks for, and may interfere.
+    /// Runs the call and waits for its end; `listener` is notified of the system calls it selects, and may interfere.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -174,14 +174,14 @@ impl Call {
     }
 }
 
-/// A runtime call under way.
+/// A running call.
 pub struct Running {
     child: Child,
     call: Call,
 }
 
 impl Running {
-    /// The runtime's own pid.
+    /// Returns the runtime's pid.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
@@ -192,7 +192,7 @@ impl Running {
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
-    /// Whether it only waits for [`Running::wait`].
+    /// Whether the runtime has exited.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
@@ -245,7 +245,7 @@ impl Running {
     }
 }
 
-/// The child's status, or nothing when `deadline` passes first.
+/// Returns the child's status, or `None` if `deadline` passes first.
 pub fn wait_within(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
     if let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
@@ -261,14 +261,14 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Outcome {
     line: String,
     status: ExitStatus,
-    /// Everything printed up to the end of the call.
+    /// The content of standard output at the end of the call.
     pub stdout: String,
-    /// Everything printed to standard error up to the end of the call.
+    /// The content of standard error at the end of the call.
     pub stderr: String,
     out: PathBuf,
     err: PathBuf,
@@ -276,19 +276,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The exit code, or 128 + n for a runtime that died of signal n itself.
+    /// Returns the exit code, or 128 + n if signal n killed the runtime itself.
     #[must_use]
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// Whether a signal ended the runtime itself.
+    /// Whether a signal killed the runtime itself.
     #[must_use]
     pub fn died_of_signal(&self) -> bool {
         self.status.signal().is_some()
     }
 
-    /// Asserts success, and silence on standard error.
+    /// Asserts success, and an empty standard error.
     #[track_caller]
     pub fn ok(self) -> Self {
         self.exits(0)
@@ -301,14 +301,14 @@ impl Outcome {
         self
     }
 
-    /// Asserts that the call failed with status 1 and said `text`: on standard
-    /// error, and as the last error of the JSON log.
+    /// Asserts that the call failed with status 1, and that `text` is in standard error and in the last error of the
+    /// JSON log.
     #[track_caller]
     pub fn fails(self, text: &str) -> Self {
         self.fails_as(1, text)
     }
 
-    /// [`Outcome::fails`] of a tool, which keeps no log.
+    /// Like [`Outcome::fails`], for a tool, which has no log.
     #[track_caller]
     pub fn fails_without_log(self, text: &str) -> Self {
         let outcome = self.exits(1);
@@ -316,7 +316,7 @@ impl Outcome {
         outcome
     }
 
-    /// [`Outcome::fails`] with another exit code.
+    /// Like [`Outcome::fails`], with another exit code.
     #[track_caller]
     pub fn fails_as(self, code: i32, text: &str) -> Self {
         assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
@@ -327,10 +327,10 @@ impl Outcome {
         self
     }
 
-    /// [`Outcome::fails_as`], with exactly one message, the same on standard error and in the log.
+    /// Like [`Outcome::fails_as`], and asserts exactly one message, the same on standard error and in the log.
     ///
     /// # Panics
-    /// When there are more, or none.
+    /// When there are several, or none.
     #[track_caller]
     pub fn fails_once(self, code: i32, text: &str) -> Self {
         let failed = self.fails_as(code, text);
@@ -341,14 +341,14 @@ impl Outcome {
         failed
     }
 
-    /// The same call with its log elsewhere.
+    /// Moves the call's log to `log`.
     #[must_use]
     pub fn with_log(mut self, log: &Path) -> Self {
         log.clone_into(&mut self.log);
         self
     }
 
-    /// The messages of the errors in the JSON log.
+    /// Returns the messages of the errors in the JSON log.
     fn logged(&self) -> Vec<String> {
         let log = read(&self.log);
         let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -356,20 +356,20 @@ impl Outcome {
         errors.map(|entry| entry["msg"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// What the container has printed by now, which for `create` and `--detach`
-    /// is more than [`Outcome::stdout`].
+    /// Returns what the container has printed by now; after `create` and `--detach` this is more than
+    /// [`Outcome::stdout`].
     #[must_use]
     pub fn output(&self) -> String {
         read(&self.out)
     }
 
-    /// What the runtime's log has.
+    /// Returns the content of the runtime's log.
     #[must_use]
     pub fn log(&self) -> String {
         read(&self.log)
     }
 
-    /// Waits until the container has printed something that contains `text`.
+    /// Waits until the container has printed `text`.
     #[track_caller]
     pub fn wait_output(&self, text: &str) -> String {
         crate::wait::until(&format!("{text:?} printed by {}", self.line), || {
@@ -377,13 +377,13 @@ impl Outcome {
         })
     }
 
-    /// All of standard error, [`FOR_TESTS`] too.
+    /// Returns all of standard error, including [`FOR_TESTS`].
     #[must_use]
     pub fn raw_stderr(&self) -> String {
         read(&self.err)
     }
 
-    /// Standard output's lines.
+    /// Returns the lines of standard output.
     #[must_use]
     pub fn lines(&self) -> Vec<&str> {
         self.stdout.lines().collect()
@@ -400,8 +400,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Whether the run uses all that a fast start is made of; `DAYFLY_WITHOUT` in
-/// the suite's own environment says what it does without.
+/// Whether the run uses all fast paths of a start; `DAYFLY_WITHOUT` in the suite's own environment disables some.
 #[must_use]
 pub fn uses_every_fast_path() -> bool {
     std::env::var_os("DAYFLY_WITHOUT").is_none()

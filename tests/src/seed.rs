@@ -1,11 +1,11 @@
-//! Random numbers that can be had again.
+//! Reproducible random numbers.
 
-/// A sequence of numbers: that of `DAYFLY_SEED`, else another one each time.
+/// A sequence of random numbers, from `DAYFLY_SEED` or else a new seed.
 #[derive(Debug, Clone)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// The sequence of this run, whose name is printed.
+    /// Starts the sequence of this run, and prints its seed.
     #[must_use]
     pub fn new(what: &str) -> Self {
         let given = std::env::var("DAYFLY_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -17,13 +17,13 @@ impl Seed {
         Self(seed)
     }
 
-    /// Another sequence, that of a part of the run.
+    /// Returns another sequence, for a part of the run.
     #[must_use]
     pub fn part(&mut self) -> Self {
         Self(self.below(u64::MAX))
     }
 
-    /// The next number below `bound` (splitmix64).
+    /// Returns the next number below `bound` (splitmix64).
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

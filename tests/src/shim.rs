@@ -1,4 +1,4 @@
-//! containerd's part: starts a shim for a container, calls its tasks, and hears its events.
+//! Plays containerd: starts a shim for a container, calls its task service, and receives its events.
 
 use crate::bed::Bed;
 use crate::container::Container;
@@ -26,28 +26,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The program, beside the runtime under test.
+/// The shim's program, beside the runtime under test.
 pub const NAME: &str = "containerd-shim-dayfly-v2";
-/// containerd's namespace of all of it.
+/// The containerd namespace of all containers.
 const NAMESPACE: &str = "tests";
 
-/// The shim's program, if there is one.
+/// Returns the path of the shim's program, if it exists.
 #[must_use]
 pub fn program(bed: &Bed) -> Option<PathBuf> {
     Some(bed.runtime().with_file_name(NAME)).filter(|path| path.exists())
 }
 
-/// What a shim publishes, as containerd's events service takes it.
+/// The events that a shim publishes, received like containerd's events service.
 pub struct Events {
     /// Its socket.
     pub path: PathBuf,
     heard: Receiver<Envelope>,
-    /// Held while nobody is to hear anything, as of a containerd that is frozen.
+    /// Locked while no event is to be received, like a frozen containerd.
     pub frozen: Arc<Mutex<()>>,
 }
 
 impl Events {
-    /// Serves at a socket in `dir`, as long as the process lives.
+    /// Serves on a socket in `dir`, as long as the process lives.
     ///
     /// # Panics
     /// When the socket can't be bound.
@@ -67,10 +67,10 @@ impl Events {
         Self { path, heard, frozen }
     }
 
-    /// The next event.
+    /// Returns the next event.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// When none arrives in time.
     #[track_caller]
     pub fn next(&self) -> Envelope {
         match self.heard.recv_timeout(patience()) {
@@ -79,7 +79,7 @@ impl Events {
         }
     }
 
-    /// The next event, of type `M`.
+    /// Returns the next event, of type `M`.
     ///
     /// # Panics
     /// When it is of another type.
@@ -90,7 +90,7 @@ impl Events {
         unpacked.unwrap_or_else(|| panic!("{} instead of {}", event.topic, M::TYPE_URL))
     }
 
-    /// The topics of the next events, up to the first of `last`.
+    /// Returns the topics of the next events, up to and including `last`.
     #[track_caller]
     pub fn topics_to(&self, last: &str) -> Vec<String> {
         let mut topics = Vec::new();
@@ -101,7 +101,7 @@ impl Events {
     }
 }
 
-/// Answers the calls of one shim, until it has gone.
+/// Answers the calls of one shim until it closes the connection.
 fn hear(stream: UnixStream, tell: &Sender<Envelope>, thaw: &Mutex<()>) {
     let mut connection = Connection::new(stream.into());
     loop {
@@ -131,29 +131,29 @@ pub struct Line {
 }
 
 impl Line {
-    /// One to where a shim serves.
+    /// Connects to a shim's address.
     ///
     /// # Panics
-    /// When nobody listens.
+    /// When nothing listens there.
     #[must_use]
     pub fn to(address: &str) -> Self {
         let client = RefCell::new(Client::new(connect(address).into()));
         Self { client, answers: RefCell::default() }
     }
 
-    /// Sends a request; returns the call, whose answer [`Line::answer`] waits for.
+    /// Sends a request; returns the call, for [`Line::answer`].
     pub fn send(&self, method: Method, request: &impl Message) -> u32 {
         self.send_within(Duration::ZERO, method, request)
     }
 
-    /// The same; the shim is told that an answer after so long is of no use, unless that is nought.
+    /// Sends a request with a timeout for the shim; zero means none.
     pub fn send_within(&self, limit: Duration, method: Method, request: &impl Message) -> u32 {
         let mut writer = proto::wire::Writer::default();
         request.write(&mut writer);
         self.send_bytes(limit, method, writer.into_bytes())
     }
 
-    /// The same, of a request that is encoded already, for as long as it takes.
+    /// Sends an encoded request, without a timeout.
     pub fn send_encoded(&self, method: Method, request: Vec<u8>) -> u32 {
         self.send_bytes(Duration::ZERO, method, request)
     }
@@ -171,7 +171,7 @@ impl Line {
         call
     }
 
-    /// Sends a request as often as is wanted and reads no answer. The shim may stop to take them until it is read.
+    /// Sends a request `count` times without reading answers. The shim may stop reading until its answers are read.
     pub fn send_all(&self, method: Method, request: &impl Message, count: usize) -> Vec<u32> {
         let mut writer = proto::wire::Writer::default();
         request.write(&mut writer);
@@ -193,7 +193,7 @@ impl Line {
         }
     }
 
-    /// The answer to a call, if it comes within `limit`.
+    /// Returns the answer to a call, if it arrives within `limit`.
     pub fn answer_within(&self, call: u32, limit: Duration) -> Option<Result<Vec<u8>, Status>> {
         let since = Instant::now();
         loop {
@@ -212,20 +212,20 @@ impl Line {
         }
     }
 
-    /// The answer to a call.
+    /// Returns the answer to a call.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// When none arrives in time.
     #[track_caller]
     pub fn answer(&self, call: u32) -> Result<Vec<u8>, Status> {
         let answer = self.answer_within(call, patience());
         answer.unwrap_or_else(|| panic!("no answer in {:?}", patience()))
     }
 
-    /// Calls, and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// What the shim says.
+    /// The status that the shim returns.
     #[track_caller]
     pub fn call<A: Message>(&self, method: Method, request: &impl Message) -> Result<A, Status> {
         let answer = self.answer(self.send(method, request))?;
@@ -234,10 +234,10 @@ impl Line {
         Ok(message)
     }
 
-    /// The shim's process.
+    /// Returns the shim's process id.
     ///
     /// # Panics
-    /// When it does not say.
+    /// When the shim does not report it.
     #[must_use]
     pub fn pid(&self) -> u32 {
         let request = task::ConnectRequest::default();
@@ -248,11 +248,11 @@ impl Line {
 /// A shim, and a connection to it.
 pub struct Shim<'a> {
     bed: &'a Bed,
-    /// The shim's own program.
+    /// The path of the shim's program.
     pub program: PathBuf,
-    /// What it publishes.
+    /// The events it publishes.
     pub events: Events,
-    /// Where it serves.
+    /// The address it serves on.
     pub address: String,
     line: Line,
 }
@@ -266,7 +266,7 @@ impl std::ops::Deref for Shim<'_> {
 }
 
 impl<'a> Shim<'a> {
-    /// Starts one for a container, as containerd 2.3 and later do.
+    /// Starts a shim for a container, as containerd 2.3 and later do.
     ///
     /// # Panics
     /// When it does not start.
@@ -276,7 +276,7 @@ impl<'a> Shim<'a> {
         Self::start_with(container, Options::default())
     }
 
-    /// The same, with options.
+    /// Starts a shim with options.
     ///
     /// # Panics
     /// When it does not start.
@@ -287,7 +287,7 @@ impl<'a> Shim<'a> {
         Self::start_by(program, container, options, &[])
     }
 
-    /// The same, by another program of a shim, or by one that executes what it is given.
+    /// Starts a shim with another program, perhaps through a wrapper that executes its arguments.
     ///
     /// # Panics
     /// When it does not start.
@@ -306,7 +306,7 @@ impl<'a> Shim<'a> {
         Self { bed, program, events, address, line }
     }
 
-    /// `dayfly COMMAND…` on the state that the shim keeps.
+    /// Returns the call `dayfly COMMAND…` on the shim's state.
     pub fn dayfly(&self, args: &[&str]) -> crate::runtime::Call {
         let root = self.bed.root().join(NAMESPACE);
         let mut all = vec!["--root", root.to_str().expect("path")];
@@ -314,7 +314,7 @@ impl<'a> Shim<'a> {
         self.bed.call_bare(&all)
     }
 
-    /// Executes the program once more, as containerd does behind a shim that has gone.
+    /// Executes the program's `delete`, as containerd does after a shim has exited.
     pub fn delete(&self, container: &Container<'_>) -> std::process::Output {
         let mut command = command(&[], &self.program, container, &self.events.path);
         command.args(["-bundle"]).arg(&container.bundle).arg("delete");
@@ -322,7 +322,7 @@ impl<'a> Shim<'a> {
     }
 }
 
-/// The command line that is the same for all that containerd executes the program for.
+/// Returns the command line that all of containerd's executions of the program have in common.
 fn command(wrapper: &[&str], program: &Path, container: &Container<'_>, events: &Path) -> Command {
     let mut all = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(all.next().expect("a program"));
@@ -368,7 +368,7 @@ fn boot(
 /// Connects to a shim's address.
 ///
 /// # Panics
-/// When nobody listens.
+/// When nothing listens there.
 #[track_caller]
 #[must_use]
 pub fn connect(address: &str) -> UnixStream {
@@ -379,13 +379,13 @@ pub fn connect(address: &str) -> UnixStream {
     }
 }
 
-/// The FIFOs of a process, and what comes out of them.
+/// The FIFOs of a process, and its output.
 pub struct Pipes {
     directory: PathBuf,
 }
 
 impl Pipes {
-    /// FIFOs in a directory of their own.
+    /// Makes FIFOs in a directory of their own.
     ///
     /// # Panics
     /// When they can't be made.
@@ -399,13 +399,13 @@ impl Pipes {
         Self { directory }
     }
 
-    /// The path of one.
+    /// Returns the path of a FIFO.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.directory.join(name).to_string_lossy().into_owned()
     }
 
-    /// Reads one to its end, meanwhile.
+    /// Starts a thread that reads a FIFO to its end.
     #[must_use]
     pub fn reader(&self, name: &str) -> std::thread::JoinHandle<Vec<u8>> {
         let path = self.directory.join(name);
@@ -416,7 +416,7 @@ impl Pipes {
         })
     }
 
-    /// Opens one to write to.
+    /// Opens a FIFO for writing.
     ///
     /// # Panics
     /// When it can't be opened.
@@ -427,7 +427,7 @@ impl Pipes {
     }
 }
 
-/// The request that makes a container, its output going where `pipes` lead.
+/// Returns the request that creates a container, with its output sent to `pipes`.
 #[must_use]
 pub fn creation(container: &Container<'_>, pipes: Option<&Pipes>) -> CreateTaskRequest {
     let path = |name| pipes.map(|pipes| pipes.path(name)).unwrap_or_default();

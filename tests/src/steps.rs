@@ -1,12 +1,11 @@
-//! The kinds of steps that plans are made of, and which of them were made to fail.
+//! The kinds of plan steps, and which of them a test has made fail.
 
 use crate::container::Container;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Where every kind of step is given its name, one arm of a match each: what is not named there does not
-/// compile.
+/// The source that names every kind of step, one match arm each: a kind without a name does not compile.
 const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 
 /// A step of a plan.
@@ -14,13 +13,13 @@ const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 pub struct Step {
     /// `host` or `init`.
     pub actor: &'static str,
-    /// Its place in that actor's list.
+    /// Its index in the actor's list.
     pub number: usize,
     /// The name of its kind.
     pub name: String,
 }
 
-/// The names of all kinds, with whose steps they are.
+/// Returns the names of all kinds, with their actors.
 #[must_use]
 pub fn kinds() -> BTreeSet<(&'static str, String)> {
     let mut kinds = BTreeSet::new();
@@ -45,7 +44,7 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
     kinds
 }
 
-/// The steps of a container's plan, the host's first.
+/// Returns the steps of a container's plan, the host's first.
 #[must_use]
 pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
     let call = c.bed.call(&["plan", "--format", "json", &c.bundle.to_string_lossy()]);
@@ -62,7 +61,7 @@ pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
     steps("parent").chain(steps("init")).collect()
 }
 
-/// The step that an error names.
+/// Returns the step that an error names.
 #[must_use]
 pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step> {
     let is_named = |name: &str| {
@@ -78,21 +77,21 @@ pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step>
     Some(Step { actor, number, name })
 }
 
-/// The kinds that were struck, each with how.
+/// The kinds that failed, and how.
 static STRUCK: Mutex<BTreeSet<(&'static str, String, &'static str)>> = Mutex::new(BTreeSet::new());
 
-/// Notes that a step was struck.
+/// Records that a step was made to fail.
 ///
 /// # Panics
-/// Never in practice: only when another case panicked while noting one.
+/// Only if another case panicked while recording one.
 pub fn struck(step: &Step, how: &'static str) {
     STRUCK.lock().expect("struck").insert((step.actor, step.name.clone(), how));
 }
 
-/// The kinds that were not struck in this way.
+/// Returns the kinds that were not made to fail in this way.
 ///
 /// # Panics
-/// Never in practice, see [`struck`].
+/// As [`struck`].
 #[must_use]
 pub fn missing(how: &'static str) -> Vec<(&'static str, String)> {
     let struck = STRUCK.lock().expect("struck");

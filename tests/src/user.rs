@@ -1,7 +1,6 @@
-//! A user without privileges, who exists for one case: with ranges of subordinate ids, and if need be with a
-//! cgroup of its own.
+//! An unprivileged user that exists for one case: with ranges of subordinate ids, and if necessary a cgroup of its own.
 //!
-//! Its calls happen in a mount namespace where /etc has the user: nothing is added to the machine.
+//! Its calls run in a mount namespace whose /etc lists the user, so nothing is added to the machine.
 
 use crate::bed::Bed;
 use crate::bundle::Bundle;
@@ -15,50 +14,50 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The user's name, whoever it is.
+/// The user's name in every case.
 pub const NAME: &str = "mayfly";
-/// How many subordinate ids a user has.
+/// The number of subordinate ids of a user.
 pub const RANGE: u32 = 65_536;
 
-/// Users of the run so far.
+/// The number of users of the run so far.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// Above the ranges that `--userns auto` takes, whose processes would be the user's.
+/// The first uid, above the ranges of `--userns auto`, whose processes would otherwise count as the user's.
 const FIRST: u32 = 28_700;
-/// How many users a run has at most.
+/// The maximum number of users of a run.
 const MOST: u32 = 100;
 
-/// An id for each user of the run, and other ones than those of a run beside this one.
+/// Returns a uid that no other user of this run has, and hardly one of a concurrent run.
 fn next_uid() -> u32 {
     FIRST + std::process::id() % 360 * MOST + NEXT.fetch_add(1, Ordering::Relaxed) % MOST
 }
 
-/// A user, and the bed whose calls are the user's.
+/// A user, and the bed whose calls run as that user.
 pub struct User {
     /// Its uid, and gid.
     pub uid: u32,
     /// The first of its subordinate uids, and gids.
     pub first: u32,
-    /// Where its calls are made.
+    /// The bed of its calls.
     pub bed: Bed,
     cgroup: Option<PathBuf>,
-    /// The process that keeps the mount namespace of its calls.
+    /// The process that holds the mount namespace of its calls.
     etc: Child,
-    /// The process that keeps the namespaces of a nested one.
+    /// The process that holds the namespaces of a nested user.
     holder: Option<Child>,
-    /// Its own instance of systemd.
+    /// Its systemd instance.
     systemd: Option<Child>,
-    /// Flags that all calls of the runtime have.
+    /// Flags added to all calls of the runtime.
     flags: &'static str,
 }
 
-/// Where systemd is.
+/// The path of systemd.
 const SYSTEMD: &str = "/lib/systemd/systemd";
-/// The sign of a machine that systemd runs (sd_booted(3)), where another one does.
+/// Creates the directory that marks a machine run by systemd (sd_booted(3)), if it is missing.
 const BOOTED: &str = "[ -d /run/systemd/system ] || {\n\
     mkdir -p /run/systemd && mount -t tmpfs -o mode=755 tmpfs /run/systemd || exit 99\n\
     mkdir /run/systemd/system\n}\n";
 
-/// What the calls of a user need of the machine.
+/// Checks the machine for what the calls of a user require.
 ///
 /// # Errors
 /// What is missing.
@@ -72,7 +71,7 @@ pub fn can_be() -> Result<(), String> {
     Ok(())
 }
 
-/// What a user with a systemd of its own needs of the machine, besides.
+/// Checks the machine for what a user with a systemd of its own requires in addition.
 ///
 /// # Errors
 /// What is missing.
@@ -91,13 +90,13 @@ fn is_cgroup(directory: &Path) -> bool {
 }
 
 impl User {
-    /// A user who has nothing.
+    /// Makes a user without a cgroup.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
         Self::make(bed, next_uid(), None)
     }
 
-    /// A user who is in a cgroup of its own, as systemd would delegate one.
+    /// Makes a user in a cgroup of its own, as systemd would delegate one.
     ///
     /// # Panics
     /// When it can't be made.
@@ -109,11 +108,11 @@ impl User {
         let parent = match bed.view {
             View::V2 => Path::new("/sys/fs/cgroup").join(below),
             View::Hybrid => Path::new("/sys/fs/cgroup/unified").join(below),
-            // Of cgroup v1 nobody gets a part.
+            // No part of cgroup v1 is delegated.
             View::V1 => return Self::make(bed, uid, None),
         };
         fs::create_dir_all(parent.join("session")).expect("make cgroup");
-        // What user@.service hands down unless it is told otherwise, where the host has it.
+        // The controllers that user@.service delegates by default, as far as the host has them.
         let above: Vec<_> = parent.ancestors().skip(1).take_while(|at| is_cgroup(at)).collect();
         for (directory, controller) in
             above.iter().rev().flat_map(|at| [(at, "+pids"), (at, "+memory")])
@@ -123,7 +122,7 @@ impl User {
         Self::make(bed, uid, Some(parent))
     }
 
-    /// A user who is root of a user namespace with all its ids and a mount namespace, as in `podman unshare`.
+    /// Makes a user that is root of a user namespace with all its ids and a mount namespace, as in `podman unshare`.
     ///
     /// # Panics
     /// When the namespaces can't be made.
@@ -134,10 +133,10 @@ impl User {
         user
     }
 
-    /// A user in a cgroup of its own, where it has a systemd, as after a login.
+    /// Makes a user in a cgroup of its own with a systemd, as after a login.
     ///
     /// # Panics
-    /// When systemd doesn't come up.
+    /// When systemd doesn't start.
     #[must_use]
     pub fn managed(bed: &Bed) -> Self {
         let mut user = Self::delegated(bed);
@@ -156,13 +155,13 @@ impl User {
         user
     }
 
-    /// Has all its containers made scopes by its systemd.
+    /// Adds `--systemd-cgroup`, so that its systemd makes all its containers scopes.
     pub fn asks_systemd(&mut self) {
         self.flags = "--systemd-cgroup";
         self.write_script();
     }
 
-    /// The scopes that its systemd has made.
+    /// Returns the scopes that its systemd has made.
     #[must_use]
     pub fn scopes(&self) -> Vec<PathBuf> {
         let mut scopes = Vec::new();
@@ -178,28 +177,28 @@ impl User {
         scopes
     }
 
-    /// Has the user's calls see a machine that systemd runs.
+    /// Makes the user's calls see a machine run by systemd.
     ///
     /// # Panics
-    /// When the sign of it can't be made.
+    /// When the directory that marks it can't be made.
     pub fn sees_systemd(&mut self) {
         let made =
             Command::new("nsenter").args([&self.etc_namespace(), "sh", "-c", BOOTED]).status();
         assert!(made.is_ok_and(|status| status.success()), "/run/systemd/system");
     }
 
-    /// The option that has nsenter(1) enter the mount namespace of its calls.
+    /// Returns the option that makes nsenter(1) enter the mount namespace of its calls.
     fn etc_namespace(&self) -> String {
         format!("--mount=/proc/{}/ns/mnt", self.etc.id())
     }
 
-    /// The cgroup of its systemd.
+    /// Returns the cgroup of its systemd.
     #[must_use]
     pub fn manager(&self) -> PathBuf {
         self.cgroup().join("manager")
     }
 
-    /// Ends its systemd, and with it all that it runs.
+    /// Terminates its systemd, and all that it runs.
     pub fn end_systemd(&mut self) {
         let Some(mut systemd) = self.systemd.take() else { return };
         let pid = rustix::process::Pid::from_child(&systemd);
@@ -210,7 +209,7 @@ impl User {
         }
     }
 
-    /// Makes the user root of a user namespace, as [`User::nested`].
+    /// Makes the user root of a user namespace, as in [`User::nested`].
     ///
     /// # Panics
     /// When the namespaces can't be made.
@@ -232,7 +231,7 @@ impl User {
         let (home, etc) = (base.join("home"), base.join("etc"));
         fs::create_dir_all(home.join("run")).expect("make home");
         fs::create_dir(&etc).expect("make etc");
-        // Whoever may look into the checkout: the user has a copy.
+        // The user may lack permission to read the checkout, so it gets a copy.
         program::copy(bed.runtime(), &base.join("dayfly"));
         let add = |file: &str, line: String| {
             let text = fs::read_to_string(format!("/etc/{file}")).unwrap_or_default();
@@ -263,7 +262,7 @@ impl User {
         user
     }
 
-    /// The script that runs the runtime, or `PROGRAM`, as the user, with what `WITH` adds to the environment.
+    /// Writes the script that runs the runtime, or `PROGRAM`, as the user, with the additional environment in `WITH`.
     fn write_script(&self) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
@@ -288,19 +287,19 @@ impl User {
         program::write(script, &text);
     }
 
-    /// What a call has in `SETPRIV` that becomes the user with these options of setpriv(1).
+    /// Returns the value of `SETPRIV` for a call that becomes the user with these options of setpriv(1).
     #[must_use]
     pub fn setpriv(&self, options: &str) -> String {
         format!("setpriv --reuid={uid} --regid={uid} {options}", uid = self.uid)
     }
 
-    /// The user's own cgroup.
+    /// Returns the user's own cgroup.
     #[must_use]
     pub fn cgroup(&self) -> &Path {
         self.cgroup.as_deref().unwrap_or_else(|| Path::new("/"))
     }
 
-    /// A bundle of the user's, whose container has no user namespace.
+    /// Returns a bundle of the user whose container has no user namespace.
     #[must_use]
     pub fn plain(&self) -> Bundle<'_> {
         let bundle = self.bed.bundle();
@@ -308,12 +307,12 @@ impl User {
         bundle.set("/linux/cgroupsPath", json!("")).unset("/linux/resources")
     }
 
-    /// A bundle whose root is the user, with nobody else inside.
+    /// Returns a bundle whose container maps root to the user, and no other id.
     #[must_use]
     pub fn single(&self) -> Bundle<'_> {
         let own = json!([{ "containerID": 0, "hostID": self.uid, "size": 1 }]);
         let mut bundle = self.mapped(&own);
-        // The group of terminals is not mapped.
+        // The tty group is not mapped.
         let mounts = bundle.config["mounts"].as_array_mut().expect("mounts");
         for options in mounts.iter_mut().filter_map(|mount| mount["options"].as_array_mut()) {
             options.retain(|option| *option != "gid=5");
@@ -321,7 +320,7 @@ impl User {
         bundle
     }
 
-    /// A bundle whose root is the user, and whose others are its subordinate ids.
+    /// Returns a bundle whose container maps root to the user, and the other ids to its subordinate ids.
     #[must_use]
     pub fn ranges(&self) -> Bundle<'_> {
         self.mapped(&json!([
@@ -337,7 +336,7 @@ impl User {
             .set("/linux/gidMappings", ids.clone())
     }
 
-    /// The processes that run as the user or one of its subordinate ids.
+    /// Returns the processes that run as the user or one of its subordinate ids.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -345,7 +344,8 @@ impl User {
         pids.filter(|pid| self.owns(*pid) && !crate::leak::is_zombie(*pid)).collect()
     }
 
-    /// Processes that run as the user, but for the one that keeps its namespaces; cgroups in its own.
+    /// Returns the remaining processes of the user, except the one that holds its namespaces, and the remaining cgroups
+    /// in its own.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let holder = self.holder.as_ref().map(Child::id);
@@ -366,7 +366,7 @@ impl User {
     }
 }
 
-/// What a user leaves is what the containers left.
+/// Whatever remains of a user was left by its containers.
 impl Drop for User {
     fn drop(&mut self) {
         let mut left = self.bed.finish();
@@ -391,7 +391,7 @@ impl Drop for User {
         }
         if let Some(cgroup) = &self.cgroup {
             remove_tree(&cgroup.join("manager"));
-            // A process that has ended by its status may be in there for a moment yet.
+            // A process that exited may remain there for a moment.
             let session = cgroup.join("session");
             gone(&|| fs::remove_dir(&session).is_ok() || !session.exists());
             for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
@@ -406,7 +406,7 @@ impl Drop for User {
     }
 }
 
-/// A process in a mount namespace of its own, where these files are those of /etc.
+/// Starts a process in a mount namespace of its own, where these files replace those of /etc.
 fn keep_etc(etc: &Path) -> Child {
     let binds = "for file in passwd group subuid subgid; do\n\
          [ -e /etc/$file ] || touch /etc/$file\n\
@@ -418,7 +418,7 @@ fn keep_etc(etc: &Path) -> Child {
     keeper
 }
 
-/// Waits until a process that has made namespaces has nothing to do but to keep them.
+/// Waits until a process has made its namespaces and only holds them.
 fn until_asleep(keeper: &Child) {
     let comm = format!("/proc/{}/comm", keeper.id());
     crate::wait::until_true("the user's namespaces", || {
@@ -426,7 +426,7 @@ fn until_asleep(keeper: &Child) {
     });
 }
 
-/// Makes a cgroup, if need be, and gives it to a user.
+/// Makes a cgroup if it is missing, and gives it to a user.
 fn own(cgroup: &Path, uid: u32) {
     let _ = fs::create_dir(cgroup);
     give(cgroup, uid);
@@ -435,7 +435,7 @@ fn own(cgroup: &Path, uid: u32) {
     }
 }
 
-/// Removes cgroups that are empty.
+/// Removes empty cgroups.
 fn remove_tree(cgroup: &Path) {
     let Ok(entries) = fs::read_dir(cgroup) else { return };
     for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
@@ -445,11 +445,11 @@ fn remove_tree(cgroup: &Path) {
 }
 
 fn give(path: &Path, uid: u32) {
-    // Not every cgroup has every file.
+    // Some cgroups lack some of the files.
     let _ = chown(path, Some(uid), Some(uid));
 }
 
-/// Gives directories; the files of a root filesystem are shared with others.
+/// Changes the owner of directories only, since root filesystems share their files.
 fn give_tree(dir: &Path, uid: u32) {
     chown(dir, Some(uid), Some(uid)).expect("chown");
     for entry in fs::read_dir(dir).expect("read").flatten() {
@@ -459,10 +459,10 @@ fn give_tree(dir: &Path, uid: u32) {
     }
 }
 
-/// Who owns a file.
+/// Returns the owner of a file.
 ///
 /// # Panics
-/// When there is none.
+/// When the file does not exist.
 #[must_use]
 pub fn owner(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("stat").uid()

@@ -1,4 +1,4 @@
-//! Something of the host that no container may touch.
+//! A part of the host that no container may change.
 
 use crate::bed::Bed;
 use std::fs;
@@ -8,15 +8,15 @@ const SECRET: &str = "precious\n";
 
 /// A directory of the host with one file.
 pub struct Victim {
-    /// Where it is on the host.
+    /// Its path on the host.
     pub dir: PathBuf,
 }
 
 impl Victim {
-    /// One beside the bundles of `bed`.
+    /// Makes a directory beside the bundles of `bed`.
     ///
     /// # Panics
-    /// When it can't be made, or there is one.
+    /// When it can't be made, or exists already.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
         let dir = bed.dir.join("victim");
@@ -25,7 +25,7 @@ impl Victim {
         Self { dir }
     }
 
-    /// A relative path that leads here from anywhere near: as long as need be to climb out of a rootfs.
+    /// Returns a relative path that leads here from anywhere near, with enough `..` to climb out of a rootfs.
     ///
     /// # Panics
     /// Never: the directory's path is absolute.
@@ -35,10 +35,10 @@ impl Victim {
             .join(self.dir.strip_prefix("/").expect("absolute"))
     }
 
-    /// What was done to it, if anything.
+    /// Returns what was done to it, if anything.
     ///
     /// # Panics
-    /// When it is not there any more.
+    /// When the directory is gone.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let mut names: Vec<_> = fs::read_dir(&self.dir)
@@ -59,7 +59,7 @@ impl Victim {
         mounts.lines().find(|line| line.contains(&*path)).map(|line| format!("mounted: {line}"))
     }
 
-    /// Asserts that nothing was done to it.
+    /// Asserts that it is unchanged.
     #[track_caller]
     pub fn assert_untouched(&self) {
         assert_eq!(self.damage(), None);

@@ -1,4 +1,4 @@
-//! What /sys/fs/cgroup shows to the runtime.
+//! The cgroup layouts in /sys/fs/cgroup.
 
 use std::path::Path;
 
@@ -7,19 +7,18 @@ use std::path::Path;
 pub enum View {
     /// One directory per v1 controller, and cgroup2 in `unified/`.
     Hybrid,
-    /// v1 controllers alone.
+    /// Only v1 controllers.
     V1,
     /// cgroup2 mounted on /sys/fs/cgroup.
     V2,
 }
 
 impl View {
-    /// The view of this process's mount namespace. `DAYFLY_VIEW` must agree
-    /// with what is mounted, so that a broken wrapper can't turn into a green
-    /// run of the wrong view.
+    /// Returns the view of this process's mount namespace. `DAYFLY_VIEW` must agree with what is mounted, so that a
+    /// broken wrapper can't pass for a run of the wrong view.
     ///
     /// # Errors
-    /// A sentence that names the disagreement.
+    /// The disagreement.
     pub fn current() -> Result<Self, String> {
         let cgroup = Path::new("/sys/fs/cgroup");
         let seen = if cgroup.join("cgroup.controllers").exists() {
@@ -37,7 +36,7 @@ impl View {
         }
     }
 
-    /// The name used by `scripts/view` and in reports.
+    /// Returns the name used by `scripts/view` and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a case waits for something that should happen at once: 20 seconds,
-/// or what `DAYFLY_PATIENCE` says for slow machines.
+/// Returns how long a case waits for something that should happen at once: 20 seconds, or `DAYFLY_PATIENCE` on slow
+/// machines.
 #[must_use]
 pub fn patience() -> Duration {
     let seconds = std::env::var("DAYFLY_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(20))
 }
 
-/// Polls `check` until it gives a value.
+/// Polls `check` until it returns a value.
 ///
 /// # Panics
 /// After [`patience`], naming `what`.
@@ -26,7 +26,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polls `check` until it is true.
+/// Polls `check` until it returns true.
 ///
 /// # Panics
 /// After [`patience`], naming `what`.
@@ -35,10 +35,10 @@ pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
     until(what, || check().then_some(()));
 }
 
-/// Polls `find` until it names nothing any more.
+/// Polls `find` until it returns nothing.
 ///
 /// # Panics
-/// After [`patience`], with what it still names.
+/// After [`patience`], with what it still returns.
 #[track_caller]
 pub fn until_none(what: &str, mut find: impl FnMut() -> Vec<String>) {
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! What the scheduler, the memory allocator and exec know of a process: `process.scheduler`,
-//! `ioPriority`, `execCPUAffinity`, `linux.personality` and `memoryPolicy`, of init and of exec.
+//! Scheduler, memory and exec attributes of a process: `process.scheduler`, `ioPriority`, `execCPUAffinity`,
+//! `linux.personality` and `memoryPolicy`, for init and for exec.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -55,7 +55,7 @@ const IO: &[&str] = &["/bin/busybox", "ionice"];
 const CPUS: &[&str] = &["grep", "Cpus_allowed_list", "/proc/self/status"];
 const NUMA: &[&str] = &["/bin/cat", "/proc/self/numa_maps"];
 
-/// What `args` print in a container with these properties: as its program, and by exec.
+/// Returns the output of `args` in a container with these properties: as its program, and by exec.
 fn both(bed: &Bed, properties: &[(&str, &Value)], args: &[&str]) -> [String; 2] {
     let bundle = || {
         let mut bundle = bed.bundle();
@@ -68,7 +68,7 @@ fn both(bed: &Bed, properties: &[(&str, &Value)], args: &[&str]) -> [String; 2] 
     [own, bundle().make().detached().exec(args).ok().stdout]
 }
 
-/// Nice value, real-time priority and policy, which proc_pid_stat(5) has as fields 19, 40 and 41.
+/// Returns nice value, real-time priority and policy: fields 19, 40 and 41 of proc_pid_stat(5).
 fn scheduling(stat: &str) -> [i64; 3] {
     let rest = stat.rsplit(')').next().expect("stat");
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -118,7 +118,7 @@ fn scheduler(bed: &Bed) {
 fn real_time_scheduler(bed: &Bed) {
     for (policy, number) in [("SCHED_FIFO", 1), ("SCHED_RR", 2)] {
         let scheduler = json!({ "policy": policy, "priority": 10 });
-        // A user who may not do that himself: it is done before the user changes.
+        // This user could not set it, so it is set before the user changes.
         let user = json!({ "uid": 1000, "gid": 1000 });
         let properties = [("/process/scheduler", &scheduler), ("/process/user", &user)];
         for stat in both(bed, &properties, STAT) {
@@ -136,7 +136,7 @@ fn deadline_scheduler(bed: &Bed) {
     assert_eq!(scheduling(&c.run().ok().stdout)[2], 6);
 }
 
-/// What only the kernel knows to be wrong names the step and the call.
+/// An error that only the kernel detects names the step and the call.
 fn deadlines_that_can_not_be(bed: &Bed) {
     for (runtime, deadline, period) in [(30, 20, 40), (20, 50, 40), (0, 20, 40), (30, 0, 0)] {
         let scheduler = json!({
@@ -174,7 +174,7 @@ fn scheduler_refused(bed: &Bed) {
     }
 }
 
-/// A process file that says nothing gets the container's, one that does its own.
+/// Without settings of its own, a process file gets the container's; otherwise its own.
 fn scheduler_of_exec(bed: &Bed) {
     let batch = json!({ "policy": "SCHED_BATCH", "nice": 3 });
     let c = bed.bundle().set("/process/scheduler", batch).make().detached();
@@ -210,7 +210,7 @@ fn io_priority_refused(bed: &Bed) {
     refused(bed, pointer, class, "invalid ioPriority.Class: \"IOPRIO_CLASS_NONE\"");
 }
 
-/// The CPUs that `grep` printed.
+/// Returns the CPUs that `grep` printed.
 fn cpus(line: &str) -> &str {
     line.split_whitespace().last().unwrap_or_default()
 }
@@ -224,7 +224,7 @@ fn affinity_of_exec(bed: &Bed) {
     assert_eq!(with_affinity(bed, json!({ "final": "1" })), "1");
     assert_eq!(with_affinity(bed, json!({ "initial": "0", "final": "1" })), "1");
     assert_eq!(with_affinity(bed, json!({ "initial": "0", "final": "0-1" })), "0-1");
-    // Without a final one the kernel decides: none of the cgroups of these cases has CPUs of its own.
+    // Without `final` the kernel decides: none of these cases' cgroups has CPUs of its own.
     assert_eq!(with_affinity(bed, json!({ "initial": "1" })), "1");
 }
 

@@ -1,4 +1,4 @@
-//! `dayfly bench`: what it leaves on the host when it is interrupted, and when it is killed; its report.
+//! `dayfly bench`: what remains on the host after it is interrupted or killed; its report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     case!(interrupted).needs(bench).unlike_runc(),
-    // Alone: every other experiment would clear up behind one that was killed.
+    // It runs alone, because every other experiment would clean up after the killed one.
     case!(killed).needs(bench).unlike_runc().alone(),
     case!(functions_interrupted).needs(bench).unlike_runc(),
     case!(functions_killed).needs(bench).unlike_runc().alone(),
@@ -29,7 +29,7 @@ pub const CASES: &[Case] = &[
     case!(learned_profiles_are_timed).needs(bench).unlike_runc(),
 ];
 
-/// The program behind `dayfly bench`, which lies beside dayfly.
+/// Checks for the program behind `dayfly bench`, beside dayfly.
 fn bench() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());
@@ -47,7 +47,7 @@ fn bench_and_cgroup() -> Result<(), String> {
     beside("dayfly-cgtool")
 }
 
-/// In v2's view of a hybrid host, v1 has them.
+/// In v2's view of a hybrid host, the controllers belong to v1.
 fn no_controllers() -> Result<(), String> {
     bench()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -65,7 +65,7 @@ fn perf() -> Result<(), String> {
     }
 }
 
-/// Starts from layers that are attached on the host one by one, more than will come to an end.
+/// Returns a call that starts containers from layers attached on the host one by one, more than can ever finish.
 fn layers(bed: &Bed) -> Call {
     let runtime = bed.runtime().to_str().expect("path");
     let call = bed.call_bare(&[
@@ -87,7 +87,7 @@ fn layers(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// What experiments make, by their names: directories, cgroups, mounts in this namespace.
+/// Returns what experiments have made, by name: directories, cgroups, mounts in this namespace.
 fn left(bed: &Bed) -> BTreeSet<String> {
     let mut tops = cgroups::hierarchies(bed.view);
     tops.extend([bed.dir.clone(), "/run".into(), "/dev/shm".into()]);
@@ -99,21 +99,21 @@ fn left(bed: &Bed) -> BTreeSet<String> {
     left
 }
 
-/// Those of one experiment.
+/// Returns what one experiment has made.
 fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
     let name = format!("dayfly-bench-{pid}");
     let of = |path: &String| path.split(['/', ' ']).any(|part| part == name);
     left(bed).into_iter().filter(of).collect()
 }
 
-/// The processes of the experiment `group`: those whose command line has the bed's directory, and those of its process
-/// group. A child that has not executed its program yet shows its parent's command line.
+/// Returns the processes of the experiment `group`: those with the bed's directory in their command line, and those of
+/// its process group. Before a child executes its program, it shows its parent's command line.
 fn processes(bed: &Bed, group: i32) -> Vec<String> {
     let place = bed.dir.join("dayfly-bench-").display().to_string();
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let read = |path: &Path, name| fs::read_to_string(path.join(name)).unwrap_or_default();
     let is_in_group = |path: &Path| {
-        // What follows the name, which may have brackets: state, parent, group.
+        // The fields after the name, which may contain parentheses: state, parent, group.
         let stat = read(path, "stat");
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
         after.split_whitespace().nth(2) == Some(group.to_string().as_str())
@@ -125,7 +125,7 @@ fn processes(bed: &Bed, group: i32) -> Vec<String> {
     found.collect()
 }
 
-/// Runs until containers are being made, and ends it by a signal.
+/// Runs until containers are being made, and then sends a signal.
 fn end_by(bed: &Bed, signal: Signal) -> i32 {
     let running: Running = layers(bed).spawn();
     let pid = running.pid().as_raw_nonzero().get();
@@ -144,7 +144,7 @@ fn mounts_below(place: &Path) -> usize {
     mounts.lines().filter(|line| line.contains(&place)).count()
 }
 
-/// The ranges of ids that are taken for containers of one experiment.
+/// Returns the number of id ranges leased for containers of one experiment.
 fn ranges(pid: i32) -> usize {
     let entries = fs::read_dir("/run/dayfly-ids").into_iter().flatten().flatten();
     let owners = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -160,14 +160,15 @@ fn interrupted(bed: &Bed) {
     }
 }
 
-/// Mounts are in a namespace that goes with the processes; the rest is found by its name.
+/// Mounts vanish with the processes' namespace; the rest is found by name.
 fn killed(bed: &Bed) {
     let pid = end_by(bed, Signal::KILL);
     wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
     let found = left_of(bed, pid);
     assert!(!found.is_empty(), "nothing to clear");
     assert!(found.iter().all(|one| one.starts_with('/')), "a mount: {found:?}");
-    // What the experiment hides from the host others may show it: mounts on each other, and of any name.
+    // The experiment's own namespaces are not visible here, but others may show its mounts: stacked ones, and with any
+    // name.
     let stand = bed.dir.join(format!("dayfly-bench-{pid}"));
     for place in [stand.join("with a space"), stand.join("with a space/below")] {
         fs::create_dir(&place).expect("mkdir");
@@ -182,7 +183,7 @@ fn killed(bed: &Bed) {
     assert_eq!(ranges(pid), 0);
 }
 
-/// A flame graph has the kernel's functions in it, and nothing of the experiment stays.
+/// A flame graph contains the kernel's functions, and the experiment leaves nothing behind.
 fn flame_sees_the_kernel(bed: &Bed) {
     let picture = bed.dir.join("flame.svg");
     let paths = [bed.runtime(), &picture].map(|path| path.to_str().expect("path"));
@@ -202,7 +203,7 @@ fn flame_sees_the_kernel(bed: &Bed) {
     assert!(left(bed).iter().all(|path| !path.contains(&bed.dir.display().to_string())));
 }
 
-/// What groups are given is what their instances get done; nothing of them stays.
+/// The instances' work matches the CPUs that their groups are given; nothing of them remains.
 fn groups_are_given_cpus(bed: &Bed) {
     let temporary = bed.dir.to_str().expect("path");
     let line =
@@ -231,7 +232,7 @@ fn groups_need_controllers(bed: &Bed) {
     assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");
 }
 
-/// A replay of functions, longer than any test, that has some containers at work, idle, and on their way out.
+/// Returns a replay of functions that outlasts any test, with containers working, idle, and ending.
 fn functions(bed: &Bed) -> Call {
     let runtime = bed.runtime().to_str().expect("path");
     let words = ["bench", "faas", "--runtime", runtime, "--policy", "histogram", "--keep", "2s"];
@@ -240,7 +241,7 @@ fn functions(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// Ends a replay by a signal once it has containers; returns its pid, and what it had to say.
+/// Sends a replay a signal once it has containers; returns its pid, and its standard error.
 fn end_functions_by(bed: &Bed, signal: Signal) -> (i32, String) {
     let running: Running = functions(bed).spawn();
     let pid = running.pid().as_raw_nonzero().get();
@@ -249,7 +250,7 @@ fn end_functions_by(bed: &Bed, signal: Signal) -> (i32, String) {
     (pid, running.wait().stderr)
 }
 
-/// Processes in the cgroups of one experiment.
+/// Returns the number of processes in the cgroups of one experiment.
 fn in_cgroups(pid: i32) -> usize {
     let name = format!("/dayfly-bench-{pid}/");
     let entries = fs::read_dir("/proc").expect("proc").flatten();
@@ -257,11 +258,11 @@ fn in_cgroups(pid: i32) -> usize {
     texts.filter(|text| text.contains(&name)).count()
 }
 
-/// Containers that serve, wait to, or come and go: none is left.
+/// No container remains, whether it is serving, waiting, starting or ending.
 fn functions_interrupted(bed: &Bed) {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let (pid, stderr) = end_functions_by(bed, signal);
-        // What another test's experiment left, it may have found before.
+        // It may have cleaned up after another test's experiment first.
         let own = stderr.lines().filter(|line| !line.contains("an experiment was killed: "));
         assert_eq!(own.collect::<Vec<_>>(), ["error: interrupted"], "{signal:?}");
         assert_eq!(left_of(bed, pid), Vec::<String>::new(), "{signal:?}");
@@ -270,7 +271,7 @@ fn functions_interrupted(bed: &Bed) {
     }
 }
 
-/// Containers end by themselves when nobody has invocations for them any more; what they leave is found by its name.
+/// Containers exit by themselves when no more invocations arrive; their remains are found by name.
 fn functions_killed(bed: &Bed) {
     let (pid, _) = end_functions_by(bed, Signal::KILL);
     wait::until_true("the end of all containers", || in_cgroups(pid) == 0);
@@ -282,7 +283,7 @@ fn functions_killed(bed: &Bed) {
     assert_eq!(left_of(bed, pid), Vec::<String>::new());
 }
 
-/// A report of these parts, by dayfly alone, in so many rounds.
+/// Returns a call that makes a report of these parts, with dayfly only, in `rounds` rounds.
 fn report(bed: &Bed, parts: &str, rounds: &str) -> Call {
     let directory = bed.dir.join("report");
     let paths = [bed.runtime(), &directory].map(|path| path.to_str().expect("path"));
@@ -296,7 +297,7 @@ fn kept(bed: &Bed, name: &str) -> PathBuf {
     bed.dir.join("report/parts").join(name)
 }
 
-/// What is done is on the page, in all three forms, and not done again.
+/// A finished part is on the page, in all three formats, and is not run again.
 fn report_is_kept(bed: &Bed) {
     let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
     let page = bed.dir.join("report");
@@ -314,7 +315,7 @@ fn report_is_kept(bed: &Bed) {
         assert!(html.contains(command) && markdown.contains(command), "{command}");
         assert!(section["record"]["kernel"].is_string(), "{section}");
     }
-    // Published beside measured, and the experiment's own: every start as a dot, and how they are distributed.
+    // The published and measured figures, and the experiment's own: every start as a dot, and the distribution.
     let dots = read("spaced-2.svg");
     assert!(dots.contains("Each start") && dots.contains("distribution"), "{dots}");
     assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
@@ -331,7 +332,7 @@ fn report_is_kept(bed: &Bed) {
     report(bed, "nothing", "3").run().fails_without_log("no part nothing: --list prints all");
 }
 
-/// A report that is ended, and even one that is killed, leaves nothing but what is done, and goes on from there.
+/// A report that is interrupted or killed leaves only its finished parts, and resumes from there.
 fn report_goes_on(bed: &Bed) {
     report(bed, "run-without-seccomp", "3").run().ok();
     for signal in [Signal::TERM, Signal::KILL] {
@@ -366,14 +367,14 @@ fn report_goes_on(bed: &Bed) {
     assert_eq!(names, expected.collect());
 }
 
-/// What `bench` writes as JSON.
+/// Returns the JSON output of `bench`.
 fn measured(bed: &Bed, words: &[&str]) -> Value {
     let call = bed.call_bare(&[&["bench"][..], words, &["--json"]].concat());
     let outcome = call.env("TMPDIR", bed.dir.to_str().expect("path")).run().ok();
     serde_json::from_str(&outcome.stdout).expect("JSON")
 }
 
-/// By dayfly's own table in any case; by libseccomp where the program that asks it was built.
+/// dayfly's own table is always timed; libseccomp if the program that queries it was built.
 fn lookups_are_timed(bed: &Bed) {
     let result = measured(bed, &["lookups", "--count", "2", "--rounds", "2"]);
     let rows = result["rows"].as_array().expect("rows");

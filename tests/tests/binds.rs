@@ -1,4 +1,4 @@
-//! Bind mounts: what they show, their flags, propagation, missing targets.
+//! Bind mounts: their content, flags, propagation, missing targets.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
     case!(options_of_filesystems_are_passed_over).unlike_runc(),
 ];
 
-/// A directory of the host with one file `inside`.
+/// Makes a directory on the host with one file, `inside`.
 pub fn host_dir(bed: &Bed, name: &str) -> PathBuf {
     let dir = bed.dir.join(name);
     fs::create_dir(&dir).expect("make directory");
@@ -107,7 +107,7 @@ fn bind_flags(bed: &Bed) {
     assert!(line.contains(" rw,nosuid,nodev,noexec,noatime "), "{line}");
 }
 
-/// A directory that holds a mount of its own at `sub`, torn down at the end.
+/// A directory with a mount at `sub`, unmounted when dropped.
 pub struct Nested {
     pub dir: PathBuf,
 }
@@ -178,7 +178,7 @@ fn bind_source_missing(bed: &Bed) {
 }
 
 fn bind_by_type(bed: &Bed) {
-    // Neither "bind" nor "rbind" among the options: the type alone says it.
+    // Without "bind" or "rbind" among the options, the type decides.
     let dir = host_dir(bed, "shared");
     let c = bed
         .bundle()
@@ -190,7 +190,7 @@ fn bind_by_type(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// A source in the root filesystem, below an earlier mount: it is what the container has there.
+/// A source in the root filesystem, below an earlier mount, shows what the container has there.
 fn bind_of_what_is_mounted_by_then(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     fs::create_dir(dir.join("sub")).expect("make");
@@ -226,7 +226,7 @@ fn rbind_of_what_has_mounts_by_then(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// What the host has mounted read-only stays so, unless the words say otherwise.
+/// Mounts that are read-only on the host stay so, unless the options say otherwise.
 fn flags_are_added_to_the_sources(bed: &Bed) {
     let dir = host_dir(bed, "outer");
     bed.program("mount", &["-t", "tmpfs", "-o", "ro,noexec", "tmpfs", text(&dir)]).run().ok();
@@ -242,7 +242,7 @@ fn flags_are_added_to_the_sources(bed: &Bed) {
     assert_eq!(seen, ["ro,noexec,relatime", "ro,nosuid,noexec,relatime", "rw,nosuid,relatime"]);
 }
 
-/// The limit is the process's; what is open while the container is made does not count.
+/// The limit applies to the process, not to descriptors open while the container is made.
 fn more_mounts_than_descriptors(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     for (soft, hard) in [(20, 20), (20, 1024)] {
@@ -295,7 +295,7 @@ fn rslave_sees_what_the_host_mounts(bed: &Bed) {
 }
 
 fn remount_bind_keeps_locked_flags(bed: &Bed) {
-    // A source mounted noexec stays noexec when the bind asks for ro only.
+    // A source mounted noexec stays noexec if the bind only requests ro.
     let dir = host_dir(bed, "outer");
     bed.program("mount", &["-t", "tmpfs", "-o", "noexec,nodev", "tmpfs", text(&dir)]).run().ok();
     let c = bed
@@ -329,7 +329,7 @@ fn many_mounts(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "60\n");
 }
 
-/// Callers hand the same options to all their mounts, and crun lets them.
+/// Callers pass the same options to all mounts, and crun ignores those of other file systems.
 fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let source = bed.dir.join("source");
     fs::create_dir_all(&source).expect("make");
@@ -340,7 +340,7 @@ fn options_of_filesystems_are_passed_over(bed: &Bed) {
     assert!(line.contains("ro,nosuid") && !line.contains("size=1k"), "{line}");
 }
 
-/// A shared mount of the host with another one in it.
+/// Makes a shared mount on the host with another one in it.
 fn shared_tree(bed: &Bed) -> PathBuf {
     let dir = bed.dir.join("tree");
     fs::create_dir(&dir).expect("make");
@@ -353,7 +353,8 @@ fn shared_tree(bed: &Bed) -> PathBuf {
 
 fn propagation_is_of_one_mount_or_of_all(bed: &Bed) {
     let dir = shared_tree(bed);
-    // What mountinfo has of the tree's root and of the mount in it: s(hared), m(aster), u(nbindable).
+    // Prints the propagation of the tree's root and of the mount in it, from mountinfo: s(hared), m(aster),
+    // u(nbindable).
     let look = r#"while read -r _ _ _ _ at _ rest; do case $at in /mnt*)
         rest=" ${rest%% - *} "; word=.
         case $rest in *" shared:"*) word=s$word;; esac
@@ -386,7 +387,7 @@ fn propagation_is_of_one_mount_or_of_all(bed: &Bed) {
     }
 }
 
-/// Only where the root is shared as well are the container's mounts the host's.
+/// The container's mounts propagate to the host only if its root is shared too.
 fn shared_is_not_shared_with_the_host(bed: &Bed) {
     let dir = shared_tree(bed);
     let reaches_host = |bundle: Bundle<'_>| {

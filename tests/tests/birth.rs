@@ -1,5 +1,5 @@
-//! Init between clone and exec, in the runtime's memory or in its own: who can get at it, what comes
-//! along with it, and what is left when either of the two is killed.
+//! Init between clone and exec, in the runtime's memory or in its own: who can access it, what it inherits, and what
+//! remains if either of the two is killed.
 
 use crate::template::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
     case!(hundred_at_once_leave_no_network_namespace).alone(),
 ];
 
-/// The descriptors of a process and what they lead to.
+/// Returns the descriptors of a process and their link targets.
 fn descriptors(pid: i32) -> Vec<(String, String)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten();
     let name = |path: &Path| path.to_string_lossy().into_owned();
@@ -50,7 +50,7 @@ fn no_descriptor_leaks(bed: &Bed) {
     for way in ways() {
         without(c.bundle_call("create", &[]), &way).run().ok();
         let pid = c.pid();
-        // `state` connects to the socket that init waits on, for a moment.
+        // `state` connects for a moment to the socket that init waits on.
         wait::until_true(&format!("one socket alone, without {way}"), || {
             let waiting = descriptors(pid);
             waiting.len() == 4 && waiting[3].1.starts_with("socket:")
@@ -76,13 +76,13 @@ fn no_descriptor_leaks(bed: &Bed) {
 }
 
 fn own_oom_score_is_kept(bed: &Bed) {
-    // A score is common to all who share a memory; the runtime's own comes back.
+    // Processes that share memory share the score; the runtime's own is restored.
     let c = bed.bundle().set("/process/oomScoreAdj", json!(500)).sh("echo up; sleep 1000").make();
     let score = |pid: i32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("score");
     for way in ways() {
         let running = without(c.bundle_call("run", &[]), &way).spawn();
         wait::until_true("the program", || running.stdout().contains("up"));
-        // Its command lets go of it when it has seen the program.
+        // The command restores it after it has seen the program start.
         wait::until_true("the container", || c.id_call("state", &[], &[]).run().code() == 0);
         assert_eq!(score(c.pid()), "500\n", "without {way}");
         let runtime = running.pid().as_raw_nonzero().get();
@@ -108,8 +108,7 @@ fn waiting_init_is_closed_to_exec(bed: &Bed) {
 }
 
 fn exec_while_it_is_made_is_refused(bed: &Bed) {
-    // The socket that is to get init's pidfd takes no connection: init is there, on record, and its
-    // maker stands still.
+    // The socket for init's pidfd accepts no connection: init exists and is recorded, and its maker is blocked.
     let (path, pid_file) = (bed.dir.join("pidfd.sock"), bed.dir.join("pid"));
     let address = SocketAddrUnix::new(&path).expect("address");
     let stream = || socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("socket");
@@ -124,9 +123,9 @@ fn exec_while_it_is_made_is_refused(bed: &Bed) {
         let text = |path: &Path| path.to_str().expect("path").to_owned();
         let flags = ["--pidfd-socket", &text(&path), "--pid-file", &text(&pid_file)];
         let create = without(c.bundle_call("create", &flags), &way).spawn();
-        // The pid file comes before the pidfd.
+        // The pid file is written before the pidfd is sent.
         wait::until_true("init", || pid_file.exists());
-        // As with runc and crun there is none before it is whole, whoever asks.
+        // As with runc and crun, no command sees the container before it is complete.
         let none = "container does not exist";
         c.exec(&["true"]).fails_as(255, none);
         for command in ["start", "state", "pause", "resume", "delete", "ps"] {
@@ -140,10 +139,10 @@ fn exec_while_it_is_made_is_refused(bed: &Bed) {
     }
 }
 
-/// A hook in the container that is a program of the image may trace init, if the container has the
-/// capability. That must not be the memory of the runtime outside.
+/// A hook in the container that is a program of the image may trace init, if the container has the capability. It must
+/// not reach the memory of the runtime outside.
 fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
-    // Writes to the last bytes of init's first writable mapping, and says where.
+    // Writes to the last bytes of init's first writable mapping, and prints the address.
     let script = r#"end=$(awk '$2 ~ /^rw/ { sub(".*-", "", $1); print $1; exit }' /proc/1/maps)
         at=$((0x$end - 64))
         printf REACHED | dd of=/proc/1/mem bs=1 seek=$at conv=notrunc && echo $at >/tmp/at
@@ -170,7 +169,7 @@ fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
 }
 
 fn hooks_inside_find_no_way_to_the_host(bed: &Bed) {
-    // As for a program of exec: nothing of the host hangs on init's descriptors.
+    // As for a program of exec: init's descriptors lead nowhere on the host.
     let marker = bed.dir.display();
     let script = format!(
         "for f in /proc/1/fd/*; do
@@ -225,7 +224,7 @@ fn copied_up_files_are_charged_to_the_container(bed: &Bed) {
     }
 }
 
-/// How many network namespaces the kernel has, about: what is made and freed elsewhere counts too.
+/// Returns the kernel's number of network namespaces, approximately: other processes also create and free some.
 fn network_namespaces() -> Option<usize> {
     let slabs = fs::read_to_string("/proc/slabinfo").ok()?;
     slabs
@@ -237,7 +236,7 @@ fn network_namespaces() -> Option<usize> {
         .ok()
 }
 
-/// Waits until no more than `slack` network namespaces are left over.
+/// Waits until at most `slack` network namespaces remain.
 #[track_caller]
 fn assert_network_namespaces_go(before: Option<usize>, slack: usize) {
     let Some(before) = before else { return };
@@ -246,10 +245,10 @@ fn assert_network_namespaces_go(before: Option<usize>, slack: usize) {
     });
 }
 
-/// Sends SIGKILL `after` the call has begun.
+/// Sends SIGKILL at time `after` since the start of the call.
 fn kill_after(running: Running, after: Duration) {
     let start = Instant::now();
-    // Sleeping is too coarse for steps of some microseconds.
+    // Sleeping is too coarse for steps of a few microseconds.
     while start.elapsed() < after {
         std::hint::spin_loop();
     }
@@ -261,7 +260,7 @@ fn killed_at_any_moment(bed: &Bed) {
     const ROUNDS: u32 = 40;
     let before = network_namespaces();
     let c = rich(bed.bundle()).make();
-    // A fixed sequence that looks like none (Knuth's MMIX): a failure can be had again.
+    // A fixed pseudo-random sequence (Knuth's MMIX), so that failures are reproducible.
     let mut random = 2026_u64;
     for round in 0..2 * ROUNDS {
         random =

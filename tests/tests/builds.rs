@@ -1,5 +1,5 @@
-//! What only a build for tests has: defences that can be disabled and faults that can be injected. The runtime
-//! under test has nothing of it, and a build that has it says so wherever it can.
+//! Features of test builds: defences that can be disabled and faults that can be injected. The runtime under test has
+//! none of them, and a build with them says so wherever it can.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -15,11 +15,11 @@ pub const CASES: &[Case] = &[
     case!(an_init_that_allocates_is_caught).undefended("").needs(shared_memory),
 ];
 
-/// What test builds read, and what they say.
+/// The variables that test builds read, and their messages.
 const SWITCHES: [&str; 4] =
     ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT", "DAYFLY_PAUSE", "built for tests"];
 
-/// The test build itself may be under test, for `faults`.
+/// For `faults`, the test build itself may be under test.
 fn other_than_the_test_build() -> Result<(), String> {
     let test_build = std::env::var_os("DAYFLY_UNDEFENDED_BUILD");
     let under_test = fs::canonicalize(runtime_path()).ok();
@@ -39,7 +39,7 @@ fn shared_memory() -> Result<(), String> {
     }
 }
 
-/// Those of [`SWITCHES`] whose bytes are in a program.
+/// Returns those of [`SWITCHES`] that a program's bytes contain.
 fn found_in(program: &Path) -> Vec<&'static str> {
     let bytes = fs::read(program).expect("program");
     let is_there = |text: &&str| bytes.windows(text.len()).any(|bytes| bytes == text.as_bytes());
@@ -59,7 +59,7 @@ fn released_has_no_switches(bed: &Bed) {
     assert!(!version.stdout.contains("for tests"), "{version}");
     assert_eq!(version.raw_stderr(), "");
     assert_eq!(test_build_annotation(bed), Value::Null);
-    // Nothing reads the variables either.
+    // The variables have no effect either.
     let listed = bed.call(&["list"]).env("DAYFLY_UNDEFENDED", "bogus").env("DAYFLY_FAULT", "bogus");
     let listed = listed.env("DAYFLY_PAUSE", "bogus").run().ok();
     assert_eq!((listed.raw_stderr(), listed.log()), (String::new(), String::new()));
@@ -83,8 +83,8 @@ fn test_build_has_them_and_says_so(bed: &Bed) {
     }
 }
 
-/// In memory that is the parent's as well, an init must not allocate: test builds look. None of the suite's
-/// containers is caught (`faults` has one for each kind of step), but this one.
+/// An init that shares its parent's memory must not allocate; test builds check this. None of the suite's containers
+/// violates it (`faults` has one for each kind of step), except this one.
 fn an_init_that_allocates_is_caught(bed: &Bed) {
     let c = bed.bundle().sh("true").make();
     let run =

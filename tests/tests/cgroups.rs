@@ -1,5 +1,5 @@
-//! Cgroups in every view: paths, freezing, killing, processes, statistics.
-//! Limits are in `cgroups_v1` and `cgroups_v2`.
+//! Cgroups in every view: paths, freezing, killing, processes, statistics. Limits are tested in `cgroups_v1` and
+//! `cgroups_v2`.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
     case!(update_nothing),
 ];
 
-/// A bundle with `resources` added to its own.
+/// Returns a bundle with `resources` added.
 pub fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
     let mut bundle = bed.bundle();
     for (key, value) in resources.as_object().expect("resources") {
@@ -74,7 +74,7 @@ pub fn cpu_quota_is_felt(bed: &Bed) {
     });
 }
 
-/// The controller whose directory stands for the container in this view.
+/// Returns a controller under which the container has a directory in this view.
 fn any_controller(bed: &Bed) -> &'static str {
     if bed.view.has_v1() { "memory" } else { "" }
 }
@@ -87,7 +87,7 @@ fn path_is_the_configs(bed: &Bed) {
         let (hierarchy, path) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).expect("line");
         let unified = hierarchy.is_empty();
-        // Where v1 holds the controllers, the hierarchies beside it are optional.
+        // If v1 has the controllers, the other hierarchies are optional.
         if unified != bed.view.has_v1() {
             assert_eq!(path, wanted, "{text}");
         }
@@ -123,14 +123,14 @@ fn nested_cgroups_are_removed(bed: &Bed) {
 }
 
 fn not_empty_is_refused(bed: &Bed) {
-    // A cgroup that has a process in it is somebody else's; runc only warns.
+    // A cgroup that contains a process belongs to another container; runc only warns.
     let first = bed.bundle().make().detached();
     let second = bed.bundle().set("/linux/cgroupsPath", json!(cgroups::path_of(&first.id))).make();
     second.create().fails("cgroup is not empty");
     assert_eq!(first.status(), "running");
 }
 
-/// A container that counts into a file as long as it is let.
+/// Starts a container that counts into a file while it is not frozen.
 pub fn counting(bed: &Bed) -> Container<'_> {
     let bundle = bed.bundle().sh("i=0; while :; do i=$((i+1)); echo $i >/count; usleep 1000; done");
     let c = bundle.make().detached();
@@ -157,7 +157,7 @@ fn pause_and_resume(bed: &Bed) {
     wait::until_true("the count to go on", || count(&c) != before);
 }
 
-/// Its init, frozen, takes no calls: whoever asks for it must not wait.
+/// Its frozen init accepts no connections, so commands must not wait for it.
 fn pause_created(bed: &Bed) {
     let c = bed.bundle().sh("touch /ran").make();
     c.create().ok();
@@ -215,7 +215,7 @@ fn kill_paused(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
     c.kill("KILL").ok();
-    // In v1 the signal waits for the thaw, which the runtime sees to.
+    // On v1 the signal is delivered after the thaw, which the runtime performs.
     if !bed.view.has_v1() {
         c.wait_status("stopped");
     }
@@ -233,7 +233,7 @@ fn kill_all(bed: &Bed) {
     });
 }
 
-/// As with runc since 1.2; only who shares the host's PID namespace is killed process by process.
+/// As with runc since 1.2: only containers that share the host's PID namespace are killed process by process.
 fn kill_all_signals_init_alone(bed: &Bed) {
     let script = "trap 'echo init >>/signals' USR1; \
         (trap 'echo child >>/signals' USR1; touch /ready; while :; do sleep 0.1; done) & \
@@ -248,7 +248,7 @@ fn kill_all_signals_init_alone(bed: &Bed) {
     assert_eq!(fs::read_to_string(file("signals")).expect("signals"), "init\n");
 }
 
-/// containerd sends the whole of `linux.resources`, whose rules lack those that every container has.
+/// containerd sends the whole of `linux.resources`, without the rules that every container gets.
 fn update_leaves_devices_alone(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let file = bed.dir.join("resources");
@@ -291,7 +291,7 @@ fn ps_lists_all_processes(bed: &Bed) {
         serde_json::from_str(&outcome.stdout).expect("array of pids")
     };
     let table = || c.id_call("ps", &[], &[]).run().ok();
-    // A child has the shell's command line until it executes its program.
+    // Before a child executes its program, it has the shell's command line.
     let shells = || table().lines().iter().filter(|line| line.contains("sleep 1001 & ")).count();
     wait::until_true("three processes", || pids().len() == 3 && shells() == 1);
     assert!(pids().contains(&i64::from(c.pid())));
@@ -304,7 +304,7 @@ fn ps_lists_all_processes(bed: &Bed) {
     assert_eq!(chosen.lines()[0].split_whitespace().collect::<Vec<_>>(), ["PID", "COMMAND"]);
 }
 
-/// The one event of `events --stats`.
+/// Returns the only event of `events --stats`.
 pub fn stats(c: &Container<'_>) -> Value {
     let outcome = c.id_call("events", &["--stats"], &[]).run().ok();
     serde_json::from_str(&outcome.stdout).expect("one JSON object")
@@ -367,13 +367,13 @@ fn update_nothing(bed: &Bed) {
     c.id_call("update", &["--memory", "lots"], &[]).run().fails("invalid value for memory");
 }
 
-/// Uses some 40 MB and says so at the end.
+/// Uses about 40 MB and then prints a message.
 pub const HUNGRY: &str = "head -c 40000000 /dev/zero | tail -c 40000000 | wc -c";
 
-/// Starts 20 sleepers and counts those that could be.
+/// Starts 20 sleepers, and prints a message at the end.
 const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the end";
 
-/// A limit that is not set is told, on standard error and in the log, with the key that would have set it.
+/// A limit with a misspelt key is reported, on standard error and in the log, with the right key.
 fn keys_in_another_case(bed: &Bed) {
     let c = bed
         .bundle()
@@ -385,7 +385,7 @@ fn keys_in_another_case(bed: &Bed) {
     for (key, known) in [("linux.resources.Pids", "pids"), ("Hostname", "hostname")] {
         let text = format!("{key} is ignored: the key is \"{known}\"");
         assert_eq!(outcome.stderr.matches(&text).count(), 1, "{outcome}");
-        // The log is JSON: quotes in it have a backslash.
+        // Quotes in the JSON log are escaped by a backslash.
         let text = text.replace('"', "\\\"");
         assert_eq!(outcome.log().matches(&text).count(), 1, "{}", outcome.log());
     }

@@ -1,4 +1,4 @@
-//! Limits of v1 controllers: what is written, what is felt, what updates do.
+//! Limits of v1 controllers: what is written, its effect, and updates.
 
 use crate::cgroups::{HUNGRY, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt};
 use dayfly_tests::bed::Bed;
@@ -71,14 +71,15 @@ fn memory_limit_is_felt(bed: &Bed) {
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
 }
 
-/// The intermediate that makes an exec's process is in the cgroup with it, for a moment.
+/// The intermediate that makes an exec's process is in the cgroup with it for a moment.
 fn exec_takes_the_last_pid(bed: &Bed) {
     let c = limited(bed, json!({ "pids": { "limit": 2 } })).make().detached();
     let outcome = c.exec(&["cat", "/proc/self/cgroup"]).ok();
     assert!(outcome.lines().iter().any(|line| line.ends_with(":pids:/")), "{outcome}");
 }
 
-/// As above, of the intermediate of a container that joins a PID namespace; its cgroup namespace begins at its cgroup.
+/// As above, for the intermediate of a container that joins a PID namespace; the container's cgroup namespace starts at
+/// its cgroup.
 fn pod_member_takes_the_only_pid(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());
@@ -97,14 +98,14 @@ fn pod_member_takes_the_only_pid(bed: &Bed) {
     assert_eq!(procs.trim(), c.pid().to_string());
 }
 
-/// Whoever shares the memory of what the OOM killer has chosen ends with it: no command does. What is in the way
-/// here is a file, whose pages can go nowhere, and which dies with nobody.
+/// A process that shares memory with the OOM killer's victim is killed with it: this must not happen to a command. The
+/// limit is hit by file pages, which can't be reclaimed and which no kill frees.
 fn exec_at_the_memory_limit(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let limit = c.cgroup_file("memory", "memory.limit_in_bytes");
     let usage =
         || -> u64 { c.cgroup_read("memory", "memory.usage_in_bytes").parse().expect("bytes") };
-    // As low as it goes.
+    // As low as possible.
     let mut low = usage();
     while low > 4096 && fs::write(&limit, low.to_string()).is_ok() {
         low -= 65_536;
@@ -112,7 +113,7 @@ fn exec_at_the_memory_limit(bed: &Bed) {
     for number in 0..20 {
         let outcome = c.exec(&["/bin/true"]);
         assert!(!outcome.died_of_signal(), "{number}: {outcome}");
-        // 137: the program itself was chosen.
+        // 137: the OOM killer chose the program itself.
         let is_told = [0, 137].contains(&outcome.code()) || !outcome.stderr.is_empty();
         assert!(is_told, "{number}: {outcome}");
         if c.status() != "running" {
@@ -121,8 +122,7 @@ fn exec_at_the_memory_limit(bed: &Bed) {
     }
 }
 
-/// An intermediate process works in the command's memory where no limit can be felt: neither the cgroup's own nor that of
-/// one above.
+/// An intermediate process shares the command's memory only if neither the cgroup nor one above it has a memory limit.
 fn exec_shares_no_limited_memory(bed: &Bed) {
     let id = bed.id();
     let pod = cgroups::path_of(&format!("{id}-pod"));
@@ -166,7 +166,7 @@ fn pids_unlimited(bed: &Bed) {
 }
 
 fn pids_limit_zero(bed: &Bed) {
-    // A limit since runtime-spec 1.3, which runc 1.5 writes as 1.
+    // A valid limit since runtime-spec 1.3, which runc 1.5 writes as 1.
     let c = limited(bed, json!({ "pids": { "limit": 0 } })).make().detached();
     assert_eq!(c.cgroup_read("pids", "pids.max"), "1");
     c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
@@ -213,7 +213,7 @@ fn update_flags(bed: &Bed) {
     assert_eq!(c.cgroup_read("cpu", "cpu.cfs_quota_us"), "20000");
     assert_eq!(c.cgroup_read("cpu", "cpu.cfs_period_us"), "50000");
     assert_eq!(c.cgroup_read("cpuset", "cpuset.cpus"), "0");
-    // What is not named stays as it is.
+    // Limits that are not named stay unchanged.
     c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
     assert_eq!(c.cgroup_read("cpu", "cpu.shares"), "300");
     assert_eq!(c.cgroup_read("pids", "pids.max"), "30");
@@ -274,8 +274,8 @@ fn swappiness_and_oom_control(bed: &Bed) {
     assert!(c.cgroup_read("memory", "memory.oom_control").starts_with("oom_kill_disable 1"));
 }
 
-/// A container that may write to its freezer has frozen itself in a cgroup below: what v1 has frozen does not
-/// die of SIGKILL.
+/// A container that may write to its freezer has frozen itself in a cgroup below: on v1, frozen processes don't die of
+/// SIGKILL.
 fn frozen_below(bed: &Bed) {
     for init_too in [true, false] {
         let c = bed.bundle().make().detached();

@@ -1,5 +1,5 @@
-//! Limits of cgroup2. This machine's hierarchy has next to no controllers: most
-//! of these cases are part of the guest's view (`scripts/guest`).
+//! Limits of cgroup v2. This machine's hierarchy has hardly any controllers: most of these cases run in the guest
+//! (`scripts/guest`).
 
 use crate::cgroups::{
     HUNGRY, counting, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt, stats,
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
     case!(statistics).on(V2).when(all_controllers),
 ];
 
-/// Whether the view's cgroup2 has the controllers that containers want.
+/// Whether the view's cgroup v2 has the controllers that containers need.
 fn all_controllers() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     ["cpuset", "cpu", "io", "memory", "pids"]
@@ -51,7 +51,7 @@ fn devices_by_program(bed: &Bed) {
         )
         .make()
         .detached();
-    // /dev/null is allowed, the kernel log is not, in init and in exec.
+    // /dev/null is allowed and the kernel log is not, in init and in exec.
     c.sh("echo x >/dev/null && head -c 1 /dev/zero >/dev/null").ok();
     let refused = c.sh("mknod /tmp/kmsg c 1 11 && head -c 1 /tmp/kmsg").exits(1);
     assert!(refused.stderr.contains("Operation not permitted"), "{refused}");
@@ -71,7 +71,7 @@ fn hugetlb() -> bool {
     have.split_whitespace().any(|one| one == "hugetlb")
 }
 
-/// Where cgroups below have controllers, there are no processes: the error names the cgroup.
+/// A cgroup that delegates controllers can't have processes: the error names the cgroup.
 fn hands_controllers_down(bed: &Bed) {
     let c = bed.bundle().unset("/linux/resources").make();
     let directory = cgroups::dir(bed.view, "", &cgroups::path_of(&c.id));
@@ -175,7 +175,7 @@ fn update(bed: &Bed) {
     assert_eq!(c.cgroup_read("", "cpuset.cpus"), "0");
 }
 
-/// cgroup v2 limits swap alone; a configuration limits memory and swap together, and that stays.
+/// cgroup v2 limits swap separately; a configuration limits the sum of memory and swap, which must stay the same.
 fn update_of_memory_keeps_the_sum_with_swap(bed: &Bed) {
     let memory = json!({ "memory": { "limit": 33_554_432, "swap": 67_108_864 } });
     let c = limited(bed, memory).make().detached();
@@ -189,7 +189,7 @@ fn update_of_memory_keeps_the_sum_with_swap(bed: &Bed) {
     assert_eq!(read(), ["115343360", "10485760"]);
     update(&["--memory", "-1"]).ok();
     assert_eq!(read(), ["max", "max"]);
-    // Swap that was turned off by its file stays so.
+    // Swap that was disabled through its file stays disabled.
     let c = limited(bed, json!({ "unified": { "memory.swap.max": "0" } })).make().detached();
     c.id_call("update", &["--memory", "64m"], &[]).run().ok();
     assert_eq!(c.cgroup_read("", "memory.swap.max"), "0");
@@ -226,7 +226,7 @@ fn update_from_json(bed: &Bed) {
     ] {
         assert_eq!(read(file), value, "{file}");
     }
-    // Half a bandwidth leaves the other half.
+    // A quota without a period leaves the period unchanged.
     update(json!({ "cpu": { "quota": 25_000 } })).ok();
     assert_eq!(read("cpu.max"), "25000 50000");
     update(json!({ "cpu": { "period": 60_000 } })).ok();
@@ -268,7 +268,7 @@ fn statistics(bed: &Bed) {
     assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
 }
 
-/// A process of the host's would be the container's, and end with it.
+/// It would move a process of the host into the container, to be killed with it.
 fn unified_takes_no_processes(bed: &Bed) {
     let mut victim = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
     let pid = victim.id().to_string();

@@ -1,4 +1,4 @@
-//! `dayfly cgroup`: groups made, limited, moved, planned and removed in every view.
+//! `dayfly cgroup`: groups created, limited, moved, planned and removed in every view.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -31,7 +31,7 @@ pub const CASES: &[Case] = &[
     case!(refused).needs(tool),
 ];
 
-/// The program behind `dayfly cgroup`, which lies beside dayfly.
+/// Checks for the program behind `dayfly cgroup`, beside dayfly.
 pub fn tool() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());
@@ -44,7 +44,7 @@ pub fn tool() -> Result<(), String> {
     }
 }
 
-/// A group of the case's own, removed with all below it in the end.
+/// A group of the case's own, removed with its descendants when dropped.
 pub struct Own<'a> {
     bed: &'a Bed,
     /// Its name.
@@ -57,12 +57,12 @@ impl<'a> Own<'a> {
         Self { bed, name: name.trim_start_matches('/').to_owned() }
     }
 
-    /// The name of a group in it.
+    /// Returns the name of a child group.
     pub fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.name)
     }
 
-    /// Its file in the hierarchy of a controller, without the end of the line.
+    /// Returns the content of its file in a controller's hierarchy, without the final line break.
     pub fn read(&self, controller: &str, child: &str, file: &str) -> String {
         let path = self.directory(controller, child).join(file);
         let text = fs::read_to_string(&path);
@@ -84,7 +84,7 @@ pub fn cgroup(bed: &Bed, args: &[&str]) -> Outcome {
     bed.call_bare(&[&["cgroup"], args].concat()).run()
 }
 
-/// A process that does nothing.
+/// Starts a process that does nothing.
 fn sleeper(bed: &Bed) -> Running {
     bed.program("sleep", &["60"]).spawn()
 }
@@ -137,7 +137,7 @@ fn processes(bed: &Bed) {
         .fails_without_log("there is no process 4000000");
     cgroup(bed, &["rm", &one]).fails_without_log("--move puts them into the parent");
     cgroup(bed, &["rm", "--move", &one]).ok();
-    // On cgroup v2 the parent hands controllers down and takes no processes itself.
+    // On cgroup v2 the parent delegates controllers and accepts no processes itself.
     let parent = if bed.view.has_v1() { own.name.as_str() } else { "" };
     assert!(membership(&pid).contains(&format!(":/{parent}\n")));
     sleeper.signal(rustix::process::Signal::KILL);
@@ -178,11 +178,11 @@ fn watched(bed: &Bed) {
     assert!(table.contains(&own.child("one")), "{table}");
 }
 
-/// Without a GROUP beside -g, on either interface.
+/// libcgroup's command line, which has -g instead of a GROUP, on either interface.
 fn made_by_libcgroup_s_line(bed: &Bed) {
     let own = Own::new(bed);
     let (one, two) = (own.child("one"), own.child("two"));
-    // On v2 a group is in all that there is.
+    // On v2 a group has all controllers.
     let of = |controller: &str, group: &str| match bed.view {
         View::V2 => group.to_owned(),
         _ => format!("{controller}:{group}"),
@@ -204,7 +204,7 @@ fn made_by_libcgroup_s_line(bed: &Bed) {
     assert!(wrong.stderr.contains("no mounted hierarchy has the controller \"cpux\""), "{wrong}");
 }
 
-/// A row of `record`, by column.
+/// Returns a row of `record`, by column.
 fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
     let csv = cgroup(bed, &["record", "-n", "1", group]).ok().stdout;
     let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
@@ -212,7 +212,7 @@ fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
     heading.zip(lines.next().expect("a row")).collect()
 }
 
-/// A group in one hierarchy only: the others count nothing for it.
+/// For a group in one hierarchy only, the others count nothing.
 fn unknown_is_not_zero(bed: &Bed) {
     let own = Own::new(bed);
     for (group, counted, not) in [
@@ -238,12 +238,12 @@ fn unknown_is_not_zero(bed: &Bed) {
     assert_ne!(cells[4..], ["-", "-"], "{table}");
 }
 
-/// A group whose parent hands down no memory controller.
+/// A group whose parent does not delegate the memory controller.
 fn unknown_is_not_zero_on_v2(bed: &Bed) {
     let own = Own::new(bed);
     let name = own.child("one");
     cgroup(bed, &["create", &name]).ok();
-    // Where v1 has the controller it is not there to begin with.
+    // If v1 has the controller, it is missing from the start.
     let controllers = own.directory("memory", "").join("cgroup.controllers");
     if fs::read_to_string(controllers).expect("controllers").contains("memory") {
         assert!(recorded(bed, &name)["memory"].parse::<u64>().is_ok());
@@ -261,7 +261,7 @@ fn script() -> Result<(), String> {
     there.then_some(()).ok_or_else(|| "no script(1)".to_owned())
 }
 
-/// On a terminal of 60 columns and 8 rows, ended by each of its ends; the terminal is as it was.
+/// On a terminal of 60 columns and 8 rows, ended by q and by an interrupt; the terminal is restored.
 fn watched_until_told(bed: &Bed) {
     let own = Own::new(bed);
     let long = "a-name-that-is-longer-than-all-that-the-terminal-has-room-for-in-one-line";
@@ -269,13 +269,13 @@ fn watched_until_told(bed: &Bed) {
     let create = [&["create"], &groups.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat();
     cgroup(bed, &create).ok();
     let dayfly = bed.runtime().display();
-    // Some shells would go with their command.
+    // Without the trap, some shells exit when their command is interrupted.
     let inside = format!(
         "trap : INT; stty rows 8 cols 60; stty -g; {dayfly} cgroup top -i 20ms {}; echo \"=$?\"; stty -g",
         own.name
     );
     for (end, rest) in [("q", ""), ("s", "; sleep 0.2; printf q"), ("\\003", "")] {
-        // Nothing is typed before there is something to see, and nobody leaves before the end.
+        // Types only after the first output, and waits for the end.
         let shown = bed.dir.join("typescript");
         let shown = shown.display();
         let seen = |what: &str| format!("until grep -qs '{what}' {shown}; do sleep 0.01; done");
@@ -290,7 +290,7 @@ fn watched_until_told(bed: &Bed) {
         assert_eq!(after, format!("=0\n{before}"), "the terminal is as it was");
         let mut frames: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
         assert!(!frames.is_empty(), "{text}");
-        // An interrupt may come while one is written.
+        // An interrupt may arrive in the middle of a frame.
         if frames.len() > 1 {
             frames.pop();
         }
@@ -327,7 +327,7 @@ fn watched_while_groups_go(bed: &Bed) {
     assert!(text.ends_with('\n') && !text.lines().last().expect("a line").contains(&one), "{text}");
 }
 
-/// A reader that has enough, and a disk that is full, are no reason to panic.
+/// A closed pipe and a full disk must not cause a panic.
 fn nobody_reads(bed: &Bed) {
     let dayfly = bed.runtime().display();
     for command in ["ls", "get -a /", "snapshot", "top -n 1 -i 20ms", "record -n 2 -i 20ms"] {
@@ -394,17 +394,17 @@ fn all_or_nothing(bed: &Bed) {
         args.extend([a.as_str(), b.as_str()]);
         cgroup(bed, &args)
     };
-    // Memory above what memory and swap together may be is refused by the kernel, after pids.max.
+    // The kernel refuses a memory limit above that of memory and swap together; pids.max was written before.
     set(&["memory.limit_in_bytes=64M", "memory.memsw.limit_in_bytes=64M"]).ok();
     set(&["pids.max=7", "memory.limit_in_bytes=128M"]).fails_without_log("memory.limit_in_bytes");
     for group in ["a", "b"] {
         assert_eq!(own.read("pids", group, "pids.max"), "max");
         assert_eq!(own.read("memory", group, "memory.limit_in_bytes"), "67108864");
     }
-    // In one go the order does not matter.
+    // In one command the order does not matter.
     set(&["memory.limit_in_bytes=128M", "memory.memsw.limit_in_bytes=256M"]).ok();
     assert_eq!(own.read("memory", "b", "memory.limit_in_bytes"), "134217728");
-    // A child can't have what its parent does not: the parent's turn comes first, whatever the order.
+    // A child can't exceed its parent, so the parent's value is written first, whatever the order.
     cgroup(bed, &["set", "--copy-from", &own.child("a"), &own.child("b")]).ok();
 }
 

@@ -1,4 +1,4 @@
-//! CPUs and memory nodes of groups: by what they are, and exchanged while they are in use.
+//! CPUs and memory nodes of groups: chosen by topology, and exchanged while in use.
 
 use crate::cgtool::{Own, V1, cgroup, pid_of, tool};
 use dayfly_tests::bed::Bed;
@@ -27,7 +27,7 @@ fn pinned(bed: &Bed) {
     cgroup(bed, &["pin", "--auto", &a, &b]).ok();
     assert_eq!(own.read("cpuset", "a", "cpuset.cpus"), "0");
     assert_eq!(own.read("cpuset", "b", "cpuset.cpus"), "1");
-    // Within the parent's.
+    // Within the parent's CPUs.
     cgroup(bed, &["set", "-r", "cpuset.cpus=1", &own.child("b")]).ok();
     cgroup(bed, &["create", &own.child("b/c")]).ok();
     cgroup(bed, &["pin", &own.child("b/c"), "node:0"]).ok();
@@ -102,11 +102,11 @@ fn pinned_all_or_none(bed: &Bed) {
     cgroup(bed, &["move-memory", &a, ""]).fails_without_log("no memory nodes are given");
     cgroup(bed, &["move-memory", &a, "77"]).fails_without_log("memory node 77 does not exist");
     assert_eq!(own.read("cpuset", "a", "cpuset.cpus"), before);
-    // What is only asked about need not be there yet.
+    // A dry run does not need an existing group.
     cgroup(bed, &["pin", "--dry-run", &own.child("none"), "node:0"]).ok();
 }
 
-/// Two memory nodes, and a cpuset controller for them: as in scripts/guest.
+/// Checks for two memory nodes with a cpuset controller, as in scripts/guest.
 fn nodes() -> Result<(), String> {
     tool()?;
     let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
@@ -125,7 +125,7 @@ fn two_memory_nodes(bed: &Bed) {
     let c = bed.bundle().sh(both).make();
     assert_eq!(c.run_with(&["--pin", "node:1"]).ok().stdout, format!("{}\n1\n", cpus_of(1)));
 
-    // The larger one has a node first; each gets one that has as many CPUs.
+    // The larger group is placed first; each gets a node with enough CPUs.
     let own = Own::new(bed);
     let (a, b) = (own.child("a"), own.child("b"));
     cgroup(bed, &["create", &a, &b]).ok();
@@ -135,7 +135,7 @@ fn two_memory_nodes(bed: &Bed) {
     assert_eq!(lists("a"), [cpus_of(0), "0".to_owned()]);
     assert_eq!(lists("b"), [cpus_of(1), "1".to_owned()]);
 
-    // Memory in use follows.
+    // Memory in use is moved.
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 600";
     let running = bed.call_bare(&["cgroup", "exec", "-g", &a, "sh", "-c", hungry]).spawn();
     let on = |node: u32| {

@@ -1,5 +1,5 @@
-//! libcgroup's commands and `dayfly cgroup`: the same files, owners, permissions and values after the
-//! same request. Each case is a row of docs/cgroup-tools.md.
+//! Compares libcgroup's commands with `dayfly cgroup`: the same request leads to the same files, owners, permissions
+//! and values. Each case is a row of docs/cgroup-tools.md.
 
 use crate::cgtool::{Own, cgroup, tool};
 use dayfly_tests::bed::Bed;
@@ -39,14 +39,14 @@ fn libcgroup() -> Result<(), String> {
     }
 }
 
-/// Runs a program of libcgroup. It can't stand a cgroup v2 beside v1, so it does not see one.
+/// Runs a libcgroup program. It does not support cgroup v2 beside v1, so v2 is hidden from it.
 fn theirs(bed: &Bed, args: &[&str]) -> Outcome {
     let script = "while umount /sys/fs/cgroup/unified 2>/dev/null; do :; done; exec \"$@\"";
     let unshare = ["-m", "--propagation", "private", "sh", "-c", script, "sh"];
     bed.program("unshare", &[&unshare, args].concat()).run()
 }
 
-/// The files of a group, with owners, permissions and what can be set.
+/// Returns the files of a group, with owners, permissions and settable values.
 fn looks(own: &Own<'_>, controllers: &[&str], child: &str) -> Vec<String> {
     let mut all = Vec::new();
     for controller in controllers {
@@ -54,7 +54,7 @@ fn looks(own: &Own<'_>, controllers: &[&str], child: &str) -> Vec<String> {
         let told = |name: &str, path: &Path| {
             let data = fs::metadata(path).expect("stat");
             let is_value = data.mode() & 0o600 == 0o600 && data.is_file();
-            // Counters go on while they are looked at.
+            // Counters change while they are read.
             let counts = ["usage", "failcnt", "tasks", "procs", "slabinfo"];
             let value = match is_value && !counts.iter().any(|word| name.contains(word)) {
                 true => fs::read_to_string(path).unwrap_or_default(),
@@ -97,7 +97,7 @@ fn cgcreate(bed: &Bed) {
     }
 }
 
-/// The lines by which the article on consolidation makes its groups, and several of them in one.
+/// The commands of the article on consolidation that create its groups, and one command that creates several.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {
@@ -120,7 +120,7 @@ fn cgcreate_of_the_article(bed: &Bed) {
         let all: Vec<&str> = controllers.iter().flat_map(|all| all.split(',')).collect();
         same(&own, &all);
     }
-    // In a cpuset ours has CPUs at once (docs/cgroup-tools.md), so values differ there; owners don't.
+    // dayfly fills a new cpuset's CPUs at once (docs/cgroup-tools.md), so values differ there, but not owners.
     create("theirs", &["-t", "daemon:daemon"], &["cpuset"]);
     create("ours", &["-t", "daemon:daemon"], &["cpuset"]);
     for file in [".", "tasks", "cpuset.cpus"] {
@@ -157,7 +157,7 @@ fn cgcreate_modes(bed: &Bed) {
     same(&own, &["cpu", "memory"]);
 }
 
-/// Makes both groups, by dayfly, in the hierarchies that the cases set values in.
+/// Creates both groups with dayfly, in the hierarchies where the cases set values.
 fn both(bed: &Bed, own: &Own<'_>) -> (String, String) {
     let (t, o) = (own.child("theirs"), own.child("ours"));
     let in_all = |group: &str| format!("cpu,memory,blkio,cpuset,pids,freezer:{group}");
@@ -193,7 +193,7 @@ fn cgset(bed: &Bed) {
     cgroup(bed, &[&["set"], VALUES, &[&o]].concat()).ok();
     same(&own, SIX);
     assert_eq!(own.read("cpu", "ours", "cpu.shares"), "300");
-    // What the one refuses, so does the other.
+    // Both refuse the same values.
     for wrong in ["cpuset.cpus=77", "memory.bogus=1", "cpu.shares=many"] {
         assert_ne!(theirs(bed, &["cgset", "-r", wrong, &t]).code(), 0, "{wrong}");
         assert_eq!(cgroup(bed, &["set", "-r", wrong, &o]).code(), 1, "{wrong}");
@@ -206,7 +206,7 @@ fn cgset_copy_from(bed: &Bed) {
     let source = own.child("source");
     cgroup(bed, &["create", &format!("cpu,memory:{source}")]).ok();
     cgroup(bed, &["set", "-r", "cpu.shares=77", "-r", "memory.limit_in_bytes=64M", &source]).ok();
-    // Theirs stumbles over what can't be set, after it has set the rest.
+    // cgset fails at read-only files, after it has set the others.
     let _ = theirs(bed, &["cgset", "--copy-from", &source, &t]);
     cgroup(bed, &["set", "--copy-from", &source, &o]).ok();
     for group in ["theirs", "ours"] {
@@ -230,7 +230,7 @@ fn cgget(bed: &Bed) {
         let other = cgroup(bed, &[&["get"], options, &[&group]].concat()).ok().stdout;
         assert_eq!(one, other, "{options:?}");
     }
-    // All files of a controller: the same names, though in alphabetic order.
+    // All files of a controller: the same names, in alphabetical order.
     let names = |text: &str| {
         let lines = text.lines().filter(|line| !line.starts_with('\t'));
         let mut names: Vec<_> = lines
@@ -290,7 +290,7 @@ fn cgdelete(bed: &Bed) {
         cgroup(bed, &["classify", "-g", &format!("pids:{group}"), &pid]).ok();
         (running, pid)
     });
-    // One hierarchy: with several, cgdelete 2.0.2 leaves all but the first, and says nothing.
+    // Only one hierarchy: given several, cgdelete 2.0.2 silently leaves all but the first.
     theirs(bed, &["cgdelete", "-g", &format!("pids:{t}")]).ok();
     cgroup(bed, &["rm", "--move", &format!("pids:{o}")]).ok();
     let place = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("process");
@@ -313,7 +313,7 @@ fn cgdelete(bed: &Bed) {
     assert!(!own.directory("cpu", "theirs").exists() && !own.directory("cpu", "ours").exists());
 }
 
-/// A file for either, of one group.
+/// Returns a configuration file with one group, valid for both.
 fn config(group: &str) -> String {
     format!(
         "# a comment\ngroup {group} {{\n  perm {{\n    task {{ uid = daemon; gid = bin; fperm = 660; }}\n    \
@@ -331,7 +331,7 @@ fn cgconfigparser(bed: &Bed) {
         fs::write(&path, config(&own.child(group))).expect("write");
         path.to_str().expect("path").to_owned()
     };
-    // cgconfigparser makes no parents.
+    // cgconfigparser does not create parents.
     cgroup(bed, &["create", &own.name]).ok();
     theirs(bed, &["/usr/sbin/cgconfigparser", "-l", &file("theirs.conf", "theirs")]).ok();
     cgroup(bed, &["apply", &file("ours.conf", "ours")]).ok();
@@ -347,7 +347,7 @@ fn cgsnapshot(bed: &Bed) {
     for (controller, name) in
         [("cpu", "cpu.shares"), ("memory", "memory.limit_in_bytes"), ("pids", "pids.max")]
     {
-        // Theirs writes every group of the host, and leaves some out when others go meanwhile.
+        // cgsnapshot writes every group of the host, and omits some if others are removed meanwhile.
         let section = dayfly_tests::wait::until("the group in cgsnapshot's output", || {
             let args = ["cgsnapshot", "-s", "-b", "/dev/null", controller];
             let text = theirs(bed, &args).stdout;
@@ -379,8 +379,8 @@ fn lscgroup(bed: &Bed) {
     assert_eq!(one, other);
 }
 
-/// lssubsys 2.0.2 shows no mounted hierarchy on this kernel (exit code 82), so the kernel's own list of
-/// mounts stands in for it.
+/// lssubsys 2.0.2 shows no mounted hierarchy on this kernel (exit code 82), so it is compared with the kernel's list of
+/// mounts.
 fn lssubsys(bed: &Bed) {
     let rows = cgroup(bed, &["ls", "--hierarchies"]).ok().stdout;
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");

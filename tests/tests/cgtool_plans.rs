@@ -1,4 +1,4 @@
-//! `dayfly cgroup apply` and what belongs to it: groups as files say, all of them or none.
+//! `dayfly cgroup apply` and its companions: all groups of a plan, or none.
 
 use crate::cgtool::{Own, V1, cgroup, pid_of, tool};
 use crate::cgtool_cpus::allowed;
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
     case!(kept_as_it_can_be_read).needs(tool),
 ];
 
-/// The v2 controllers that v1 has on other hosts.
+/// Checks for the v2 controllers that v1 has on other hosts.
 fn controllers() -> Result<(), String> {
     tool()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -91,7 +91,7 @@ fn planned_wrongly(bed: &Bed) {
         cgroup(bed, &["apply", &file]).fails_without_log(says);
         assert!(!own.directory("pids", "").exists(), "{rest}: nothing is made");
     }
-    // Below what is used.
+    // A limit below the present usage.
     cgroup(bed, &["create", group]).ok();
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
     let running = bed.call_bare(&["cgroup", "exec", "-g", group, "sh", "-c", hungry]).spawn();
@@ -105,7 +105,7 @@ fn planned_wrongly(bed: &Bed) {
     let _ = running.wait();
 }
 
-/// Files that are something else.
+/// Files that are not plans.
 fn no_plans(bed: &Bed) {
     for (name, content, says) in [
         (
@@ -136,7 +136,7 @@ fn no_plans(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &plan(bed, "empty.toml", "")]).ok().stdout, "");
 }
 
-/// Two values for one thing would take turns, each time the plan is applied.
+/// Two values for the same thing would alternate each time the plan is applied.
 fn nothing_is_said_twice(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -165,7 +165,7 @@ fn nothing_is_said_twice(bed: &Bed) {
         cgroup(bed, &["apply", &plan(bed, name, &text)]).fails_without_log(says);
         assert!(!own.directory("cpu", "").exists());
     }
-    // What is said of CPUs in so many words is not what the pin says; swap counts from memory, wherever it stands.
+    // An explicit cpuset overrides the pin; swap is computed from the memory limit, wherever that is set.
     let text = format!(
         "[group.\"{group}\"]\npin = \"cpus:0\"\ncpuset.cpus = \"0-1\"\nmemory.swap.max = \"1M\"\n\
          memory.max = \"64M\"\ncpu.cfs_period_us = 50000\ncpu.cfs_quota_us = 20000\n\
@@ -178,7 +178,7 @@ fn nothing_is_said_twice(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &file]).ok().stdout, "");
 }
 
-/// The kernel shows many values in words of its own; a plan that is applied is not different for that.
+/// The kernel formats many values its own way; an applied plan must not show differences because of it.
 fn applied_again_in_the_kernels_words(bed: &Bed) {
     let own = Own::new(bed);
     let text = format!(
@@ -193,7 +193,7 @@ fn applied_again_in_the_kernels_words(bed: &Bed) {
     cgroup(bed, &["apply", &file]).ok();
     assert_eq!(own.read("devices", "", "devices.list"), "c 1:3 rm\nc 1:5 rwm");
     assert_eq!(cgroup(bed, &["diff", &file]).exits(0).stdout, "");
-    // Devices are taken back as well.
+    // Devices are restored as well.
     let text = format!(
         "group {} {{\n devices {{ devices.deny = a; devices.allow = \"c 1:7 rwm\"; }}\n\
          pids {{ pids.max = 99999999999999; }}\n}}\n",
@@ -210,7 +210,7 @@ fn rolled_back(bed: &Bed) {
     cgroup(bed, &["create", &own.child("a"), &own.child("a/b")]).ok();
     cgroup(bed, &["set", "-r", "cpuset.cpus=0", &own.child("a/b")]).ok();
     cgroup(bed, &["set", "-r", "cpuset.cpus=0", &own.child("a")]).ok();
-    // The kernel alone knows that a/b would be left without.
+    // Only the kernel detects that a/b would have no CPUs left.
     let text = format!(
         "[group.\"{group}/new\"]\npids.max = 9\n[group.\"{group}/a\"]\npids.max = 8\ntask = \"daemon:bin\"\n\
          cpuset.cpus = \"1\"\n"
@@ -224,9 +224,9 @@ fn rolled_back(bed: &Bed) {
     assert_eq!(fs::metadata(tasks).expect("tasks").uid(), 0);
 }
 
-/// A plan that takes a while, being applied: some of its groups are there.
+/// Starts applying a long plan, and returns when some of its groups exist.
 fn half_way(bed: &Bed, own: &Own<'_>) -> (String, Running) {
-    // A group of many hierarchies takes a while by itself.
+    // With many hierarchies, fewer groups take long enough.
     let count = if bed.view.has_v1() { 60 } else { 400 };
     let groups = (0..count).map(|n| format!("[group.\"{}/g{n}\"]\npids.max = 7\n", own.name));
     let file = plan(bed, "many.toml", &groups.collect::<String>());
@@ -282,7 +282,8 @@ fn snapshot_is_a_plan(bed: &Bed) {
     assert_eq!(again, fs::read_to_string(file).expect("plan"));
 }
 
-/// The file of seed 002, with this host's users, CPUs and nodes, and groups of the case's own.
+/// The cgconfig.conf of the article on consolidation, with this host's users, CPUs and nodes, and group names of the
+/// case's own.
 fn four_groups_of_seed_002(bed: &Bed) {
     let own = Own::new(bed);
     let text = include_str!("../../tools/cgtool/tests/fixtures/seed-002/cgconfig.conf");
@@ -379,7 +380,7 @@ fn values_plans_and_exchange_on_v2(bed: &Bed) {
     assert_eq!(own.read("", "a", "cpu.max"), "25000 50000");
     cgroup(bed, &["pin", &b, "node:0,cores:1"]).ok();
     assert_eq!(own.read("", "b", "cpuset.mems"), "0");
-    // A limit below what is used would have the kernel kill for it.
+    // With a limit below its usage, the kernel would kill the process.
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
     let running = bed.call_bare(&["cgroup", "exec", "-g", &b, "sh", "-c", hungry]).spawn();
     let used = || own.read("", "b", "memory.current").parse::<u64>().expect("number");
@@ -391,7 +392,7 @@ fn values_plans_and_exchange_on_v2(bed: &Bed) {
     let _ = running.wait();
 }
 
-/// What is read at boot is what was read now, and what starts it is as its reader wants it.
+/// The copy is read at boot as the plan is now, and the unit and script are valid.
 fn kept_as_it_can_be_read(bed: &Bed) {
     let root = bed.dir.join("image");
     let root = root.to_str().expect("path");
@@ -399,7 +400,7 @@ fn kept_as_it_can_be_read(bed: &Bed) {
     let persist =
         |init: &str, file: &str| cgroup(bed, &["persist", "--root", root, "--init", init, file]);
     persist("systemd", &file).ok();
-    // By what it holds, as it has no name to go by.
+    // The format is recognised by the content, as the file has no extension.
     let kept = format!("{root}/etc/dayfly/cgroup/plain.conf");
     assert_eq!(fs::read_to_string(&kept).expect("plan"), fs::read_to_string(&file).expect("plan"));
     let unit = format!("{root}/etc/systemd/system/dayfly-cgroup-plain.service");
@@ -409,7 +410,7 @@ fn kept_as_it_can_be_read(bed: &Bed) {
         let told = bed.program("systemd-analyze", &["verify", "--man=no", &unit]).run().ok();
         assert_eq!(told.output(), "", "{text}");
     }
-    // Another system takes its place.
+    // A plan for another init system replaces it.
     persist("sysv", &file).ok();
     assert!(fs::metadata(&unit).is_err());
     let script = format!("{root}/etc/init.d/dayfly-cgroup-plain");
@@ -420,7 +421,7 @@ fn kept_as_it_can_be_read(bed: &Bed) {
     assert!(bed.program("sh", &[&script, "rest"]).run().exits(2).stderr.contains("usage: "));
     cgroup(bed, &["unpersist", "--root", root, "plain"]).ok();
     assert!(!std::path::Path::new(root).join("etc/dayfly").exists());
-    // Nobody would find what is beside the plan now.
+    // An included file beside the plan would not be found at boot.
     let common = plan(bed, "common.toml", "[template.x]\n");
     let file = plan(bed, "beside.toml", "[group.a]\n");
     fs::write(&file, "\ninclude = \"common.toml\"\n[group.a]\n").expect("write");

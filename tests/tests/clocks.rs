@@ -1,4 +1,4 @@
-//! The time namespace: made with offsets, joined by path and by exec.
+//! The time namespace: created with offsets, joined by path and by exec.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -38,7 +38,7 @@ fn time_namespaces() -> Result<(), String> {
 const WEEK: u64 = 7 * 24 * 3600;
 const SHOW: &str = "readlink /proc/self/ns/time; cut -d. -f1 /proc/uptime";
 
-/// A week of uptime more, and a day less of the monotonic clock.
+/// Adds a week to the boot time clock, and subtracts a day from the monotonic clock.
 fn shifted(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle.push("/linux/namespaces", json!({ "type": "time" })).set(
         "/linux/timeOffsets",
@@ -56,7 +56,7 @@ fn uptime() -> u64 {
     text.split('.').next().and_then(|seconds| seconds.parse().ok()).expect("seconds")
 }
 
-/// Asserts that what [`SHOW`] printed is of a namespace that is a week ahead.
+/// Asserts that [`SHOW`] has printed the clocks of a namespace that is a week ahead.
 fn is_a_week_ahead(shown: &str) -> String {
     let (namespace, seconds) = shown.trim().split_once('\n').expect("two lines");
     let ahead = seconds.parse::<u64>().expect("seconds") - uptime();
@@ -81,7 +81,7 @@ fn without_offsets(bed: &Bed) {
     assert!(outcome.lines()[1].parse::<u64>().expect("seconds") <= uptime());
 }
 
-/// Init is in its namespace from the beginning, and so is what exec brings in before `start`.
+/// Init is in its time namespace from the beginning, and so is a process that exec adds before `start`.
 fn before_start_and_after(bed: &Bed) {
     let c = shifted(bed.bundle()).make();
     c.create().ok();
@@ -135,7 +135,7 @@ fn users_and_time_namespaces() -> Result<(), String> {
     can_be().and_then(|()| time_namespaces())
 }
 
-/// Init makes it itself, as root of its user namespace.
+/// Init creates it itself, as root of its user namespace.
 fn without_root(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {
@@ -152,7 +152,7 @@ fn without_root(bed: &Bed) {
     bundle.args(&["/bin/true"]).make().run().ok();
 }
 
-/// Init's clock goes on in its trace as it was before.
+/// In its trace, init's clock continues as it was before.
 fn trace_without_root(bed: &Bed) {
     let user = User::new(bed);
     let c = shifted(user.ranges()).args(&["/bin/true"]).make();
@@ -171,7 +171,7 @@ fn join_with_a_user_namespace(bed: &Bed) {
     assert_eq!(is_a_week_ahead(&second.run().ok().stdout), namespace(&first.pid().to_string()));
 }
 
-/// A hook that writes its time namespace to a file.
+/// Returns a hook that writes its time namespace to a file.
 fn hook(file: &Path) -> Value {
     let script = format!("readlink /proc/self/ns/time >{}", file.display());
     json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] })
@@ -191,7 +191,7 @@ fn hooks_of_the_host_stay_there(bed: &Bed) {
     assert_eq!(seen, [host.clone(), container, host.clone(), host]);
 }
 
-/// Init's clock is another one than the command's; its row must not show it.
+/// Init's clock differs from the command's; its row must not show this.
 fn traces_are_of_one_clock(bed: &Bed) {
     let c = shifted(bed.bundle()).make();
     let file = bed.dir.join("trace.jsonl");

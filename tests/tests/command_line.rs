@@ -1,4 +1,4 @@
-//! What people type: names of other tools, slips of the finger, and a table that fits.
+//! Command lines as users type them: names from other tools, typing errors, and a table that fits the terminal.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     case!(stop_of_one_that_has_ended).unlike_runc(),
 ];
 
-/// Two lines each, and exit status 1.
+/// The message has two lines, and the exit status is 1.
 fn what_was_meant(bed: &Bed) {
     for (words, message, usage) in [
         (
@@ -109,7 +109,7 @@ fn tools_list_their_commands(bed: &Bed) {
     }
 }
 
-/// What `dayfly ARGS…` prints on a terminal of so many columns.
+/// Returns the output of `dayfly ARGS…` on a terminal with so many columns.
 fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("openpt");
     grantpt(&master).expect("grantpt");
@@ -122,7 +122,7 @@ fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
     command.arg("--root").arg(bed.root()).args(args);
     command.stdin(Stdio::null()).stdout(slave).stderr(Stdio::inherit());
     let mut child = command.spawn().expect("execute");
-    // Its copy of the terminal.
+    // The command holds a copy of the slave.
     drop(command);
     let text = console::read_all(master);
     assert!(child.wait().expect("wait").success());
@@ -181,7 +181,7 @@ fn stop_asks_first(bed: &Bed) {
 }
 
 fn stop_kills_who_stays(bed: &Bed) {
-    // PID 1 of a namespace hears of no signal that it does not handle.
+    // PID 1 of a namespace receives only signals that it handles.
     let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
     let since = Instant::now();
     c.id_call("stop", &["-t", "300ms"], &[]).run().ok();

@@ -1,4 +1,4 @@
-//! AppArmor profiles and SELinux labels: honoured, or refused where the kernel has no such module.
+//! AppArmor profiles and SELinux labels: applied, or rejected if the kernel lacks the module.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -55,7 +55,7 @@ fn apparmor_is_missing_for_exec(bed: &Bed) {
     assert_eq!(c.status(), "running");
 }
 
-/// Engines write so for a privileged container, whatever the kernel has.
+/// Engines set this for a privileged container, whatever the kernel supports.
 fn unconfined(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!("unconfined")).make().detached();
     c.exec_with(&["--apparmor", "unconfined"], &["true"]).ok();

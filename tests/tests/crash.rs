@@ -1,5 +1,5 @@
-//! `kill -9` of the runtime between any two of its steps: the next command
-//! tells the truth, and `delete --force` leaves nothing.
+//! SIGKILL of the runtime between any two of its steps: the next command reports the true state, and `delete --force`
+//! leaves nothing.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Kills per command; spread evenly over the time that the command takes.
+/// Kills per command, spread evenly over its duration.
 const ROUNDS: u32 = 40;
 
 pub const CASES: &[Case] = &[
@@ -28,10 +28,10 @@ pub const CASES: &[Case] = &[
     case!(list_with_half_made_records).unlike_runc().alone(),
 ];
 
-/// Sends SIGKILL `after` the call has begun.
+/// Sends SIGKILL at time `after` since the start of the call.
 fn kill_after(running: Running, after: Duration) {
     let start = Instant::now();
-    // Sleeping is too coarse for steps of some microseconds.
+    // Sleeping is too coarse for steps of a few microseconds.
     while start.elapsed() < after {
         std::hint::spin_loop();
     }
@@ -39,7 +39,7 @@ fn kill_after(running: Running, after: Duration) {
     let _ = running.wait();
 }
 
-/// How long `call` takes when it is left alone: the slowest of a few.
+/// Returns the duration of an undisturbed `call`: the longest of a few.
 fn duration(mut call: impl FnMut()) -> Duration {
     (0..3)
         .map(|_| {
@@ -51,7 +51,7 @@ fn duration(mut call: impl FnMut()) -> Duration {
         .unwrap_or_default()
 }
 
-/// Asserts that what `state` says is so.
+/// Asserts that the output of `state` is true.
 #[track_caller]
 fn assert_truth(c: &Container<'_>) -> String {
     let outcome = c.id_call("state", &[], &[]).run();
@@ -75,7 +75,7 @@ fn assert_truth(c: &Container<'_>) -> String {
     status
 }
 
-/// `delete --force` must succeed, and leave neither record, process nor cgroup.
+/// Asserts that `delete --force` succeeds and leaves neither record, process nor cgroup.
 #[track_caller]
 fn assert_deletes(c: &Container<'_>) {
     c.delete_force().ok();
@@ -93,8 +93,7 @@ fn killed_create(bed: &Bed) {
     });
     for round in 0..ROUNDS {
         kill_after(c.bundle_call("create", &[]).spawn(), whole * round / ROUNDS);
-        // Nobody started it. An init that is just dying, its descriptors closed
-        // already, can look as if it ran; it does not stay so.
+        // It was not started. A dying init whose descriptors are closed already can look as if it ran, for a moment.
         if assert_truth(&c) == "running" {
             c.wait_status("stopped");
         }
@@ -115,7 +114,7 @@ fn killed_start(bed: &Bed) {
         let status = assert_truth(&c);
         assert!(status == "created" || status == "running", "{status}");
         if status == "created" {
-            // What was not started can be.
+            // A container that was not started can still be started.
             c.start().ok();
             assert_eq!(c.status(), "running");
         }
@@ -187,9 +186,8 @@ fn init_killed_from_outside(bed: &Bed) {
 }
 
 fn state_after_a_reused_pid(bed: &Bed) {
-    // The record's pid alone proves nothing: its start time must match too.
-    // Reuse can't be forced cheaply, so a zombie stands in: alive in /proc,
-    // dead as a container.
+    // The record's pid is not enough: its start time must match too. Reusing a pid is expensive to force, so a zombie
+    // is used: alive in /proc, but dead as a container.
     let c = bed.bundle().args(&["/bin/true"]).make();
     c.create().ok();
     c.start().ok();

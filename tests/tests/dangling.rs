@@ -1,5 +1,5 @@
-//! Links of the image to what is not there, where something is to be mounted or made: it is made where the link
-//! leads, inside the root (an image that was a host with systemd-resolved has such an /etc/resolv.conf).
+//! Dangling links of the image at mount points and device nodes: the target is created inside the root (the image of a
+//! host with systemd-resolved has such an /etc/resolv.conf).
 
 use crate::binds::{host_dir, text};
 use crate::security::without_mounts;
@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
     case!(proc_behind_one_is_refused),
 ];
 
-/// A bundle with these links in its root filesystem.
+/// Returns a bundle with these links in its root filesystem.
 fn with_links<'a>(bed: &'a Bed, links: &[(&str, &str)]) -> Bundle<'a> {
     let bundle = bed.bundle();
     for (link, target) in links {
@@ -41,7 +41,7 @@ fn with_links<'a>(bed: &'a Bed, links: &[(&str, &str)]) -> Bundle<'a> {
     bundle
 }
 
-/// Binds a file over the link at /etc/resolv.conf, which is read there and where it was made.
+/// Binds a file over the link at /etc/resolv.conf; it can be read there and at the link's target.
 #[track_caller]
 fn binds_file(bed: &Bed, bundle: Bundle<'_>, made: &str) {
     let dir = host_dir(bed, &format!("shared{}", bundle.dir.file_name().expect("name").display()));
@@ -108,7 +108,7 @@ fn directory_and_tmpfs(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\ntmpfs\n700\n755\n");
 }
 
-/// /var/run leads to /run, which engines have mounts below.
+/// /var/run links to /run, and engines mount below it.
 fn link_on_the_way(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     let destination = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -151,7 +151,7 @@ fn bound_dev_is_left_alone(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "mine\n");
 }
 
-/// Whether reading from /dev/mem's number is refused, whatever the view.
+/// Tries to open the kernel log, /dev/kmsg.
 const TRY_KMSG: &str = "mknod /tmp/kmsg c 1 11 && head -c 0 /tmp/kmsg && echo opened";
 
 fn rules_deny(bed: &Bed) {
@@ -181,12 +181,12 @@ fn rules_allow_one(bed: &Bed) {
     reads_alone(bed, "r");
 }
 
-/// As `a`, which stands for all devices in v1's own lists: as with runc it counts for nothing.
+/// An `a` means all devices in v1's own lists; as with runc, it is ignored here.
 fn rules_with_other_letters(bed: &Bed) {
     reads_alone(bed, "ra");
 }
 
-/// That a rule with this access lets the container read the kernel log, and not write to it.
+/// Asserts that a rule with this access lets the container read the kernel log, but not write to it.
 fn reads_alone(bed: &Bed, access: &str) {
     let rules = json!({ "devices": [
         { "allow": false, "access": "rwm" },
@@ -244,7 +244,7 @@ fn mknod_allowed_by_default(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "fine\n");
 }
 
-/// The kernel would cut them, and the node be another device's.
+/// The kernel would truncate them, and the node would be another device's.
 fn numbers_beyond_the_kernels(bed: &Bed) {
     let node = |major: u32, minor: u32| {
         let device = json!({ "type": "c", "path": "/dev/odd", "major": major, "minor": minor });

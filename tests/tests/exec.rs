@@ -127,7 +127,7 @@ fn in_a_paused_container(bed: &Bed) {
     c.exec(&["true"]).ok();
 }
 
-/// The process is there, and frozen with the others until the container is resumed.
+/// The process exists, and stays frozen with the others until the container is resumed.
 fn ignore_paused(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
@@ -199,7 +199,7 @@ fn additional_gids(bed: &Bed) {
     assert_eq!(outcome.stdout, "1000 2000 3000\n");
 }
 
-/// The five sets of `who`, in the order of /proc/PID/status.
+/// Prints the five capability sets of a process, in the order of /proc/PID/status.
 const SETS: &str = "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status";
 
 fn capabilities_are_those_of_the_container(bed: &Bed) {
@@ -210,7 +210,8 @@ fn capabilities_are_those_of_the_container(bed: &Bed) {
     assert!(own.starts_with("CapInh:\t0000000000000000\n"), "CVE-2022-29162: {own}");
 }
 
-/// Those that the configuration has as inheritable become ambient, as with runc; no other one becomes either.
+/// A capability added by --cap becomes ambient if the configuration lists it as inheritable, as with runc. Any other
+/// becomes neither ambient nor inheritable.
 fn cap_added_where_some_are_inheritable(bed: &Bed) {
     let c = bed
         .bundle()
@@ -241,12 +242,12 @@ fn cap_added_where_some_are_inheritable(bed: &Bed) {
 
 fn cap_added(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    // One that nobody knows is warned of, and added to nothing.
+    // An unknown capability causes a warning, and is added to no set.
     let outcome = c.exec_with(&["--cap", "CAP_NOPE"], &["sh", "-c", SETS]).ok();
     assert_eq!(outcome.stdout, c.sh(SETS).ok().stdout);
     assert!(outcome.log().contains("unavailable capabilities: [CAP_NOPE]"), "{outcome}");
     let outcome = c.exec_with(&["--cap", "CAP_SYS_TIME"], &["sh", "-c", SETS]).ok();
-    // Bit 25, in the permitted, effective and bounding sets alone.
+    // Bit 25, in the permitted, effective and bounding sets only.
     let bit = |name: &str| {
         let line = outcome
             .lines()
@@ -310,7 +311,7 @@ fn process_file_broken(bed: &Bed) {
 }
 
 fn process_file_has_its_own_defaults(bed: &Bed) {
-    // Capabilities left out of process.json are those of the container.
+    // Capabilities missing from process.json are the container's.
     let c = bed.bundle().make().detached();
     let path = write_process(
         bed,
@@ -344,7 +345,7 @@ fn stdin(bed: &Bed) {
 }
 
 fn flags_end_at_the_id(bed: &Bed) {
-    // What follows the id belongs to the command, even if it looks like a flag.
+    // Words after the id belong to the command, even if they look like flags.
     let c = bed.bundle().make().detached();
     assert_eq!(c.exec(&["echo", "--user", "-d", "-t"]).ok().stdout, "--user -d -t\n");
     assert_eq!(c.exec(&["sh", "-c", "echo $0 $1", "--cwd", "/x"]).ok().stdout, "--cwd /x\n");
@@ -479,9 +480,9 @@ fn home_of_the_user(bed: &Bed) {
     assert!(Path::new("/proc/self").exists());
 }
 
-/// The host's /dev/null is not for the root of a container. Where the container has none, or something else of that
-/// name, streams that are the host's become a device of their own. Root of a user namespace can make none: input ends
-/// at once all the same, and output has nowhere to go.
+/// Root of a container must not get the host's /dev/null. If the container's /dev lacks it, or has something else of
+/// that name, streams from the host's are replaced by a new device node. Root of a user namespace can't make one: then
+/// input ends at once, and output is discarded.
 fn streams_without_a_null(bed: &Bed) {
     let dev = bed.dir.join("dev");
     fs::create_dir(&dev).expect("make");
@@ -506,13 +507,13 @@ fn streams_without_a_null(bed: &Bed) {
     assert!(refused.stderr.contains("other than /dev/null"), "{refused}");
 }
 
-/// A container that has a directory of the host's for all of /dev.
+/// Starts a container with a host directory as its /dev.
 fn dev_bound<'a>(bundle: Bundle<'a>, dev: &Path) -> Container<'a> {
     let bundle = bundle.unset("/linux/maskedPaths");
     bundle.mount("bind", dev.to_str().expect("path"), "/dev", &["rbind", "rw"]).make().detached()
 }
 
-/// An exec whose standard output is /dev/null.
+/// Runs an exec whose standard output is /dev/null.
 pub fn with_null_output(c: &Container<'_>, script: &str) -> Outcome {
     let (runtime, root) = (c.bed.runtime().to_string_lossy(), c.bed.root());
     let call = r#""$0" --root "$1" exec "$2" sh -c "$3" >/dev/null"#;
@@ -520,13 +521,13 @@ pub fn with_null_output(c: &Container<'_>, script: &str) -> Outcome {
     c.bed.program("/bin/sh", &args).run()
 }
 
-/// Other shells redirect no descriptor beyond 9.
+/// Other shells can't redirect descriptors above 9.
 fn bash() -> Result<(), String> {
     let found = ["/bin/bash", "/usr/bin/bash"].iter().any(|path| Path::new(path).exists());
     found.then_some(()).ok_or_else(|| "no bash".to_owned())
 }
 
-/// The limit is the process's; what is open while it is made does not count.
+/// The limit applies to the process, not to descriptors open while it is made.
 fn more_descriptors_than_its_limit(bed: &Bed) {
     let path = bed.dir.join("shared");
     fs::write(&path, "shared\n").expect("write");

@@ -1,5 +1,5 @@
-//! Every step of create, start, exec and delete fails, or is the last of its process: the error is told, and
-//! nothing is left behind.
+//! Makes every step of create, start, exec and delete fail or kill its process: the error is reported, and nothing is
+//! left behind.
 
 #[path = "faults/calls.rs"]
 pub mod calls;
@@ -33,23 +33,23 @@ pub const CASES: &[Case] = &[
     case!(every_kind_of_step).needs(fault_points).alone(),
 ];
 
-/// The cases whose steps count for [`every_kind_of_step`], which comes last.
+/// The cases whose steps count for [`every_kind_of_step`], which runs last.
 const WALKS: [&[Case]; 4] = [create::CASES, commands::CASES, users::CASES, layers::CASES];
 
-/// How many of them were taken to their end.
+/// The number of them that have finished.
 static WALKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes the end of one of [`WALKS`].
+/// Counts one of [`WALKS`] as finished.
 pub fn walked() {
     WALKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Steps must not depend on what else the machine does.
+/// Steps must not depend on the machine's load.
 const WITHOUT: &str = "crowd-check";
 
 pub const KINDS: [&str; 2] = ["fail", "kill"];
 
-/// Whether the runtime has fault points: tests/README.md tells how to build it so.
+/// Checks that the runtime has fault points: tests/README.md explains how to build it.
 pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
@@ -64,12 +64,12 @@ pub fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
     call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", WITHOUT)
 }
 
-/// A step that failed says so; one that was killed says nothing about itself.
+/// Asserts that a failed step is reported; a killed one can't report itself.
 #[track_caller]
 fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
     assert!(outcome.code() != 0, "{fault}: {outcome}");
     if kind == "fail" {
-        // An init that fails while it waits for `start` has nobody to tell; `start` finds it stopped.
+        // An init that fails while it waits for `start` can't report it; `start` finds it stopped.
         let words = [
             "input/output error",
             "fault",
@@ -81,7 +81,7 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
     }
 }
 
-/// Kinds of steps that this host has no use for.
+/// Kinds of steps that do not occur on this host.
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
     ("init", "label keys", "wants SELinux: struck by scripts/guest-labels"),
@@ -89,7 +89,7 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
     ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/guest-labels"),
 ];
 
-/// Comes after all walks: no kind of step was left out.
+/// Runs after all walks: no kind of step was left out.
 fn every_kind_of_step(_: &Bed) {
     let (walked, all) =
         (WALKED.load(Ordering::Relaxed), WALKS.iter().map(|cases| cases.len()).sum());
@@ -109,7 +109,7 @@ fn every_kind_of_step(_: &Bed) {
     }
 }
 
-/// Mount table, /run, pinned programs: the same after every fault.
+/// Mount table, /run and pinned programs are the same after every fault.
 fn host_stays_as_it_is(bed: &Bed) {
     let rules = json!([
         { "allow": false, "access": "rwm" },
@@ -121,7 +121,7 @@ fn host_stays_as_it_is(bed: &Bed) {
         .set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_LOG" }))
         .mount("bind", "/etc", "/mnt", &["rbind"]);
     let walk = Walk::new(bundle);
-    // What a host keeps between starts is there from the first one on.
+    // The first start creates what the host keeps between starts.
     let c = &walk.c;
     c.create().ok();
     c.delete().ok();
@@ -142,8 +142,7 @@ fn host_stays_as_it_is(bed: &Bed) {
     }
 }
 
-/// Takes the steps of `place` one after the other, until the command runs whole; returns how many there
-/// are.
+/// Makes the steps of `place` fail one after the other, until the command succeeds; returns the number of steps.
 pub fn walk_through(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
     for step in 0..200 {
         let fault = format!("{place}:{step}:{kind}");

@@ -1,5 +1,5 @@
-//! dayfly under a seccomp filter that does not know newer system calls, as in a container of an older host: what can
-//! be done without them is done without them; of the rest the error says what refuses them.
+//! dayfly under a seccomp filter that lacks newer system calls, as in a container of an older host: dayfly uses
+//! alternatives where they exist; otherwise the error names the refused call.
 
 use crate::binds::{host_dir, text};
 use crate::exec::cgroup::{exec_joins, huge_pages, with_init_below};
@@ -38,14 +38,14 @@ pub const CASES: &[Case] = &[
 
 const REFUSALS: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
-/// Every fast path, and none of those that it matters for.
+/// Every fast path, and none of those that the filter affects.
 const WAYS: [&str; 2] = ["", "clone-into-cgroup,template-namespace,shared-memory,parallel-network"];
 
 fn run(c: &Container<'_>, call: &str, errno: Errno) -> Outcome {
     c.bundle_call("run", &[]).refused(call, errno).run()
 }
 
-/// Mounts, devices, links, masks, places that are missing and links that lead to what is.
+/// Returns a bundle with mounts, devices, links, masks, missing mount points and links to mount points.
 fn with_much<'a>(bed: &'a Bed, dir: &std::path::Path) -> Bundle<'a> {
     let bundle = bed.bundle();
     symlink("../run/systemd/resolve/stub.conf", bundle.rootfs().join("etc/resolv.conf"))
@@ -131,7 +131,7 @@ fn openat2_of_sysctls(bed: &Bed) {
     }
 }
 
-/// A whole life, each command of it under the filter.
+/// Runs through a container's life, each command under the filter.
 fn life(bed: &Bed, name: &str, errno: Errno) {
     let c = bed.bundle().set("/root/readonly", json!(true)).make();
     let refused = |call: Call| call.refused(name, errno).run();
@@ -178,7 +178,7 @@ fn clone3_of_create_and_exec(bed: &Bed) {
     }
 }
 
-/// Nobody is born in a cgroup by clone(2): init has to have gone there before its cgroup namespace begins.
+/// clone(2) can't place a child in a cgroup: init must have moved there before its cgroup namespace is created.
 fn clone3_in_its_cgroup(bed: &Bed) {
     let script = "cat /proc/self/cgroup";
     let expected = bed.bundle().sh(script).make().run().ok().stdout;
@@ -188,7 +188,7 @@ fn clone3_in_its_cgroup(bed: &Bed) {
     }
 }
 
-/// Nor is anybody in a cgroup that hands controllers down.
+/// Nor can it with a cgroup that delegates controllers.
 fn clone3_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);
@@ -203,7 +203,7 @@ fn limits_pids() -> bool {
     v2.is_none_or(|have| have.split_whitespace().any(|name| name == "pids"))
 }
 
-/// Whoever moves to a cgroup is not counted against its limit; an intermediate process has no room there.
+/// Moving into a cgroup is not checked against pids.max; an intermediate process has no room there.
 fn clone3_with_one_process_allowed(bed: &Bed) {
     let limit = || json!({ "limit": 1 });
     for errno in REFUSALS {
@@ -227,7 +227,7 @@ fn clone3_with_one_process_allowed(bed: &Bed) {
     }
 }
 
-/// A filter with a listener, and hooks of every kind beside it.
+/// A filter with a listener, together with hooks of every kind.
 fn clone3_with_an_agent(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Fail(sys::Errno::NOMEDIUM));
     for errno in REFUSALS {
@@ -257,7 +257,7 @@ fn mounts_by_descriptor_are_needed(bed: &Bed) {
     }
 }
 
-/// Not every EPERM is a filter's.
+/// Not every EPERM comes from a filter.
 fn genuine_errors_stay_as_they_are(bed: &Bed) {
     let c = bed.bundle().mount("bind", "/no/such", "/mnt", &["bind"]).make();
     let outcome = run(&c, "openat2", Errno::NOSYS).fails("no such file or directory");

@@ -1,4 +1,4 @@
-//! Hooks of all six kinds: order, the state they are given, failure.
+//! Hooks of all six kinds: order, the state on their standard input, failure.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -38,13 +38,12 @@ pub const CASES: &[Case] = &[
 const KINDS: &[&str] =
     &["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
-/// A hook that runs `script`; startContainer hooks run inside the container,
-/// where `/bin/sh` is busybox's.
+/// Returns a hook that runs `script`; startContainer hooks run inside the container, where `/bin/sh` is busybox's.
 fn hook(script: &str) -> Value {
     json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] })
 }
 
-/// A directory that hooks on both sides of the container see at the same path.
+/// Makes a directory that hooks on both sides of the container see at the same path.
 fn journal<'a>(bed: &Bed, bundle: Bundle<'a>) -> (Bundle<'a>, std::path::PathBuf) {
     let dir = bed.dir.join("journal");
     fs::create_dir(&dir).expect("make journal");
@@ -73,7 +72,7 @@ fn order(bed: &Bed) {
     bundle.make().run().ok();
     let text = read(&dir, "order");
     let mut lines: Vec<&str> = text.lines().collect();
-    // poststart and the program run side by side.
+    // poststart runs concurrently with the program.
     lines.retain(|line| *line != "program");
     assert_eq!(lines, KINDS);
     assert!(text.contains("program"));
@@ -155,7 +154,7 @@ fn arguments_and_environment(bed: &Bed) {
     assert_eq!(read(&dir, "out"), "zero|one two|red|\n");
 }
 
-/// One without entries is one, but for those that run in the container (as with runc).
+/// An empty `env` means an empty environment, except for hooks in the container (as with runc).
 fn empty_environment(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for kind in KINDS {
@@ -171,7 +170,7 @@ fn empty_environment(bed: &Bed) {
     }
 }
 
-/// Outside the container it is the command's, inside the process's.
+/// Hooks outside the container get the command's environment, and those inside the process's.
 fn environment_where_none_is_given(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for kind in KINDS {
@@ -191,7 +190,7 @@ fn environment_where_none_is_given(bed: &Bed) {
     }
 }
 
-/// startContainer hooks have the process's, to which the user's home belongs.
+/// startContainer hooks get the process's environment, including the user's home.
 fn home_where_no_environment_is_given(bed: &Bed) {
     let passwd = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:ada:/home/ada:/bin/sh";
     for (uid, env, env_of_hook, expected) in [
@@ -221,7 +220,7 @@ fn home_where_no_environment_is_given(bed: &Bed) {
     }
 }
 
-/// A hook that writes what it may and may not to `out`.
+/// Returns a hook that writes to `out` what it may and may not do.
 fn confined_hook(dir: &std::path::Path) -> Value {
     hook(&format!(
         "(mkdir /tmp/d && echo made; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' \
@@ -230,8 +229,8 @@ fn confined_hook(dir: &std::path::Path) -> Value {
     ))
 }
 
-/// As with runc and crun: what the program may not call, they may not; and they have its capabilities, not the
-/// one by which a filter is loaded.
+/// As with runc and crun, these hooks run under the program's filter; they have its capabilities, without the one
+/// needed to load a filter.
 fn start_container_under_the_filter(bed: &Bed) {
     for no_new_privileges in [true, false] {
         for uid in [0, 1000] {
@@ -264,7 +263,7 @@ fn start_container_under_the_filter(bed: &Bed) {
     }
 }
 
-/// Which knows no clone3(2), and no memory files.
+/// This filter lacks clone3(2) and memfd_create(2).
 fn start_container_under_the_engines_filter(bed: &Bed) {
     let mut filter = dayfly_tests::profile::seccomp(dayfly_tests::bundle::CAPABILITIES);
     let refused = json!({
@@ -288,7 +287,7 @@ fn start_container_under_the_engines_filter(bed: &Bed) {
     assert!(out.starts_with("made\n") && out.ends_with("Seccomp:\t2\n"), "{out}");
 }
 
-/// A hook that the filter lets do nothing fails, and says at what.
+/// A hook that the filter allows nothing fails, and the error names the step.
 fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW",
@@ -358,8 +357,8 @@ fn failing_poststart_ends_the_container(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// What the specification 1.3 says of them (runtime.md, "Lifecycle", 7, 9, 12 and 13): an error, and the end of the
-/// container and of all that was made for it.
+/// Specification 1.3 (runtime.md, "Lifecycle", 7, 9, 12 and 13): an error, and the removal of the container and of all
+/// that was made for it.
 fn failing_hooks_of_start_remove_the_container(bed: &Bed) {
     for kind in ["startContainer", "poststart"] {
         let (bundle, dir) = journal(bed, bed.bundle());
@@ -415,8 +414,7 @@ fn program_output_is_not_the_containers(bed: &Bed) {
 }
 
 fn large_state_is_read_by_nobody(bed: &Bed) {
-    // A hook that never reads its input must not stop the runtime, however
-    // much there is to read.
+    // A hook that never reads its input must not block the runtime, however long the input is.
     let c = bed
         .bundle()
         .set("/annotations", json!({ "long": "x".repeat(200_000) }))

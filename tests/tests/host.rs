@@ -1,4 +1,4 @@
-//! `dayfly host`, and what follows from its advice. What would change this host is left to the guest
+//! `dayfly host`, and the effects of its advice. What would change this host is tested in the guest
 //! (scripts/guest-favordynmods).
 
 pub mod score;
@@ -36,7 +36,7 @@ pub const CASES: &[Case] = &[
     case!(start_cpus_that_are_none).unlike_runc(),
 ];
 
-/// The program behind `dayfly host`.
+/// Checks for the program behind `dayfly host`.
 pub fn tool() -> Result<(), String> {
     let runtime = std::env::var("DAYFLY").unwrap_or_else(|_| "target/release/dayfly".to_owned());
     let tool = Path::new(&runtime).with_file_name("dayfly-host");
@@ -44,7 +44,7 @@ pub fn tool() -> Result<(), String> {
     tool.exists().then_some(()).ok_or_else(missing)
 }
 
-/// A kernel that does not turn favordynmods off again, so that nothing here turns it on.
+/// Checks that the kernel can't turn favordynmods off again, so that nothing here turns it on.
 fn favordynmods_stays() -> Result<(), String> {
     tool()?;
     match kernel::version() {
@@ -53,7 +53,7 @@ fn favordynmods_stays() -> Result<(), String> {
     }
 }
 
-/// numactl(8), which tells of the memory nodes that it may use itself.
+/// Checks for numactl(8), which lists the memory nodes that it may use itself.
 fn numactl() -> Result<(), String> {
     tool()?;
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -136,7 +136,7 @@ fn check_shows_everything(bed: &Bed) {
     assert!(text.lines().all(|line| line.chars().count() <= 132), "{text}");
     let last = text.lines().last().unwrap_or_default();
     assert!(last.contains("as they should be") && last.ends_with("broken"), "{last}");
-    // Something can be improved where cgroups are not v2 alone; nothing is broken where this runs.
+    // Improvements exist unless cgroups are v2 only; no check fails where the suite runs.
     let improvable = text.lines().any(|line| line.starts_with(" ! "));
     assert_eq!(code, i32::from(improvable), "{text}");
 }
@@ -152,7 +152,7 @@ fn check_as_json(bed: &Bed) {
         for text in ["name", "fact", "why"] {
             assert!(!verdict[text].as_str().expect(text).is_empty(), "{verdict}");
         }
-        // What can be improved comes with the way to it.
+        // Every improvement comes with instructions.
         let advised = !verdict["fix"].as_array().expect("fix").is_empty();
         assert!(advised || !["warning", "error"].contains(&level), "{verdict}");
     }
@@ -164,7 +164,7 @@ fn check_as_json(bed: &Bed) {
         }
         assert!(data["rounds"].as_u64().is_some_and(|rounds| rounds > 5), "{id}: {data}");
     }
-    // What a start pays to get into its cgroup on v1, and what it would by the other file.
+    // The time a start takes to enter its cgroup on v1, and the time it would take with the other file.
     let own = verdicts.iter().find(|it| it["id"] == "measured.thread_move");
     assert_eq!(own.is_some(), bed.view.has_v1());
     for figure in ["apart_us", "procs_apart_us"] {
@@ -212,7 +212,7 @@ fn check_of_no_host(bed: &Bed) {
 fn check_leaves_nothing(bed: &Bed) {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     let before = mounts();
-    // What a check that was killed has left, by a pid that no process can have.
+    // The remains of a killed check, with a pid that no process can have.
     let unified = match bed.view {
         View::V2 => Some("/sys/fs/cgroup"),
         View::Hybrid => Some("/sys/fs/cgroup/unified"),
@@ -241,7 +241,7 @@ fn check_leaves_nothing(bed: &Bed) {
 fn topology_as_numactl_tells_it(bed: &Bed) {
     let numactl = bed.program("numactl", &["--hardware"]).run().ok().stdout;
     let own = bed.call_bare(&["host", "topology"]).run().ok().stdout;
-    // Free memory is another one a moment later; that it is told is compared all the same.
+    // Free memory changes all the time; only its presence is compared.
     let lines = |text: &str| -> Vec<String> {
         let fixed = |line: &str| match line.split_once(" free: ") {
             Some((node, free)) if free.ends_with(" MB") => format!("{node} free"),
@@ -306,7 +306,7 @@ fn favordynmods_is_refused_beside_v1(bed: &Bed) {
     }
 }
 
-/// On for a while it is only where it can be turned off again.
+/// Turning it on temporarily requires a kernel that can turn it off again.
 fn favordynmods_is_not_for_a_while(bed: &Bed) {
     let made = bed.dir.join("made");
     let touch = ["host", "favordynmods", "auto", "--", "touch", made.to_str().expect("path")];
@@ -353,7 +353,7 @@ fn locks_bad_input(bed: &Bed) {
 
 const CPUS: &str = "grep Cpus_allowed_list: /proc/self/status";
 
-/// The last CPU that this process may run on, and all of them.
+/// Returns the last CPU that this process may run on, and all of them.
 fn own_cpus() -> (String, String) {
     let status = fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -367,19 +367,19 @@ fn start_cpus_are_left_again(bed: &Bed) {
     let expected = format!("Cpus_allowed_list:\t{all}\n");
     let c = bed.bundle().sh(CPUS).make();
     assert_eq!(c.run_with(&["--start-cpus", &one]).ok().stdout, expected);
-    // Words mean CPUs, as those of --pin.
+    // Words select CPUs, as with --pin.
     for words in ["cores:1", "spread:1,no-smt"] {
         let c = bed.bundle().sh(CPUS).make();
         let _ = c.run_with(&["--start-cpus", words]).ok();
     }
-    // What is traced tells when the program got them all back.
+    // The trace shows when the program got all CPUs back.
     let c = bed.bundle().sh(CPUS).make();
     let trace = bed.dir.join("trace.jsonl");
     let file = trace.to_str().expect("path");
     assert_eq!(c.run_with(&["--start-cpus", &one, "--trace", file]).ok().stdout, expected);
     let trace = fs::read_to_string(&trace).expect("trace");
     assert!(trace.contains("run on every cpu"), "{trace}");
-    // With `create` it is before init waits.
+    // With `create`, this happens before init waits.
     let c = bed.bundle().sh(CPUS).make();
     c.create_with(&["--start-cpus", &one]).ok();
     let status = fs::read_to_string(format!("/proc/{}/status", c.pid())).expect("status");

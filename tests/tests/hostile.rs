@@ -1,6 +1,6 @@
-//! Attacks that container runtimes have fallen for. Each is made twice: on the runtime as it is, where it must
-//! fail, and on a build that does without the defence in question (`sys::defence`), where it must succeed:
-//! a test that cannot fail proves nothing.
+//! Known attacks on container runtimes. Each attack runs twice: on the runtime under test, where it must fail, and on a
+//! build without the defence in question (`sys::defence`), where it must succeed: a test that cannot fail proves
+//! nothing.
 //!
 //! | CVE | attack | defences without which it succeeds |
 //! |---|---|---|
@@ -39,13 +39,13 @@
 //! | (containerd's own shim) | `streams_of_the_host` | none can be left out: pipes of the shim's own |
 //! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
 //!
-//! Where layers are named, the attack fails while one of them is there.
+//! If the table names several layers, the attack fails as long as one of them is present.
 //!
-//! There are runtimes that fall for some of it as they are: run against runc 1.1.5, `dev_leads_outside`,
-//! `parent_is_exchanged` and `exec_as_a_number_and_more` (4294967296 is root, in 1.5.1 as well) succeed.
+//! Some runtimes are vulnerable: with runc 1.1.5, `dev_leads_outside`, `parent_is_exchanged` and
+//! `exec_as_a_number_and_more` succeed (4294967296 is root, in 1.5.1 as well).
 //!
-//! What the attacks are after is the case's own: files of its directory, the host name of its container's UTS
-//! namespace, a virtual device.
+//! The attacks' targets belong to the case: files in its directory, the host name of its container's UTS namespace, a
+//! virtual device.
 
 #[path = "hostile/command_line.rs"]
 pub mod command_line;
@@ -68,13 +68,13 @@ pub mod streams;
 
 use dayfly_tests::bed::Bed;
 
-/// What shows that an attack has succeeded.
+/// The proof that an attack has succeeded.
 type Evidence = Option<String>;
 
-/// Every fast path, and the way on which init sees the host's mounts at first.
+/// Every fast path, and the way of starting in which init first sees the host's mounts.
 const WAYS: [&str; 2] = ["", "template-namespace"];
 
-/// The attack fails.
+/// Asserts that the attack fails.
 #[track_caller]
 fn holds(bed: &Bed, attack: fn(&Bed) -> Evidence) {
     if let Some(evidence) = attack(bed) {
@@ -82,7 +82,7 @@ fn holds(bed: &Bed, attack: fn(&Bed) -> Evidence) {
     }
 }
 
-/// The attack succeeds on a build without the defence.
+/// Asserts that the attack succeeds on a build without the defence.
 #[track_caller]
 fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
     match attack(bed) {
@@ -91,9 +91,9 @@ fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
     }
 }
 
-/// The cases of attacks: each on the runtime under test, then on the build without the defence. An attack
-/// that is `paused` needs that build in both cases, since ordinary ones cannot be stopped halfway; one that
-/// succeeds on runc 1.5.1 is `unlike_runc`. What both cases need of the host comes last.
+/// The cases of attacks: each runs on the runtime under test, then on the build without the defence. An attack that is
+/// `paused` needs that build in both cases, since ordinary builds can't be stopped halfway; one that succeeds on runc
+/// 1.5.1 is `unlike_runc`. The requirements of both cases come last.
 macro_rules! attacks {
     ($($attack:ident without $names:literal $($property:ident)* $((needs $need:path))?,)*) => {
         &[$(
@@ -121,7 +121,8 @@ const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case 
     case.undefended("")
 }
 
-/// Without the template a root filesystem lies on the host's, or on what the kernel booted from.
+/// Limits a case to the template: without it, a root filesystem is mounted on the host's, or on the kernel's initial
+/// root.
 const fn with_template(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
     case.when(dayfly_tests::runtime::uses_every_fast_path)
 }

@@ -1,4 +1,4 @@
-//! Id-mapped mounts: whose files they seem to be, inside and outside.
+//! Id-mapped mounts: the owners of files, inside and outside.
 
 use crate::binds::{Nested, host_dir, text};
 use crate::userns::mapped;
@@ -35,7 +35,7 @@ fn map(host: u32, size: u32) -> Value {
     json!([{ "containerID": 0, "hostID": host, "size": size }])
 }
 
-/// A mount whose ids 0 to 1999 are 100000 (groups: 200000) and so on.
+/// Returns a mount that maps ids 0 to 1999 to 100000 and up (groups: 200000 and up).
 fn bind(source: &Path, options: &[&str]) -> Value {
     json!({
         "destination": "/mnt", "type": "bind", "source": source, "options": options,
@@ -47,7 +47,7 @@ fn with(bed: &Bed, mount: Value) -> Bundle<'_> {
     bed.bundle().push("/mounts", mount)
 }
 
-/// A directory with files of root's and of user 1000.
+/// Makes a directory with files of root and of user 1000.
 fn files(bed: &Bed) -> PathBuf {
     let dir = host_dir(bed, "files");
     fs::write(dir.join("user"), "").expect("write");
@@ -102,7 +102,7 @@ fn the_containers_own_user_namespace(bed: &Bed) {
         let mount = json!({ "destination": "/mnt", "source": &dir, "options": options });
         mapped(bed).push("/mounts", mount).sh(&script).make().run()
     };
-    // What is nobody's without the option.
+    // Without the option, the owners are nobody.
     assert_eq!(run(&["bind"]).stdout, "65534:65534\n65534:65534\n");
     fs::remove_file(dir.join("new")).expect("root of the container may write here");
     assert_eq!(run(&["bind", "idmap"]).ok().stdout, "0:0\n1000:1001\n");

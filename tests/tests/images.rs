@@ -1,4 +1,4 @@
-//! The image store: what is in a layer is in its directory, what must not be is nowhere.
+//! The image store: a layer's content is in its directory, and nothing else is anywhere.
 
 #[path = "images/bombs.rs"]
 pub mod bombs;
@@ -33,7 +33,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tar::EntryType;
 
-/// Nothing here depends on the view, or on how containers are started.
+/// These cases depend neither on the view nor on how containers are started.
 const V2: &[View] = &[View::V2];
 
 pub const CASES: &[Case] = &[
@@ -46,7 +46,7 @@ pub const CASES: &[Case] = &[
     case!(through_dayfly).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// What is in the bed besides the store and what calls printed.
+/// Returns the files in the bed outside the store, except the output of calls.
 fn outside(bed: &Bed) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(&bed.dir).expect("bed");
     let own = |path: &PathBuf| {
@@ -56,21 +56,21 @@ fn outside(bed: &Bed) -> BTreeSet<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(own).collect()
 }
 
-/// The only layer of an image made of `layer`.
+/// Imports an image with `layer` as its only layer; returns the layer's directory.
 #[track_caller]
 fn unpacked(bed: &Bed, layer: Layer) -> PathBuf {
     let image = image::import(bed, &image::layout(bed, "layout", vec![layer]));
     image::layers(&image).remove(0)
 }
 
-/// What is in the parts of the store that anybody sees.
+/// Returns the entries of the store's public parts.
 fn visible(bed: &Bed) -> Vec<PathBuf> {
     let parts = ["layers", "records", "images", "refs", "work"];
     let entries = parts.iter().filter_map(|part| fs::read_dir(image::store(bed).join(part)).ok());
     entries.flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// An import that must fail with `text` and leave nothing.
+/// Asserts that an import fails with `text` and leaves nothing.
 #[track_caller]
 fn refused(bed: &Bed, layout: &Layout, options: &[&str], text: &str) -> String {
     let source = layout.dir.to_str().expect("path");
@@ -150,7 +150,7 @@ fn attributes(bed: &Bed) {
     assert_eq!(fs::read_link(root.join("dir/link")).expect("link"), Path::new("../nowhere"));
     assert_eq!((meta(&long).mtime(), meta(&long).mtime_nsec()), (12345, 500_000_000));
     assert_eq!((meta("dir").mode() & 0o7777, meta("dir").mtime()), (0o1777, 1_000_000_000));
-    // Those by which overlayfs is steered are not for an image to set.
+    // An image must not set the attributes that control overlayfs.
     assert!(xattr("sly", "trusted.overlay.redirect").is_err());
     assert!(xattr("sly", "user.overlay.opaque").is_err());
 }
@@ -219,7 +219,7 @@ fn platforms(bed: &Bed) {
     }
     let outcome = image::call(bed, &["import", source, "--platform", "linux/s390x"]).run().exits(1);
     assert!(outcome.stderr.contains("linux/amd64, linux/arm64, linux/arm/v7"), "{outcome}");
-    // One image without an index.
+    // An image without an index.
     let alone = Layout::new(bed.dir.join("alone"));
     let layer = (Layer::new().file("arm64", 0o644, b""), Packing::Gzip);
     alone.index(&[alone.image_for("arm64", &[layer], &Value::Null)]);
@@ -326,7 +326,7 @@ fn through_dayfly(bed: &Bed) {
     bed.call_bare(&["image", "import", source, "--name", "test", "--store", store]).run().ok();
     let listed = bed.call_bare(&["image", "ls", "--store", store]).run().ok().stdout;
     assert!(listed.contains("test:latest"), "{listed}");
-    // An xattr of the host's does not stand in the way of removal.
+    // An extended attribute set on the host does not prevent removal.
     let _ = setxattr(store, "user.note", b"x", XattrFlags::empty());
     bed.call_bare(&["image", "rm", "test", "--store", store]).run().ok();
 }

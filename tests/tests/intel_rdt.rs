@@ -1,4 +1,4 @@
-//! Intel RDT, as far as a machine without it goes; the rest is tested beside the code.
+//! Intel RDT, as far as it can be tested on a machine without it; the rest is tested beside the code.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

@@ -1,4 +1,4 @@
-//! `dayfly profile learn`: a seccomp profile from what a container's processes do.
+//! `dayfly profile learn`: a seccomp profile from the system calls of a container's processes.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::{Bundle, CAPABILITIES};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Calls are the same on any kind of cgroups.
+/// The calls do not depend on the kind of cgroups.
 const V2: &[View] = &[View::V2];
 
 pub const CASES: &[Case] = &[
@@ -42,19 +42,19 @@ pub const CASES: &[Case] = &[
         .unlike_runc(),
 ];
 
-/// The program behind `dayfly profile`.
+/// Checks for the program behind `dayfly profile`.
 fn tool() -> Result<(), String> {
     let tool = dayfly_tests::runner::runtime_path().with_file_name("dayfly-profile");
     let missing = || format!("no {}: cargo build --release -p dayfly-profile", tool.display());
     tool.exists().then_some(()).ok_or_else(missing)
 }
 
-/// As engines have one.
+/// Returns a profile like that of engines.
 fn engines_profile() -> Value {
     dayfly_tests::profile::seccomp(CAPABILITIES)
 }
 
-/// A bundle with the engines' profile that runs `script`, and its directory.
+/// Returns a bundle with the engines' profile that runs `script`, and its directory.
 fn engines<'a>(bed: &'a Bed, script: &str) -> (Bundle<'a>, PathBuf) {
     let bundle = bed.bundle().set("/linux/seccomp", engines_profile()).sh(script);
     let directory = bundle.dir.clone();
@@ -67,7 +67,7 @@ fn learn(bed: &Bed, bundle: &Path, more: &[&str]) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path"))
 }
 
-/// Learns to a file; returns what the command said, and the profile.
+/// Learns to a file; returns the command's outcome, and the profile.
 fn learned(bed: &Bed, bundle: &Path, more: &[&str]) -> (Outcome, Value) {
     let file = bed.dir.join("learned.json");
     let outcome =
@@ -81,14 +81,14 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("path")
 }
 
-/// What runs make beside bundles.
+/// Returns what runs have left beside bundles.
 fn left(bed: &Bed) -> Vec<String> {
     let entries = fs::read_dir(&bed.dir).expect("list").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("dayfly-profile-") || name.ends_with(".new")).collect()
 }
 
-/// The names that a profile allows.
+/// Returns the names that a profile allows.
 fn allowed(profile: &Value) -> BTreeSet<String> {
     let rules = profile["syscalls"].as_array().expect("rules").iter();
     let allowing = rules.filter(|rule| rule["action"] == "SCMP_ACT_ALLOW");
@@ -128,7 +128,7 @@ fn what_was_not_made_is_refused(bed: &Bed) {
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
-/// What the former profile refuses, by name or by arguments, and what the program tries.
+/// The former profile refuses some calls, by name or by arguments, that the program tries.
 fn never_wider_than_before(bed: &Bed) {
     let mut old = engines_profile();
     let rules = old["syscalls"].as_array_mut().expect("rules");
@@ -176,7 +176,7 @@ fn without_a_profile(bed: &Bed) {
     let bundle = bed.bundle().unset("/linux/seccomp").sh("echo hello");
     let directory = bundle.dir.clone();
     let _container = bundle.make();
-    // Without a file the profile is all that standard output gets.
+    // Without a file, standard output contains only the profile.
     let outcome = learn(bed, &directory, &["-n", "1"]).run().ok();
     let learned: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(learned["defaultAction"], "SCMP_ACT_ERRNO");
@@ -197,7 +197,7 @@ fn with_a_former_one(bed: &Bed) {
     let (_, first) = learned(bed, &directory, &[]);
     let first_file = bed.dir.join("first.json");
     fs::write(&first_file, first.to_string()).expect("write");
-    // Another program of the same bundle.
+    // Another program in the same bundle.
     let (_, alone) = learned(bed, &directory, &["--", "/bin/sh", "-c", "ln -sf /a /tmp/l"]);
     let merge = ["--merge", text(&first_file), "--", "/bin/sh", "-c", "ln -sf /a /tmp/l"];
     let (_, both) = learned(bed, &directory, &merge);
@@ -205,7 +205,7 @@ fn with_a_former_one(bed: &Bed) {
     assert!(makes(&allowed(&first)) && !makes(&allowed(&alone)));
     assert!(allowed(&both).is_superset(&allowed(&first)));
     assert!(allowed(&both).is_superset(&allowed(&alone)));
-    // What the bundle's own profile does not allow, no file adds.
+    // Merging a file does not add what the bundle's own profile refuses.
     let wide = json!({ "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [{ "names": ["reboot", "mkdir"], "action": "SCMP_ACT_ALLOW" }] });
     fs::write(&first_file, wide.to_string()).expect("write");
@@ -213,7 +213,7 @@ fn with_a_former_one(bed: &Bed) {
     assert!(!allowed(&both).contains("reboot") && allowed(&both).contains("mkdir"));
 }
 
-/// Without no_new_privs the filter is loaded before the last capabilities are given back.
+/// Without no_new_privs the filter is loaded before the last capabilities are dropped.
 fn under_a_filter_loaded_early(bed: &Bed) {
     let (bundle, directory) = engines(bed, "true");
     let _container = bundle.set("/process/noNewPrivileges", json!(false)).make();
@@ -224,7 +224,7 @@ fn under_a_filter_loaded_early(bed: &Bed) {
     run.sh("true").make().run().ok();
 }
 
-/// `create`, `start` and `exec` need no more under the filter than `run` did.
+/// `create`, `start` and `exec` need no more calls under the filter than `run` did.
 fn a_later_exec_has_what_it_needs(bed: &Bed) {
     for no_new_privileges in [true, false] {
         let (bundle, directory) = engines(bed, "ls / >/dev/null; sleep 0.01");
@@ -248,7 +248,7 @@ fn a_run_that_fails(bed: &Bed) {
     let outcome = learn(bed, &directory, &["-o", text(&file)]).run().exits(1);
     let expected = "learning, run 1 of 3: the run failed: exit status 3; nothing is written";
     assert!(outcome.stderr.contains(expected), "{outcome}");
-    // One that does something else each time is not learned from as many runs as it does things.
+    // A program that acts differently each time can't be learned from too few runs.
     let (bundle, directory) =
         engines(bed, "echo x >>/count; [ $(wc -l </count) -lt 3 ] || mkdir /tmp/d");
     let _container = bundle.set("/root/readonly", json!(false)).make();

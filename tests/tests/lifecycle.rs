@@ -1,4 +1,4 @@
-//! create, start, state, kill, delete: the order of things and every refusal.
+//! create, start, state, kill, delete: their order, and every refusal.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
@@ -221,7 +221,7 @@ fn kill_created(bed: &Bed) {
     c.delete().ok();
 }
 
-/// Its init heeds what ends programs, as runc's does; what ends none leaves it as it is.
+/// Its init terminates on the signals that terminate programs, like runc's; other signals have no effect.
 fn signals_end_a_created_one(bed: &Bed) {
     for signal in ["TERM", "INT", "HUP", "QUIT", "ABRT"] {
         let c = bed.bundle().make();
@@ -235,7 +235,7 @@ fn signals_end_a_created_one(bed: &Bed) {
         c.start().fails("cannot start a container that has stopped");
         c.delete().ok();
     }
-    // The program has its own ways again.
+    // The program has default signal dispositions.
     let c = bed.bundle().args(&["/bin/sleep", "1000"]).make();
     c.create().ok();
     c.start().ok();
@@ -297,7 +297,8 @@ fn kill_all_of_host_pid(bed: &Bed) {
     c.delete().ok();
 }
 
-/// No init takes the others along: SIGKILL goes to each, other signals to init alone.
+/// Without its own PID namespace, init's death does not end the others: SIGKILL goes to each, other signals to init
+/// only.
 fn kill_without_pid_namespace(bed: &Bed) {
     let script = "sleep 1001 & trap 'echo got' TERM; echo ready; while :; do sleep 0.02; done";
     for joined in [false, true] {
@@ -324,7 +325,7 @@ fn kill_stopped_without_pid_namespace(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").args(&["/bin/true"]).make().detached();
     c.wait_status("stopped");
     c.kill("TERM").fails("container not running");
-    // As in runc: all that are left in its cgroup are killed, be there any or not.
+    // As in runc, all processes left in its cgroup are killed, even if there is none.
     c.kill("KILL").ok();
 }
 

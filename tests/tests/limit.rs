@@ -1,4 +1,4 @@
-//! The limit of starts in flight, `dayfly host limit`. Each case has an IPC namespace, and so a limit, of its own.
+//! The limit of concurrent starts, `dayfly host limit`. Each case has its own IPC namespace, and so its own limit.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -45,7 +45,7 @@ fn alone(test: impl FnOnce() + Send) {
     });
 }
 
-/// A limit of one start, and its permit.
+/// Sets a limit of one start, and takes its permit.
 fn taken() -> (Limit, Permit) {
     let limit = Limit::set(1, LONGEST_WAIT).expect("limit");
     let permit = limit.try_admit().expect("permit");
@@ -61,7 +61,7 @@ fn free(limit: &Limit) -> usize {
     limit.state().expect("limit").free
 }
 
-/// A container whose start ends when somebody writes to the pipe.
+/// Returns a container whose start is blocked until something is written to the pipe.
 fn held_up(bed: &Bed) -> (Container<'_>, PathBuf) {
     let pipe = bed.dir.join("go");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
@@ -71,12 +71,12 @@ fn held_up(bed: &Bed) -> (Container<'_>, PathBuf) {
 }
 
 fn let_go(pipe: &Path) {
-    // Waits for the hook to open it.
+    // Waits for the hook to open the pipe.
     let pipe = OpenOptions::new().write(true).open(pipe).expect("open pipe");
     (&pipe).write_all(b"\n").expect("write to pipe");
 }
 
-/// `run`, under way.
+/// Starts `run`.
 fn run(c: &Container<'_>) -> Running {
     c.bundle_call("run", &[]).spawn()
 }
@@ -109,7 +109,7 @@ fn a_permit_lasts_from_bundle_to_program(bed: &Bed) {
         let running = run(&c);
         wait::until_true("the start to have the permit", || free(&limit) == 0);
         let_go(&pipe);
-        // In the foreground: the permit is free as soon as the program runs.
+        // In the foreground, the permit is free as soon as the program runs.
         wait::until_true("the permit to be free", || free(&limit) == 1);
         assert_eq!(c.status(), "running");
         c.kill("KILL").ok();
@@ -128,7 +128,7 @@ fn a_killed_start_gives_its_permit_back(bed: &Bed) {
         assert!(running.wait().died_of_signal());
         assert_eq!(free(&limit), 1);
     });
-    // The hook is killed with it.
+    // This kills the hook as well.
     c.delete_force().ok();
 }
 
@@ -173,7 +173,7 @@ fn lifted_while_somebody_waits(bed: &Bed) {
         let (limit, permit) = taken();
         let running = run(&two);
         until_waiting(&limit, 1);
-        // Another one: what waited asks that.
+        // A new limit replaces the old one; the waiting start asks the new one.
         let other = Limit::set(2, LONGEST_WAIT).expect("limit");
         running.wait().ok();
         drop(permit);
@@ -251,7 +251,7 @@ fn another_users_limit_is_none(bed: &Bed) {
         run(&c).wait().ok();
         drop(permit);
         assert_eq!(limit.state().map(|state| state.free), Some(1));
-        // Root's own takes its place.
+        // A limit of root replaces it.
         let own = Limit::set(1, LONGEST_WAIT).expect("limit");
         assert_eq!(Limit::find(), Some(own));
     });

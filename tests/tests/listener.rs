@@ -1,4 +1,4 @@
-//! Seccomp listeners: an agent outside decides about the container's system calls.
+//! Seccomp listeners: an agent outside answers the container's system calls.
 
 use dayfly_tests::agent::Agent;
 use dayfly_tests::bed::Bed;
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     case!(killed_while_it_asks),
 ];
 
-/// `names` ask `socket`, everything else is allowed.
+/// Returns a profile in which the calls `names` are answered through `socket`, and everything else is allowed.
 pub fn profile(socket: &str, names: &[&str]) -> Value {
     json!({
         "defaultAction": "SCMP_ACT_ALLOW",
@@ -46,7 +46,7 @@ pub fn profile(socket: &str, names: &[&str]) -> Value {
 
 const MKDIR: [&str; 2] = ["mkdir", "mkdirat"];
 
-/// A container whose mkdir asks `agent`.
+/// Returns a container whose mkdir is answered by `agent`.
 fn asking<'a>(bed: &'a Bed, agent: &Agent) -> Bundle<'a> {
     bed.bundle().set("/linux/seccomp", profile(agent.path(), &MKDIR))
 }
@@ -90,7 +90,7 @@ fn message_of_create(bed: &Bed) {
         .sh("mkdir /tmp/d 2>&1; exit 3")
         .make();
     let created = c.create().ok();
-    // The agent knows of the container before it is started.
+    // The agent gets the container's state before the start.
     let message = agent.message();
     let pid = c.pid();
     let expected = json!({
@@ -146,7 +146,7 @@ fn message_of_exec(bed: &Bed) {
     }
 }
 
-/// Whatever init calls between filter and program may ask; the agent has the listener by then.
+/// Calls of init between the filter and the program may need an answer; the agent has the listener by then.
 fn calls_of_the_runtime_itself(bed: &Bed) {
     let names = [
         "execve",
@@ -193,7 +193,7 @@ fn no_agent(bed: &Bed) {
     c.run().fails(what);
     c.run_with(&["--detach"]).fails(what);
     assert!(!c.exists());
-    // A socket that nobody listens on.
+    // A socket without a listener.
     let dead = bed.dir.join("dead.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).expect("bind"));
     let c =
@@ -284,7 +284,7 @@ fn hooks_get_no_descriptor(bed: &Bed) {
     c.wait_status("stopped");
 }
 
-/// They are under the filter, as the program is.
+/// They run under the filter, like the program.
 fn start_container_hooks_ask(bed: &Bed) {
     let agent = refusing(bed);
     for no_new_privileges in [true, false] {
@@ -301,7 +301,7 @@ fn start_container_hooks_ask(bed: &Bed) {
 }
 
 fn same_profile_twice(bed: &Bed) {
-    // The second container finds the filter that the first one cached.
+    // The second container finds the filter in the cache.
     let agent = refusing(bed);
     for _ in 0..3 {
         let outcome = asking(bed, &agent).sh("mkdir /tmp/d").make().run().exits(1);
@@ -321,7 +321,7 @@ fn in_a_user_namespace(bed: &Bed) {
     assert!(outcome.stderr.contains("No medium found"), "{outcome}");
 }
 
-/// A container that waits for an answer which never comes can be removed.
+/// A container that waits for an answer that never comes can be removed.
 fn killed_while_it_asks(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| {
         std::thread::sleep(std::time::Duration::from_secs(3600));

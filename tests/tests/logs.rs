@@ -1,4 +1,4 @@
-//! `--log`, `--log-format` and `--debug`: where engines read what went wrong.
+//! `--log`, `--log-format` and `--debug`: where engines read errors.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -53,7 +53,7 @@ fn json_error(bed: &Bed) {
 }
 
 fn json_error_of_init(bed: &Bed) {
-    // An error on the container's side arrives in the same place, once.
+    // An error in init is logged in the same place, once.
     let c = bed.bundle().mount("bind", "/no/such/source", "/mnt", &["bind"]).make();
     let outcome = c.create().fails("no such file or directory");
     assert!(outcome.stderr.lines().count() <= 3, "{outcome}");

@@ -1,4 +1,4 @@
-//! The integration suite: one module a subject, real containers in each.
+//! The integration suite: one module per subject, with real containers.
 
 mod attributes;
 mod bench;
@@ -68,7 +68,7 @@ mod weight;
 use dayfly_tests::runner::{self, Subject};
 use std::process::ExitCode;
 
-/// Those about what is below runtime/.
+/// Subjects that test what is below runtime/.
 const RUNTIME: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
     ("limit", limit::CASES),
@@ -151,7 +151,7 @@ const RUNTIME: &[Subject] = &[
     ("weight", weight::CASES),
 ];
 
-/// Those about what is below tools/.
+/// Subjects that test what is below tools/.
 const TOOLS: &[Subject] = &[
     ("bench", bench::CASES),
     ("cgtool", cgtool::CASES),

@@ -47,7 +47,7 @@ fn masked_directory_is_empty_and_read_only(bed: &Bed) {
     assert_eq!(outcome.stderr.matches("Read-only file system").count(), 2, "{outcome}");
 }
 
-/// A sysfs waits for the network, and masks above it for the sysfs, whose place need not be there before.
+/// A sysfs is mounted after the network is ready, and masks above it after the sysfs, whose mount point may be missing.
 fn masks_cover_what_is_mounted_below(bed: &Bed) {
     let c = bed
         .bundle()
@@ -55,7 +55,7 @@ fn masks_cover_what_is_mounted_below(bed: &Bed) {
         .set("/linux/maskedPaths", json!(["/deep"]))
         .sh("ls /deep | wc -l")
         .make();
-    // On a host with busy CPUs init makes its network itself, and nothing waits.
+    // On a host with busy CPUs init makes its network itself, and nothing is deferred.
     let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
     assert_eq!(call.run().ok().stdout, "0\n");
 }
@@ -70,7 +70,7 @@ fn missing_paths_are_skipped(bed: &Bed) {
     c.run().ok();
 }
 
-/// Engines add lists to lists.
+/// Engines append to existing lists.
 fn each_path_once(bed: &Bed) {
     let bundle = bed.bundle();
     fs::write(bundle.rootfs().join("secret"), "secret\n").expect("write");

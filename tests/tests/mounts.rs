@@ -1,5 +1,4 @@
-//! Mounts other than binds: tmpfs, kernel file systems, the root, and where
-//! they land.
+//! Mounts other than binds: tmpfs, kernel file systems, the root, and their targets.
 
 use crate::binds::{host_dir, options_of, text};
 use dayfly_tests::bed::Bed;
@@ -96,7 +95,7 @@ fn tmpfs_copy_up(bed: &Bed) {
 }
 
 fn tmpfs_over_existing_mode(bed: &Bed) {
-    // Without mode= the mount takes the mode of the directory it covers.
+    // Without mode=, the mount gets the mode of the directory it covers.
     let bundle = bed.bundle();
     let dir = bundle.rootfs().join("data");
     fs::create_dir(&dir).expect("make");
@@ -105,7 +104,7 @@ fn tmpfs_over_existing_mode(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "710\n");
 }
 
-/// Where nothing was, everybody may write, as in /tmp.
+/// At a missing mount point everyone may write, as in /tmp.
 fn tmpfs_where_nothing_was(bed: &Bed) {
     let c = bed
         .bundle()
@@ -121,7 +120,7 @@ fn tmpfs_where_nothing_was(bed: &Bed) {
     assert!(!lines[3].contains("mode="), "{outcome}");
 }
 
-/// The mount table shows what it was given, so that it can be remounted, and be compared.
+/// The mount table shows the mode, so that the mount can be remounted and compared.
 fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     let bundle = bed.bundle();
     let data = bundle.rootfs().join("data");
@@ -135,7 +134,7 @@ fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
 }
 
-/// What comes right after a tmpfs and belongs into it is made by its own descriptor: not what is covered meanwhile.
+/// Mounts into a tmpfs just before them use its descriptor, not a path that is covered meanwhile.
 fn tmpfs_is_filled_in_the_configs_order(bed: &Bed) {
     let bundle = bed.bundle();
     symlink("t", bundle.rootfs().join("link")).expect("link");
@@ -297,7 +296,7 @@ fn cgroup_mount_v1(bed: &Bed) {
 }
 
 fn cgroup_without_cgroup_namespace(bed: &Bed) {
-    // Only the container's own part is shown all the same (CVE-2023-25809).
+    // Even so, only the container's own part is visible (CVE-2023-25809).
     let c = bed
         .bundle()
         .without_namespace("cgroup")
@@ -363,7 +362,7 @@ fn host_mount_table_unchanged(bed: &Bed) {
 }
 
 fn no_old_root_left(bed: &Bed) {
-    // Nothing of the host's table is in the container's, not even hidden.
+    // The container's mount table contains nothing of the host's, not even hidden.
     let c = bed.bundle().sh("cat /proc/self/mountinfo; umount -l / && ls /").make();
     let outcome = c.run();
     let mounts: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains(" - ")).collect();
@@ -407,7 +406,7 @@ fn root_is_a_mount_point(bed: &Bed) {
     assert!(outcome.lines().contains(&"bin"));
 }
 
-/// The words of config.md that are no matter of a file system of its own.
+/// The options of config.md that do not depend on the file system.
 fn every_generic_option(bed: &Bed) {
     let (set, unset) = (
         ["sync", "dirsync", "lazytime", "silent", "iversion", "mand", "nosuid", "nodev", "noexec"],
@@ -440,7 +439,7 @@ fn tmpfs_copy_up_keeps_what_is_asked_for(bed: &Bed) {
 fn overlay_of_host_directories(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     let upper = bed.dir.join("upper");
-    // An overlay takes no other one as its upper directory, which the bed may be on.
+    // overlayfs can't use another overlay as its upper directory, and the bed may be on one.
     fs::create_dir_all(&upper).expect("make");
     bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&upper)]).run().ok();
     fs::create_dir(upper.join("upper")).expect("make");
@@ -465,7 +464,7 @@ fn overlay_of_host_directories(bed: &Bed) {
     assert!(!lower.join("new").exists());
 }
 
-/// Longer values than fsconfig(2) takes, with all that may stand beside them.
+/// Values longer than fsconfig(2) accepts, combined with all other options.
 fn overlay_with_long_options(bed: &Bed) {
     let layers: Vec<String> = (0..4)
         .map(|number| {
@@ -486,7 +485,7 @@ fn overlay_with_long_options(bed: &Bed) {
     }
 }
 
-/// They are the root's, also beside layers of the host's.
+/// Relative layers are relative to the root, even in combination with host layers.
 fn overlay_of_relative_layers(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     for layers in [format!("{}:relative", text(&lower)), "relative:bin".to_string()] {
@@ -499,7 +498,7 @@ fn overlay_of_relative_layers(bed: &Bed) {
     }
 }
 
-/// Such a root is attached nowhere: what needs the working directory or mount(2) does not reach it.
+/// Such a root is attached nowhere, so the working directory and mount(2) can't reach it.
 fn overlay_without_a_mount_namespace(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     let other = host_dir(bed, "other");
@@ -554,7 +553,7 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     c.run().fails("is on the top of");
 }
 
-/// The network namespace may come late, and a sysfs with it: not where a later mount covers that.
+/// The network namespace may be joined late, and a sysfs mounted then, unless a later mount covers it.
 fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
     let c = bed
         .bundle()
@@ -562,7 +561,7 @@ fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
         .mount("tmpfs", "tmpfs", "/deep", &[])
         .sh("ls -A /deep | wc -l")
         .make();
-    // On a host with busy CPUs init makes its network itself, and nothing waits.
+    // On a host with busy CPUs init makes its network itself, and nothing is deferred.
     let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
     assert_eq!(call.run().ok().stdout, "0\n");
     let c = bed

@@ -1,4 +1,4 @@
-//! How processes get into cgroups of v1: by which file they move themselves, and where they end up.
+//! How processes enter v1 cgroups: through which file they move themselves, and where they end up.
 
 use crate::cgtool::{Own, V1, tool};
 use dayfly_tests::bed::Bed;
@@ -22,14 +22,14 @@ pub const CASES: &[Case] = &[
     case!(directory_that_was_given).on(V1).needs(user_and_tool).unlike_runc(),
 ];
 
-/// Nobody's, and of no container of the suite.
+/// A uid without a user, which no container of the suite uses.
 const USER: u32 = 28_600;
 
 fn user_and_tool() -> Result<(), String> {
     tool().and_then(|()| can_be())
 }
 
-/// Debian's Linux 6.12 has no files of cpuset for v1.
+/// Debian's Linux 6.12 lacks the cpuset files of v1.
 fn tool_and_cpuset() -> Result<(), String> {
     tool()?;
     match Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
@@ -38,13 +38,13 @@ fn tool_and_cpuset() -> Result<(), String> {
     }
 }
 
-/// The v1 hierarchies.
+/// Returns the v1 hierarchies.
 fn legacy(bed: &Bed) -> Vec<PathBuf> {
     let all = cgroups::hierarchies(bed.view).into_iter();
     all.filter(|top| !top.join("cgroup.controllers").exists()).collect()
 }
 
-/// The files of cgroups that processes write themselves to, in order; and what they write.
+/// Returns the cgroup files that processes write themselves to, in order, and the written values.
 fn moves(call: Call) -> Vec<(PathBuf, String)> {
     let mut moves = Vec::new();
     let outcome = call.follow(&mut |pid, event| {
@@ -67,7 +67,7 @@ fn moves(call: Call) -> Vec<(PathBuf, String)> {
     moves
 }
 
-/// That these are one move into `group` in each v1 hierarchy by `file`, of whoever writes itself.
+/// Asserts that these are one move into `group` in each v1 hierarchy through `file`, made by the moving process itself.
 fn assert_moves(bed: &Bed, call: Call, group: &str, file: &str) {
     let group = group.trim_start_matches('/');
     let mut expected: Vec<_> = legacy(bed)
@@ -109,7 +109,7 @@ fn tool_moves_by_thread(bed: &Bed) {
     assert_moves(bed, call, &own.name, "tasks");
 }
 
-/// The paths of a process in the v1 hierarchies, each with its controllers.
+/// Returns the paths of a process in the v1 hierarchies, each with its controllers.
 fn places(text: &str) -> Vec<(String, String)> {
     let fields = text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -118,7 +118,7 @@ fn places(text: &str) -> Vec<(String, String)> {
     fields.filter(|(controllers, _)| !controllers.is_empty()).collect()
 }
 
-/// That a process is in the group wherever the machine has a v1 hierarchy mounted.
+/// Asserts that a process is in the group in every mounted v1 hierarchy.
 fn assert_everywhere(bed: &Bed, text: &str, group: &str) {
     let there: Vec<_> = places(text).into_iter().filter(|(_, path)| path == group).collect();
     let mut tops: Vec<_> =
@@ -145,13 +145,13 @@ fn tool_is_everywhere(bed: &Bed) {
     let exec = ["cgroup", "exec", "-g", &own.name, "cat", "/proc/self/cgroup"];
     let text = bed.call_bare(&exec).run().ok().stdout;
     assert_everywhere(bed, &text, &format!("/{}", own.name));
-    // The root of the hierarchies has no other way.
+    // For the root of the hierarchies there is only this way.
     let text = bed.call_bare(&["cgroup", "exec", "-g", "pids:/", "cat", "/proc/self/cgroup"]).run();
     let places = places(&text.ok().stdout);
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");
 }
 
-/// A cpuset that was made by mkdir alone takes nobody: dayfly fills its own, and says of others what they lack.
+/// A cpuset made by mkdir has no CPUs and accepts no process: dayfly fills its own, and reports what others lack.
 fn cpuset_without_cpus(bed: &Bed) {
     let own = Own::new(bed);
     let directory = own.directory("cpuset", "");
@@ -168,8 +168,8 @@ fn cpuset_without_cpus(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// Whoever was given a directory with `cgroup.procs`, but without `tasks`, moves by the former; in what the
-/// user makes below, the user owns both.
+/// If a user owns a directory's `cgroup.procs` but not its `tasks`, the move uses the former; in groups that the user
+/// creates below, the user owns both.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

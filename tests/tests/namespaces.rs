@@ -1,4 +1,4 @@
-//! Namespaces: made, joined by path, left out; containers that share them.
+//! Namespaces: created, joined by path, left out; containers that share them.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -102,7 +102,7 @@ fn pod_of_two(bed: &Bed) {
     assert_eq!(second.exec(&["hostname"]).ok().stdout, "dayfly-test\n");
     let text = "echo over loopback | busybox nc -l -p 4000";
     first.exec_with(&["-d"], &["sh", "-c", text]).ok();
-    // Its standard input does not end: with that, the other side may end before it has said anything.
+    // Standard input stays open, since at its end nc may close the connection before the answer arrives.
     let script = "mkfifo /dev/shm/open; for i in $(seq 200); do
         busybox nc 127.0.0.1 4000 <>/dev/shm/open 2>/dev/null && exit 0; usleep 10000; done; exit 1";
     assert_eq!(second.sh(script).ok().stdout, "over loopback\n");
@@ -266,7 +266,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     let c = c.detached();
     let own = fs::read_link("/proc/self/ns/mnt").expect("ns");
     assert_eq!(fs::read_link(format!("/proc/{}/ns/mnt", c.pid())).expect("ns"), own);
-    // Its mounts are there, for exec as well, and nobody else sees them.
+    // Its mounts exist, for exec as well, and are not visible elsewhere.
     fs::write(c.bundle.join("rootfs/mark"), "inside\n").expect("write");
     assert_eq!(c.exec(&["cat", "/mark"]).ok().stdout, "inside\n");
     c.sh("test -e /proc/self/stat && test -c /dev/null && test -d /sys/kernel").ok();

@@ -1,4 +1,4 @@
-//! Network devices of the host that become the container's.
+//! Network devices of the host that are moved into the container.
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const CASES: &[Case] = &[
     case!(moved_under_its_name).needs(pairs),
     case!(moved_under_another_name).needs(pairs),
-    // runc takes the device down first, which costs it its IPv6 addresses.
+    // runc takes the device down first, which removes its IPv6 addresses.
     case!(addresses_are_kept).needs(addresses).unlike_runc(),
     case!(traffic_passes).needs(pairs),
     case!(several_at_once).needs(pairs),
@@ -29,14 +29,14 @@ pub const CASES: &[Case] = &[
     case!(no_maker_of_networks).unlike_runc(),
 ];
 
-/// Whether the kernel has virtual pairs.
+/// Checks that the kernel has veth devices.
 pub fn pairs() -> Result<(), String> {
     let pair = Pair::new();
     drop(pair?);
     Ok(())
 }
 
-/// Whether `ip` can give a device the addresses of [`addresses_are_kept`]: busybox's knows neither word.
+/// Checks that `ip` can set the addresses of [`addresses_are_kept`]: busybox's supports neither option.
 fn addresses() -> Result<(), String> {
     let pair = Pair::new()?;
     for words in
@@ -56,7 +56,7 @@ fn ip(words: &str) -> Result<String, String> {
     Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// The names of the host's network devices.
+/// Returns the names of the host's network devices.
 fn links() -> Vec<String> {
     let entries = fs::read_dir("/sys/class/net").expect("devices").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -67,15 +67,15 @@ fn attribute(link: &str, name: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Two devices that are connected: one for the container, one of the host. Gone when dropped.
+/// A pair of connected devices: one for the container, one that stays on the host. Removed when dropped.
 pub struct Pair {
-    /// For the container.
+    /// The container's device.
     pub device: String,
     peer: String,
 }
 
 impl Pair {
-    /// A new pair.
+    /// Makes a new pair.
     pub fn new() -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Pair {
         let pair = Self { device: device.to_owned(), peer: peer.to_owned() };
         ip(&format!("link add {} type veth peer name {}", pair.device, pair.peer))?;
         if !links().contains(&pair.peer) {
-            // busybox lets the kernel name it.
+            // busybox lets the kernel choose the name.
             let index = attribute(&pair.device, "iflink");
             let peer = links().into_iter().find(|link| attribute(link, "ifindex") == index);
             ip(&format!("link set {} name {}", peer.ok_or("no peer")?, pair.peer))?;
@@ -99,7 +99,7 @@ impl Pair {
         ip(&format!("link show {}", self.device)).is_ok()
     }
 
-    /// The name and the alias of the device, whatever they are now, if it is on the host.
+    /// Returns the present name and alias of the device, if it is on the host.
     pub fn link_of_peer(&self) -> String {
         let index = attribute(&self.peer, "ifindex");
         let link = links().into_iter().find(|link| attribute(link, "iflink") == index);
@@ -155,7 +155,7 @@ fn addresses_are_kept(bed: &Bed) {
         "addr add 10.87.0.2/24 dev DEVICE",
         "addr add 10.87.0.3/24 dev DEVICE",
         "addr add fd87::2/64 dev DEVICE nodad",
-        // Neither of the host's scope, nor for a while only.
+        // These two are not kept: one has host scope, the other a limited lifetime.
         "addr add 10.87.9.9/32 scope host dev DEVICE",
         "addr add 10.88.0.2/24 valid_lft 1000 preferred_lft 1000 dev DEVICE",
         "link set DEVICE up",
@@ -238,7 +238,7 @@ fn into_a_user_namespace(bed: &Bed) {
 }
 
 fn parameters_of_the_device(bed: &Bed) {
-    // It is there before kernel parameters are written.
+    // The device exists before kernel parameters are written.
     let pair = pair();
     let c = bed
         .bundle()
@@ -250,7 +250,7 @@ fn parameters_of_the_device(bed: &Bed) {
 }
 
 fn gone_with_the_container(bed: &Bed) {
-    // A virtual device ends with its namespace; only physical ones come back.
+    // A virtual device ends with its namespace; only physical ones return to the host.
     let pair = pair();
     let c = bed.bundle().set("/linux/netDevices", json!({ &pair.device: {} })).make().detached();
     c.delete_force().ok();
@@ -280,7 +280,7 @@ fn a_name_that_is_taken(bed: &Bed) {
     let outcome = c.create().fails("name not available");
     assert!(outcome.stderr.contains("file exists"), "{outcome}");
     assert!(!c.exists());
-    // As it was.
+    // The device is unchanged.
     let state = ip(&format!("-o addr show dev {}", pair.device)).expect("still there");
     assert!(state.contains("10.83.0.2/24"), "{state}");
     assert!(ip(&format!("link show {}", pair.device)).expect("link").contains(",UP"));

@@ -1,4 +1,4 @@
-//! Bind mounts of and on symbolic links (`src-nofollow`, `dest-nofollow`, `copy-symlink`: crun's words, Podman's
+//! Bind mounts of and on symbolic links (`src-nofollow`, `dest-nofollow`, `copy-symlink`: options of crun, for Podman's
 //! `no-dereference`).
 
 use crate::binds::{host_dir, text};
@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
     case!(words_that_exclude_each_other).unlike_runc(),
 ];
 
-/// A file of the host and a link to it.
+/// Makes a file on the host and a link to it.
 fn file_and_link(bed: &Bed) -> (PathBuf, PathBuf) {
     let file = host_dir(bed, "shared").join("inside");
     let link = bed.dir.join("link");
@@ -45,7 +45,7 @@ fn link_is_made_again(bed: &Bed) {
             .sh(&format!("readlink {destination}; grep -c ' {destination} ' /proc/self/mounts"))
             .make();
         assert_eq!(c.run().exits(1).stdout, "../some/where else\n0\n");
-        // As it is there now.
+        // Now the same link exists already.
         assert_eq!(c.run().exits(1).stdout, "../some/where else\n0\n");
     }
 }

@@ -1,4 +1,4 @@
-//! NOTIFY_SOCKET: a container tells the service manager that it is ready.
+//! NOTIFY_SOCKET: a container notifies the service manager that it is ready.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
 
 const INSIDE: &str = "/run/notify/notify.sock";
 
-/// A service manager's end.
+/// The service manager's end.
 struct Manager {
     socket: UnixDatagram,
     path: PathBuf,
@@ -44,12 +44,12 @@ impl Manager {
         Self { socket, path }
     }
 
-    /// `call` as a service of this manager's.
+    /// Makes `call` a service of this manager.
     fn serve(&self, call: Call) -> Call {
         call.env("NOTIFY_SOCKET", self.path.to_str().expect("path"))
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     fn hear(&self) -> String {
         let mut bytes = [0; 4096];
@@ -64,7 +64,7 @@ impl Manager {
         nothing
     }
 
-    /// Asserts what a detached command says of `c`.
+    /// Asserts the messages of a detached command about `c`.
     #[track_caller]
     fn hears_ready(&self, c: &Container<'_>) {
         assert_eq!(self.hear(), "READY=1\n");
@@ -73,7 +73,7 @@ impl Manager {
     }
 }
 
-/// Says `text` as a process of the container would.
+/// Sends `text` as a process of the container would.
 #[track_caller]
 fn say(c: &Container<'_>, text: &str) {
     let path = format!("/proc/{}/root{INSIDE}", c.pid());
@@ -102,9 +102,9 @@ fn run_in_the_foreground(bed: &Bed) {
     wait::until_true("the container to run", || c.exists() && c.status() == "running");
     say(&c, "READY=1");
     assert_eq!(manager.hear(), "READY=1\n");
-    // The command stays, and is the service.
+    // The command keeps running, and is the main process.
     assert_eq!(manager.hear(), format!("MAINPID={}\n", run.pid().as_raw_nonzero()));
-    // Signals arrive before and after.
+    // Signals are passed on before and after.
     run.signal(Signal::KILL);
     c.delete_force().ok();
 
@@ -201,7 +201,7 @@ fn every_user_may_speak(bed: &Bed) {
         .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
         .sh("stat -c %a /run/notify /run/notify/notify.sock")
         .make();
-    // Whatever the umask of the command.
+    // Whatever the command's umask is.
     let bundle = c.bundle.to_string_lossy();
     let (runtime, root) = (bed.runtime().to_string_lossy(), bed.root());
     let script = "umask 077; exec \"$@\"";
@@ -282,7 +282,7 @@ fn abstract_socket(bed: &Bed) {
     let _ = run.wait().ok();
 }
 
-/// A `start` that was killed before its word has left the socket.
+/// A `start` that was killed before its message has left the socket.
 fn start_can_be_repeated(bed: &Bed) {
     let manager = Manager::new(bed);
     let c = bed.bundle().make();

@@ -1,4 +1,4 @@
-//! What the commands print: columns, keys and their order.
+//! The output of commands: columns, keys and their order.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -40,7 +40,7 @@ fn list_table(bed: &Bed) {
     let created = c.state()["created"].as_str().expect("created").to_owned();
     let (pid, bundle) = (c.pid().to_string(), c.bundle.to_string_lossy().into_owned());
     assert_eq!(row, [c.id.as_str(), &pid, "running", &bundle, &created, "root"]);
-    // The columns line up: at least 12 wide, three blanks apart.
+    // Columns are aligned: at least 12 characters wide, three spaces apart.
     for (title, value) in [("PID", pid.as_str()), ("STATUS", "running"), ("OWNER", "root")] {
         assert_eq!(
             lines[0].find(title),
@@ -73,7 +73,7 @@ fn list_json(bed: &Bed) {
     assert_eq!(list[0]["id"], c.id.as_str());
     assert_eq!(list[0]["owner"], "root");
     assert_eq!(list[0]["pid"], c.pid());
-    // In this order, as tools that cut text rely on.
+    // In this order, since tools that cut text rely on it.
     let order = [
         "ociVersion",
         "id",
@@ -133,11 +133,11 @@ fn list_across_damaged_records(bed: &Bed) {
         let dir = bed.root().join(format!("damaged{number}"));
         fs::create_dir(&dir).expect("make");
         fs::write(dir.join(record), content).expect("write");
-        // Of what has just been made, the record may be about to come.
+        // In a new directory, the record may still be about to be written.
         let long_ago = SystemTime::now() - Duration::from_secs(60);
         fs::File::open(&dir).and_then(|dir| dir.set_modified(long_ago)).expect("age");
     }
-    // One that cannot even be read.
+    // A record that can't be read at all.
     fs::create_dir_all(bed.root().join("damaged4").join(record)).expect("make");
     for flags in [&["-q"][..], &[], &["--format", "json"]] {
         let outcome = bed.call(&[&["list"][..], flags].concat()).run().ok();
@@ -168,7 +168,7 @@ fn list_after_death(bed: &Bed) {
 fn state_layout(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let outcome = c.id_call("state", &[], &[]).run().ok();
-    // Two blanks of indentation, one key a line, no annotations when there are none.
+    // Two spaces of indentation, one key per line, and no annotations if there are none.
     let lines = outcome.lines();
     assert_eq!((lines[0], lines[lines.len() - 1]), ("{", "}"));
     let keys: Vec<&str> = lines[1..lines.len() - 1]
@@ -216,7 +216,7 @@ fn features(bed: &Bed) {
     );
     assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "cgroup"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
-    // What engines must not hand through from images.
+    // The annotations that engines must not accept from images.
     assert!(has("/potentiallyUnsafeConfigAnnotations", "org.systemd.property."));
     if features["annotations"]["org.dayfly.version"].is_string() {
         assert!(has("/potentiallyUnsafeConfigAnnotations", "run.dayfly."));

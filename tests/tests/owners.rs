@@ -1,5 +1,5 @@
-//! Namespaces that are joined together with a user namespace, whoever owns them: the host's user namespace, another
-//! container's, the one that is joined.
+//! Namespaces joined together with a user namespace, whoever owns them: the host's user namespace, another container's,
+//! or the joined one.
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     case!(in_a_nested_user_namespace).needs(can_be).unlike_runc(),
 ];
 
-/// As config.json and as /proc/PID/ns have them.
+/// The names in config.json and in /proc/PID/ns.
 const KINDS: [(&str, &str); 6] = [
     ("network", "net"),
     ("ipc", "ipc"),
@@ -37,12 +37,12 @@ fn path(pid: i32, file: &str) -> String {
     format!("/proc/{pid}/ns/{file}")
 }
 
-/// With a time namespace, too.
+/// With a time namespace as well.
 fn owner(bundle: Bundle<'_>) -> Container<'_> {
     bundle.push("/linux/namespaces", json!({ "type": "time" })).make().detached()
 }
 
-/// Without the mounts that only the owner of the namespace may make.
+/// Removes the mounts that only the owner of the namespace may make.
 fn without_mounts_of<'a>(mut bundle: Bundle<'a>, kind: &str) -> Bundle<'a> {
     let place = match kind {
         "network" => "/sys",
@@ -63,7 +63,7 @@ fn without_mounts_of<'a>(mut bundle: Bundle<'a>, kind: &str) -> Bundle<'a> {
     bundle
 }
 
-/// A container in a user namespace that joins the namespace of `owner`, and is in both.
+/// Asserts that a container in a user namespace can join the namespace of `owner`, and is in both.
 #[track_caller]
 fn joins(bundle: Bundle<'_>, kind: (&str, &str), owner: i32, is_its_own: bool) {
     let (name, file) = kind;
@@ -83,7 +83,7 @@ fn joins(bundle: Bundle<'_>, kind: (&str, &str), owner: i32, is_its_own: bool) {
     c.delete_force().ok();
 }
 
-/// A bundle that joins the user namespace of a process.
+/// Returns a bundle that joins the user namespace of a process.
 fn joining<'a>(bed: &'a Bed, pid: i32) -> Bundle<'a> {
     mapped(bed)
         .join_namespace("user", &path(pid, "user"))
@@ -131,7 +131,7 @@ fn several_at_once(bed: &Bed) {
     second.exec(&["true"]).ok();
 }
 
-/// Hooks of the host are run in its namespaces.
+/// Hooks of the host run in the host's namespaces.
 fn caller_comes_back(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let out = bed.dir.join("hook");
@@ -149,8 +149,8 @@ fn caller_comes_back(bed: &Bed) {
     assert_eq!(fs::read_to_string(out).expect("hook"), own.concat());
 }
 
-/// Root of a user namespace that somebody else made can't come back from where it does not own the way: another
-/// process goes there.
+/// Root of a user namespace that another user made can't return from a namespace to one it does not own, so another
+/// process enters it.
 fn in_a_nested_user_namespace(bed: &Bed) {
     let user = User::nested(bed);
     let first = user.plain().make().detached();

@@ -55,7 +55,7 @@ fn crowd(count: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// `count` containers of one bundle.
+/// Returns `count` containers of one bundle.
 fn containers<'a>(bed: &'a Bed, count: usize, script: &str) -> Vec<Container<'a>> {
     (0..count)
         .map(|number| bed.bundle().sh(&script.replace("NUMBER", &number.to_string())).make())
@@ -91,22 +91,22 @@ fn hundred_runs(bed: &Bed) {
     });
 }
 
-/// What befalls a container of the crowd.
+/// The fate of a container in the crowd.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Lives,
-    /// The command that makes it is killed after so many microseconds.
+    /// The command that makes it is killed after this many microseconds.
     MakingKilled(u64),
-    /// The `start` is.
+    /// Its `start` is killed after this many microseconds.
     StartKilled(u64),
 }
 
-/// Fifty fates of two hundred are bad ones.
+/// Returns two hundred fates, fifty of them bad.
 fn fates(seed: &mut Seed) -> Vec<Fate> {
     let mut fates = vec![Fate::Lives; 200];
     let mut left = 50;
     while left > 0 {
-        // A start takes some milliseconds by itself, and several times that in a crowd.
+        // A start takes some milliseconds alone, and several times that in a crowd.
         let moment = match seed.below(2) {
             0 => seed.below(5_000),
             _ => seed.below(40_000),
@@ -121,7 +121,7 @@ fn fates(seed: &mut Seed) -> Vec<Fate> {
     fates
 }
 
-/// The runtime is killed at a moment that nobody chose.
+/// Kills the runtime at a random moment.
 fn kill_at(call: Call, microseconds: u64) {
     let running = call.spawn();
     std::thread::sleep(Duration::from_micros(microseconds));
@@ -129,11 +129,11 @@ fn kill_at(call: Call, microseconds: u64) {
     let _ = running.wait();
 }
 
-/// The crowd of issue 5: whoever is killed, the others do not notice, and nothing of anybody is left.
+/// Of two hundred containers, fifty are killed: the others are unaffected, and nothing of any is left.
 fn two_hundred_with_fifty_killed(bed: &Bed) {
     let mut seed = Seed::new("two_hundred_with_fifty_killed");
     let profile = |number: usize| {
-        // Every other one of its own, so that the cache is written to as well.
+        // Every other container has a filter of its own, so that the cache is written to as well.
         let error = if number.is_multiple_of(2) { 1 } else { 1 + number };
         json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
             { "names": ["mkdir"], "action": "SCMP_ACT_ERRNO", "errnoRet": error } ] })
@@ -145,7 +145,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
     let make = |number: usize| {
         let bundle = bed.bundle().set("/linux/seccomp", profile(number));
         let bundle = bundle.set("/linux/resources/devices", rules.clone());
-        // Of those in the background some live on, some end by themselves.
+        // Some of the background containers keep running, and some exit by themselves.
         let script = match number % 4 {
             0 | 2 => "echo hello NUMBER; sleep 1000",
             1 => "echo hello NUMBER; exit $((NUMBER % 50))",
@@ -153,7 +153,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
         };
         bundle.sh(&script.replace("NUMBER", &number.to_string())).make()
     };
-    // What a host keeps between starts is there from the first one on.
+    // The first start creates what a host keeps between starts.
     make(1).run().exits(1);
     let all: Vec<Container<'_>> = (0..200).map(make).collect();
     let host = Host::look();
@@ -181,7 +181,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
                 kill_at(c.id_call("start", &[], &[]), after);
             }
         }
-        // Whatever it was, the truth about it can be had.
+        // Whatever happened, its state is reported correctly.
         let state = c.id_call("state", &[], &[]).run();
         assert!(state.code() == 0 || state.stderr.contains("does not exist"), "{state}");
     });
@@ -200,7 +200,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
 
 fn same_id_at_once(bed: &Bed) {
     let c = bed.bundle().make();
-    // Often enough for two of them to meet before either has the lock.
+    // Often enough for two of them to collide before either has the lock.
     for _ in 0..20 {
         let running: Vec<_> = (0..8).map(|_| c.bundle_call("create", &[]).spawn()).collect();
         let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
@@ -212,8 +212,8 @@ fn same_id_at_once(bed: &Bed) {
     }
 }
 
-/// Who asks for the state of a container that is not there locks what a killed `create` has left of it, for a
-/// moment. The id is not taken by that.
+/// A `state` of a container that does not exist locks what a killed `create` has left, for a moment. The id is not
+/// taken by that.
 fn created_while_somebody_looks(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -227,8 +227,8 @@ fn created_while_somebody_looks(bed: &Bed) {
     assert_eq!(c.status(), "created");
 }
 
-/// A `create` is held up between making its directory and opening it: a `delete` takes that for what a killed one has
-/// left, and another `create` makes the container. The first one must leave that alone.
+/// A `create` is delayed between making its directory and opening it: a `delete` takes the directory for the remains of
+/// a killed one, and another `create` makes the container. The first `create` must leave that container alone.
 fn directory_is_another_ones(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -271,8 +271,8 @@ fn delete_at_once(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The kernel tells of a cgroup's changes 10 ms apart at best, and of the last one not at all if the cgroup is
-/// removed before: who waits for it must notice all the same.
+/// The kernel reports a cgroup's changes at most every 10 ms, and not the last one if the cgroup is removed before: a
+/// waiting command must notice all the same.
 fn delete_at_once_what_changes(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").sh("sleep 1000 & sleep 1000 & wait").make();
     for _ in 0..8 {
@@ -289,14 +289,14 @@ fn delete_at_once_what_changes(bed: &Bed) {
             crowd(6, |_| drop(c.delete_force()));
         });
         let time = begin.elapsed();
-        // A waiter that is never woken waits for ten seconds.
+        // A command that is never woken would wait for ten seconds.
         assert!(time < Duration::from_secs(10), "took {time:?}");
         c.delete_force().ok();
     }
 }
 
-/// The kernel announces the close of a directory a moment before it lets go of its lock. A `delete` that tries in
-/// that moment is told of nothing more, and notices all the same; it does not try all the time.
+/// The kernel announces the close of a directory a moment before it releases its lock. A `delete` that tries in that
+/// moment gets no further event, and must notice all the same, without polling all the time.
 fn delete_waits_for_who_is_at_work(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let works = std::fs::File::open(bed.root().join(&c.id)).expect("open");
@@ -306,19 +306,19 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     // Half a second of waiting, in which it may not try all the time.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!deleting.has_ended() && c.exists());
-    // Nanoseconds on a CPU come first.
+    // The first field is the CPU time in nanoseconds.
     let schedule = std::fs::read_to_string(format!("/proc/{}/schedstat", deleting.pid()));
     let schedule = schedule.expect("read");
     let time: u64 = schedule.split(' ').next().and_then(|time| time.parse().ok()).expect("number");
     works.unlock().expect("unlock");
     deleting.wait().ok();
     assert!(!c.exists() && begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    // An emulated machine takes longer, but not as long as to try all the time.
+    // An emulated machine takes longer, but less than polling all the time would.
     let much = Duration::from_millis(50) * (wait::patience().as_secs() / 20).clamp(1, 8) as u32;
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }
 
-/// A container of the same name may be there before the last of those who delete the old one is done.
+/// A new container with the same name may exist before the last command that deletes the old one has finished.
 fn delete_while_it_is_made_again(bed: &Bed) {
     let c = bed.bundle().make();
     let end = Instant::now() + Duration::from_secs(3);

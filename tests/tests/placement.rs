@@ -1,4 +1,4 @@
-//! Containers on CPUs by what they are, and in cgroups made ahead.
+//! Containers on CPUs chosen by topology, and in cgroups made in advance.
 
 use crate::cgtool::{cgroup, tool};
 use dayfly_tests::bed::Bed;
@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
     case!(pools_in_every_view).needs(tool).unlike_runc().alone(),
 ];
 
-/// The tool, and a controller of memory.
+/// Checks for the tool and the memory controller.
 fn memory() -> Result<(), String> {
     tool()?;
     let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -34,7 +34,7 @@ fn pinned_by_option(bed: &Bed) {
     assert_eq!(c.run_with(&["--pin", "cpus:1"]).ok().stdout, "Cpus_allowed_list:\t1\n");
     let c = bed.bundle().sh(CPUS).make();
     assert_eq!(c.run_with(&["--pin", "cores:1,no-smt"]).ok().stdout, "Cpus_allowed_list:\t0\n");
-    // CPUs of the configuration bound the words.
+    // The words choose among the configuration's CPUs.
     let cpu = json!({ "cpu": { "cpus": "1" } });
     let c = bed.bundle().set("/linux/resources", cpu).sh(CPUS).make();
     assert_eq!(c.run_with(&["--pin", "node:0"]).ok().stdout, "Cpus_allowed_list:\t1\n");
@@ -57,7 +57,7 @@ fn pinned_wrongly(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The pools of these cases: a size that nobody else asks for.
+/// The pool of these cases: a size that nothing else uses.
 const POOL: &str = "77M";
 
 struct Pool<'a>(&'a Bed);
@@ -83,7 +83,7 @@ impl Drop for Pool<'_> {
     }
 }
 
-/// Its cgroup, as the kernel names it.
+/// Returns its cgroup, as the kernel names it.
 fn place(c: &Container<'_>) -> String {
     let text = std::fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("process");
     let is_it = |line: &&str| line.contains("/dayfly-tiers/");
@@ -96,7 +96,7 @@ fn pools_in_every_view(bed: &Bed) {
         && !std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
             .is_ok_and(|all| all.contains("memory"))
     {
-        // The limit can't be set where there is no such controller.
+        // Without the memory controller, the limit can't be set.
         cgroup(bed, &["pool", "create", POOL, "--count", "1"]).fails_without_log("\"memory\"");
         let left = cgroup(bed, &["pool", "ls"]).ok().stdout;
         assert!(!left.contains(POOL), "{left}");
@@ -116,7 +116,7 @@ fn pools_in_every_view(bed: &Bed) {
     let second = bed.bundle().sh("sleep 60").make();
     second.run_with(&["--pool", POOL, "--detach"]).ok();
     let third = bed.bundle().sh("sleep 60").make();
-    // The older name of the option, and below of the others.
+    // The older name of the option.
     third.run_with(&["--tier", POOL, "--detach"]).ok();
     assert_eq!(pool.state(), (0, 2), "the third makes its own");
     assert!(place(&third).contains("/dayfly-tiers/77M/"));
@@ -137,7 +137,7 @@ fn pools_in_every_view(bed: &Bed) {
     bed.bundle().make().run_with(&["--pool", "many"]).fails("give a size");
 }
 
-/// What stays makes one more for each that went, and ends with the pool.
+/// A running `pool` replaces each group that was used, and ends with the pool.
 fn replaced(bed: &Bed, pool: &Pool<'_>) {
     let stays = ["cgroup", "pool", "create", POOL, "--count", "2", "--stay"];
     let stays = bed.call_bare(&stays).spawn();
@@ -150,7 +150,7 @@ fn replaced(bed: &Bed, pool: &Pool<'_>) {
     cgroup(bed, &["pool", "create", POOL, "--count", "1"]).ok();
 }
 
-/// Each tenant begins with nothing used, no peak, no event, and the limit in place.
+/// Each tenant starts with no usage, peak or event, and with the limit in place.
 fn no_accounting_leaks_between_tenants(bed: &Bed) {
     let pool = Pool::of(bed, "1");
     let limit = (77_u64 << 20).to_string();
@@ -160,7 +160,7 @@ fn no_accounting_leaks_between_tenants(bed: &Bed) {
     };
     let mut places = Vec::new();
     for tenant in 0..3 {
-        // Uses memory and CPU time, and runs into its limit.
+        // Uses memory and CPU time, and hits the limit.
         let hungry = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=100M count=1";
         let c = bed.bundle().sh("sleep 60").make();
         c.create_with(&["--pool", POOL]).ok();
@@ -169,14 +169,14 @@ fn no_accounting_leaks_between_tenants(bed: &Bed) {
             let path = dayfly_tests::cgroups::dir(bed.view, controller, &path).join(file);
             std::fs::read_to_string(path).expect("read").trim_end().to_owned()
         };
-        // memory.events has a counter a line; all of them together.
+        // The sum of all counters; memory.events has one per line.
         let count = |file: &str| -> u64 {
             let text = read("memory", file);
             text.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum()
         };
         assert_eq!(read("memory", files[0]), limit, "tenant {tenant}");
         assert_eq!(count(files[2]), 0, "tenant {tenant}");
-        // Init alone is in it, and has used next to nothing.
+        // Only init is in it, and has used hardly anything.
         assert!(count(files[1]) < 8 << 20, "tenant {tenant}");
         if bed.view.has_v1() {
             let oom = read("memory", "memory.oom_control");

@@ -1,4 +1,4 @@
-//! What runc has no word for: plans, and options of other callers.
+//! Features that runc lacks: plans, and options of other callers.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -75,7 +75,7 @@ fn plan_tells_its_rules(bed: &Bed) {
     }
 }
 
-/// Without a defence that is one of order a plan breaks the rule about it.
+/// A build that disables a defence based on the order of steps breaks the rule about that order.
 fn plan_tells_a_broken_rule(bed: &Bed) {
     let hook = json!([{ "path": "/bin/true" }]);
     let c = bed.bundle().set("/hooks", json!({ "createRuntime": hook })).make();
@@ -105,7 +105,7 @@ fn create_with_config_elsewhere(bed: &Bed) {
     let created = c.create_with(&["--config", config.to_str().expect("path")]).ok();
     c.start().ok();
     created.wait_output("elsewhere");
-    // Its cgroup is the next one's, by the same configuration.
+    // The next container uses the same cgroup, by the same configuration.
     c.wait_status("stopped");
     c.delete().ok();
     let c = bed.bundle().make();

@@ -76,7 +76,7 @@ fn home_is_added(bed: &Bed) {
             .set("/process/user", json!({ "uid": uid, "gid": 0 }))
             .sh("env | grep HOME");
         let passwd = bundle.rootfs().join("etc/passwd");
-        // The last line does not end.
+        // The last line has no line break.
         let mut text = fs::read_to_string(&passwd).expect("passwd");
         text.push_str("last:x:77:77:last:/home/last:/bin/sh");
         fs::remove_file(&passwd).expect("remove");
@@ -88,7 +88,7 @@ fn home_is_added(bed: &Bed) {
     assert_eq!(home(&[path], 1000), "HOME=/home\n");
     assert_eq!(home(&[path], 4242), "HOME=/\n");
     assert_eq!(home(&[path], 77), "HOME=/home/last\n");
-    // An empty one counts as none.
+    // An empty value counts as unset.
     assert_eq!(home(&["HOME=", path], 1000), "HOME=/home\n");
     assert_eq!(home(&["HOME=/x", "HOME=", path], 1000), "HOME=/home\n");
     assert_eq!(home(&["HOME=", "HOME=/x", path], 1000), "HOME=/x\n");
@@ -107,7 +107,7 @@ fn path_lookup_uses_the_containers_path(bed: &Bed) {
         .make()
         .run()
         .fails("executable file not found in $PATH");
-    // Nor is anything searched where nobody says where.
+    // Without a PATH, nothing is searched.
     for env in [json!(["A=b"]), json!(["PATH="]), json!([])] {
         let c = bed.bundle().set("/process/env", env).args(&["pwd"]).make();
         c.run().fails("exec: \"pwd\": executable file not found in $PATH");
@@ -150,7 +150,7 @@ fn no_arguments(bed: &Bed) {
     bed.bundle().unset("/process").make().create().fails("process property must not be empty");
 }
 
-/// setresuid(2) takes -1 for "no change": the process would stay root.
+/// To setresuid(2), -1 means "no change": the process would stay root.
 fn minus_one_is_no_user(bed: &Bed) {
     for field in ["uid", "gid"] {
         let mut user = json!({ "uid": 1000, "gid": 1000 });
@@ -235,7 +235,7 @@ fn rlimit_duplicate(bed: &Bed) {
     assert!(outcome.code() == 1 || outcome.stdout == "64\n", "{outcome}");
 }
 
-/// The five sets of the process that prints them.
+/// Returns the five sets of the process that prints them.
 fn sets(text: &str) -> [u64; 5] {
     ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(|name| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -256,7 +256,7 @@ fn five_capability_sets(bed: &Bed) {
             .make();
         sets(&c.run().ok().stdout)
     };
-    // For uid 0 without securebits an exec raises permitted to inheritable | bounding.
+    // For uid 0 without securebits, an exec raises permitted to inheritable | bounding.
     let all = json!({
         "bounding": ["CAP_CHOWN", "CAP_KILL", "CAP_NET_RAW"],
         "permitted": ["CAP_CHOWN", "CAP_KILL"],
@@ -321,8 +321,7 @@ fn no_new_privileges(bed: &Bed) {
 
 fn setuid_with_no_new_privileges(bed: &Bed) {
     use std::os::unix::fs::PermissionsExt;
-    // busybox gives root back at once; what stays is that a process that did
-    // gain it may not look at itself in /proc any more.
+    // busybox drops root at once; but a process that has gained it can't read its own files in /proc any more.
     let run = |flag: bool| {
         let bundle = bed.bundle();
         let program = bundle.rootfs().join("su/cat");
@@ -391,7 +390,7 @@ fn session_keyring(bed: &Bed) {
 }
 
 fn no_descriptors_leak(bed: &Bed) {
-    // 3 is ls's own.
+    // 3 is ls's own descriptor.
     assert_eq!(
         bed.bundle().args(&["/bin/ls", "/proc/self/fd"]).make().run().ok().stdout,
         "0\n1\n2\n3\n"
@@ -427,8 +426,8 @@ fn signal_dispositions_are_default(bed: &Bed) {
         .ok();
     assert!(outcome.stdout.starts_with("SigBlk:\t0000000000000000\n"), "{outcome}");
     assert!(outcome.stdout.ends_with("SigCgt:\t0000000000000000\n"), "{outcome}");
-    // Nothing is ignored that the caller does not ignore, but for the two that
-    // libc's spawn keeps to itself (32 and 33) where a runtime passes them on.
+    // The program ignores no signal that the caller does not ignore, except the two that libc's spawn reserves (32 and
+    // 33), which some runtimes pass on.
     let ignored = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("SigIgn")).expect("line");
         u64::from_str_radix(line.trim_start_matches("SigIgn:\t"), 16).expect("hex")
@@ -445,10 +444,10 @@ fn terminal_false_means_pipes(bed: &Bed) {
     );
 }
 
-/// One that is joined by path may turn out to be the host's.
+/// A namespace joined by path may turn out to be the host's.
 fn sysctl_of_a_joined_namespace(bed: &Bed) {
     let name = "net/core/somaxconn";
-    // Were it written, the host would be none the worse.
+    // The present value: if it were written, the host would be unchanged.
     let value = std::fs::read_to_string(format!("/proc/sys/{name}")).expect("sysctl");
     let refused = "not allowed in host network namespace";
     let join = |path: &str, value: &str| {

@@ -24,7 +24,7 @@ pub const CASES: &[Case] = &[
 
 const KEPT: &str = "/run/dayfly-cache/mounts/programs";
 
-/// A runtime that somebody could write to: else the mount that it is on will do.
+/// Checks that the runtime's copy is on a writable mount; otherwise that mount is used as it is.
 fn writable() -> Result<(), String> {
     let directory = std::env::temp_dir();
     let statvfs = rustix::fs::statvfs(&directory).map_err(|error| error.to_string())?;
@@ -34,20 +34,20 @@ fn writable() -> Result<(), String> {
     }
 }
 
-/// A runtime of the bed's own, whose place nothing else has.
+/// Copies the runtime to a path that nothing else uses.
 fn runtime(bed: &Bed, name: &str) -> PathBuf {
     let copy = bed.dir.join(name);
     program::copy(bed.runtime(), &copy);
     copy
 }
 
-/// Where the kept mount of a program belongs.
+/// Returns the path of a program's kept mount.
 fn place(program: &Path) -> PathBuf {
     let stat = fs::metadata(program).expect("stat");
     Path::new(KEPT).join(format!("{:x}-{:x}", stat.dev(), stat.ino()))
 }
 
-/// What the runtime runs from while its container does.
+/// Returns the path that the runtime runs from while its container does.
 fn runs_from(bed: &Bed, runtime: &Path, without: &str) -> PathBuf {
     let c = bed.bundle().sh("sleep 1000").make();
     let root = bed.root();
@@ -64,7 +64,7 @@ fn runs_from(bed: &Bed, runtime: &Path, without: &str) -> PathBuf {
     from
 }
 
-/// The kept mounts: ids and places.
+/// Returns the ids and paths of the kept mounts.
 fn mounts() -> Vec<(String, PathBuf)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let of = |line: &str| {
@@ -78,7 +78,7 @@ fn is_mounted(place: &Path) -> bool {
     mounts().iter().any(|(_, mounted)| mounted == place)
 }
 
-/// Runs a container; whether the runtime made itself a mount and kept that, instead of what was there.
+/// Runs a container; returns whether the runtime made a new mount and kept it.
 fn makes_one(bed: &Bed, runtime: &Path) -> bool {
     let before = mounts();
     assert_eq!(runs_from(bed, runtime, ""), place(runtime));
@@ -145,7 +145,7 @@ fn four_at_most(bed: &Bed) {
     }
 }
 
-/// Who runs from it goes on.
+/// A command that runs from it continues.
 fn a_cache_that_is_cleared(bed: &Bed) {
     let runtime = runtime(bed, "runtime");
     runs_from(bed, &runtime, "");

@@ -1,4 +1,4 @@
-//! What dayfly does not honour is refused by name, before anything is made.
+//! Settings that dayfly does not support are refused by name, before anything is made.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

@@ -1,4 +1,4 @@
-//! `remount`: changes of what is mounted already.
+//! `remount`: changes of existing mounts.
 
 use crate::binds::{host_dir, text};
 use dayfly_tests::bed::Bed;
@@ -16,7 +16,7 @@ pub const CASES: &[Case] = &[
 ];
 
 fn remount_changes_attributes(bed: &Bed) {
-    // It is read-only once everything in it is made.
+    // It becomes read-only after everything in it is made.
     let c = bed
         .bundle()
         .mount("none", "none", "/dev", &["remount", "ro", "noexec"])
@@ -50,11 +50,11 @@ fn remount_of_a_bind(bed: &Bed) {
         .make();
     let outcome = c.run().ok();
     assert!(outcome.stdout.contains(" ro,nosuid,nodev,"), "{outcome}");
-    // The host's own is as it was.
+    // The host's mount is unchanged.
     fs::write(dir.join("more"), "").expect("write");
 }
 
-/// Whatever the options are, and if there are none.
+/// With any options, and without any.
 fn remount_of_nothing(bed: &Bed) {
     for options in [&["remount", "ro"][..], &["remount"], &["remount", "defaults"]] {
         let c = bed.bundle().mount("tmpfs", "tmpfs", "/mnt", options).make();

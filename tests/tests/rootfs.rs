@@ -1,4 +1,4 @@
-//! Root filesystems from layers: every rung of the ladder, what containers see, what they leave.
+//! Root filesystems from layers: every mode, what containers see, and what they leave.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -45,10 +45,10 @@ pub const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// `--userns auto` takes ranges of ids from here.
+/// The first id of `--userns auto`.
 const FIRST_ID: u32 = 0x4000_0000;
 
-/// The ways that this kernel has, for layers on this filesystem; with mapped ids or without.
+/// Returns the modes that this kernel supports, for layers on this filesystem; with mapped ids or without.
 pub fn modes(layers: &Layers, mapped: bool) -> Vec<&'static str> {
     let unmappable = mapped && !can_map(&layers.store);
     let has = |mode: &&str| match *mode {
@@ -81,12 +81,12 @@ fn mount_events() -> Result<(), String> {
     }
 }
 
-/// `run` or `create` with layers.
+/// Returns the call of `run` or `create` with layers.
 pub fn call(c: &Container<'_>, verb: &str, layers: &Layers, flags: &[&str]) -> Call {
     let own = layers.flags();
     let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
     let leases = layers.leases.to_string_lossy();
-    // What the host grants is not for tests.
+    // The host's grants of ids must not affect tests.
     c.bundle_call(verb, &all)
         .env("DAYFLY_IDS", &leases)
         .env("DAYFLY_SUBUID", "/dev/null")
@@ -97,8 +97,8 @@ pub fn id_call(c: &Container<'_>, verb: &str, flags: &[&str], layers: &Layers) -
     c.id_call(verb, flags, &[]).env("DAYFLY_IDS", &layers.leases.to_string_lossy())
 }
 
-/// What every way must show: the last layer's word, no file that a layer removed, no content of a
-/// directory that one replaced, and whose files they are.
+/// Prints what every mode must show: the last layer's content, no file that a layer removed, no content of a directory
+/// that one replaced, and the owners of files.
 const LOOK: &str = "cat /last; ls -d /removed /replaced/old 2>/dev/null; ls /replaced; \
     stat -c '%u:%g %a %h' /secret /of-user; stat -c %u:%g /; echo new >/new && stat -c %u:%g /new; cat /new; \
     rm -r /replaced /of-user && mkdir /replaced && ls /replaced";
@@ -212,7 +212,7 @@ fn changes_in_memory(bed: &Bed) {
 
 fn read_only(bed: &Bed) {
     let layers = Layers::new(bed, 1);
-    // A place that the layer lacks.
+    // A mount point that the layer lacks.
     fs::remove_dir(layers.store.join("layers/base/sys")).expect("rmdir");
     for userns in ["host", "auto"] {
         for mode in modes(&layers, userns == "auto") {
@@ -268,7 +268,7 @@ fn several_filesystems(bed: &Bed) {
     }
 }
 
-/// The first host id of a running container.
+/// Returns the first host id of a running container.
 fn first_id(c: &Container<'_>) -> u32 {
     let map = fs::read_to_string(format!("/proc/{}/uid_map", c.pid())).expect("uid_map");
     let numbers: Vec<u32> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -291,7 +291,7 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     one.sh("echo mine >/mine; chmod 600 /mine /secret; chmod 755 /").ok();
     let root = layers.store.join("containers").join(&one.id).join("upper");
     assert_eq!(fs::metadata(root.join("mine")).expect("file").uid(), first);
-    // As if it could get at the first one's files.
+    // As if it had access to the first one's files.
     let shared = bed.dir.join("shared");
     fs::create_dir(&shared).expect("mkdir");
     fs::hard_link(root.join("mine"), shared.join("mine")).expect("link");
@@ -316,8 +316,8 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// Neither is a range free because a mount namespace lacks the mount with its owner's directory, nor because that was
-/// removed: the container lives on with these ids.
+/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if that was removed:
+/// the container still runs with these ids.
 fn a_range_outlives_its_owners_path(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let auto = ["--userns", "auto", "--detach"];
@@ -416,7 +416,7 @@ fn exec_sees_the_same(bed: &Bed) {
     assert_eq!(c.sh("cat /last /secret; id -u").ok().stdout, "4\nof root\n0\n");
 }
 
-/// An image of the store, as an import leaves it.
+/// Makes an image in the store, as an import does.
 fn image(bed: &Bed, layers: &Layers, reference: &str) {
     let digest = "0".repeat(64);
     let directory = layers.store.join("images").join(&digest);
@@ -576,8 +576,8 @@ fn killed_at_any_moment(bed: &Bed) {
     }
 }
 
-/// 100 containers of 50 layers, 16 at a time, each with ids of its own: what the kernel says of the host's
-/// mount table.
+/// 100 containers of 50 layers, 16 at a time, each with its own ids: the kernel's count of mount operations on the
+/// host.
 fn the_kernel_counts_mounts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const LAYERS: usize = 50;
@@ -588,7 +588,7 @@ fn the_kernel_counts_mounts(bed: &Bed) {
         let containers: Vec<Container<'_>> =
             (0..CONTAINERS).map(|_| bed.bundle().args(&["/bin/true"]).make()).collect();
         let flags = ["--userns", "auto", "--rootfs-mode", mode];
-        // What is made once for this mount namespace.
+        // The first run makes what is made once per mount namespace.
         call(&containers[0], "run", &layers, &flags).run().ok();
         let watch = MountWatch::new(namespace.as_fd()).expect("watch");
         let next = std::sync::atomic::AtomicUsize::new(0);
@@ -604,7 +604,7 @@ fn the_kernel_counts_mounts(bed: &Bed) {
             }
         });
         let events = watch.events().expect("events");
-        // Layers, or their parent, and the overlay.
+        // The layers, or their parent, and the overlay.
         let each = match mode {
             "per-layer" => LAYERS + 1,
             "parent" => 2,

@@ -1,4 +1,4 @@
-//! Containers of a user without privileges: id mappings, cgroups, the whole life; and what is refused.
+//! Containers of an unprivileged user: id mappings, cgroups, the whole life, and refusals.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -126,7 +126,7 @@ fn life(bed: &Bed) {
         c.wait_status("stopped");
         c.delete().ok();
         assert!(!user.bed.root().join(&c.id).exists());
-        // What is not ended is taken down.
+        // A running container is killed and removed.
         let c = user.ranges().make().detached();
         c.delete_force().ok();
     }
@@ -176,7 +176,7 @@ fn binds_and_devices(bed: &Bed) {
 fn host_network(bed: &Bed) {
     let user = User::new(bed);
     let bundle = || user.single().without_namespace("network").sh("ls /sys/class/net");
-    // sysfs shows a network namespace, and who mounts it has to own that; the host's is bound instead, as by crun.
+    // Mounting sysfs requires owning the network namespace; the host's sysfs is bound instead, as by crun.
     assert!(bundle().make().run().ok().lines().contains(&"lo"));
     let write = user.single().without_namespace("network").sh("grep ' /sys ' /proc/self/mountinfo");
     assert!(write.make().run().ok().stdout.contains(" ro,"));
@@ -189,7 +189,7 @@ fn host_network_of_a_nested_root(bed: &Bed) {
     let user = User::nested(bed);
     let host = user.plain().without_namespace("network").sh("ls /sys/class/net").make();
     assert!(host.run().ok().lines().contains(&"lo"));
-    // A pod's network belongs to the caller.
+    // The network of a pod belongs to the caller.
     let first = user.plain().make().detached();
     let path = format!("/proc/{}/ns/net", first.pid());
     let script = "ls /sys/class/net; grep -c ' - sysfs sysfs rw' /proc/self/mountinfo";
@@ -213,7 +213,7 @@ fn hooks(bed: &Bed) {
     assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
 }
 
-/// Ids are mapped while init may be looked into; what is to become the container is not.
+/// Ids are mapped while init is dumpable; the process that becomes the container is not.
 fn untraceable(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {
@@ -299,14 +299,14 @@ fn refused(bed: &Bed) {
 
 const KEEP: &str = "/annotations";
 
-/// The supplementary groups of a process, as the host has them.
+/// Returns the supplementary groups of a process, as the host sees them.
 fn groups(pid: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// crun's annotation, by which `podman run --group-add keep-groups` asks for the groups of the caller.
+/// crun's annotation, with which `podman run --group-add keep-groups` keeps the caller's groups.
 fn groups_kept(bed: &Bed) {
     let user = User::new(bed);
     let grouped = user.setpriv("--groups=4321,4322");
@@ -315,13 +315,13 @@ fn groups_kept(bed: &Bed) {
         (user.ranges(), kept(), "4321 4322"),
         (user.single(), kept(), "4321 4322"),
         (user.ranges().set("/process/user/additionalGids", json!([10])), kept(), "4321 4322"),
-        // With ranges groups can be left, and are not.
+        // With ranges the groups could be dropped, but are not.
         (user.ranges(), json!({ "run.oci.keep_original_groups": "0" }), "4321 4322"),
     ] {
         let c = bundle.set(KEEP, annotations).make();
         c.bundle_call("run", &["--detach"]).env("SETPRIV", &grouped).run().ok();
         assert_eq!(groups(c.pid()), expected);
-        // With exec as well.
+        // The same for exec.
         let script = "grep Groups /proc/self/status";
         let call = c.id_call("exec", &["--additional-gids", "10"], &["sh", "-c", script]);
         let call = call.env("SETPRIV", &grouped).run();
@@ -433,7 +433,7 @@ fn delegated_cgroup(bed: &Bed) {
     c.wait_status("stopped");
     c.delete().ok();
     assert!(!cgroup.exists());
-    // Named, and outside of what the caller is in.
+    // A named cgroup outside the caller's.
     let path = user.cgroup().strip_prefix("/sys/fs/cgroup").expect("cgroup").join("named");
     let named = json!(format!("/{}", path.display()));
     let c = user.ranges().set("/linux/cgroupsPath", named.clone()).make().detached();
@@ -443,7 +443,7 @@ fn delegated_cgroup(bed: &Bed) {
     outsider.ranges().set("/linux/cgroupsPath", named).make().run().fails_permission();
 }
 
-/// A shorter way to say that the kernel said no.
+/// Asserts that the kernel denied permission.
 trait Denied {
     fn fails_permission(self);
 }
@@ -471,7 +471,7 @@ fn delegated_limits(bed: &Bed) {
     assert!(events.stdout.contains("\"pids\""), "{events}");
 }
 
-/// CVE-2023-25809: what the user may write in the host's cgroups is not for the container.
+/// CVE-2023-25809: what the user may write in the host's cgroups must not be writable in the container.
 fn cgroups_are_read_only(bed: &Bed) {
     let user = User::delegated(bed);
     let script = "find() { for at in \"$1\"/*; do [ ! -d \"$at\" ] || { echo \"$at\"; find \"$at\"; }; done; }; \
@@ -497,7 +497,7 @@ fn nested(bed: &Bed) {
         user.plain().set("/process/user", json!({ "uid": 1000, "gid": 1000 })).sh(script).make();
     assert_eq!(c.run().ok().stdout, "1000\n2\ndevice\n0\n");
     assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/theirs")), user.first + 999);
-    // A user namespace in the user namespace: Podman's keep-id.
+    // A user namespace inside the user namespace: Podman's keep-id.
     let map = json!([{ "containerID": 0, "hostID": 1, "size": 1000 },
         { "containerID": 1000, "hostID": 0, "size": 1 }]);
     let c = user
@@ -559,7 +559,7 @@ fn rootless_option(bed: &Bed) {
     for value in ["auto", "true"] {
         assert_eq!(call(value).ok().stdout, "0\n");
     }
-    // Then it counts as root, and its cgroup has to be.
+    // The caller then counts as root, and root's cgroup can't be made.
     let outcome = call("false");
     assert!(outcome.code() == 1 && outcome.stderr.contains("permission denied"), "{outcome}");
     let outcome = call("maybe");

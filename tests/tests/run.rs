@@ -52,7 +52,7 @@ fn exit_codes(bed: &Bed) {
 }
 
 fn killed_by_signal_is_128_and_n(bed: &Bed) {
-    // Pid 1 of a pid namespace can't signal itself: the host's pid namespace.
+    // PID 1 of a PID namespace can't signal itself, so the host's PID namespace is used.
     for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("USR1", 10)] {
         let c =
             bed.bundle().without_namespace("pid").sh(&format!("kill -{name} $$; sleep 5")).make();
@@ -122,7 +122,7 @@ fn pid_file_of_run(bed: &Bed) {
     c.run_with(&["--detach", "--pid-file", file.to_str().expect("path")]).ok();
     assert_eq!(fs::read_to_string(&file).expect("pid file"), c.pid().to_string());
 
-    // A relative one is relative to the caller, not to the bundle.
+    // A relative path is relative to the caller, not to the bundle.
     let c = bed.bundle().make();
     c.bundle_call("run", &["--detach", "--pid-file", "here"]).dir(&bed.dir).run().ok();
     assert_eq!(fs::read_to_string(bed.dir.join("here")).expect("pid file"), c.pid().to_string());
@@ -198,7 +198,7 @@ fn preserve_fds(bed: &Bed) {
         .ok();
     let lines = outcome.lines();
     assert_eq!(lines.first(), Some(&"third"));
-    // 3 is passed on, 4 is not (it shows up as ls's own directory).
+    // 3 is passed on, 4 is not (it appears as ls's own directory).
     assert_eq!(lines[1..], ["0", "1", "2", "3", "4"]);
 }
 
@@ -238,7 +238,7 @@ fn listen_fds(bed: &Bed) {
     assert_eq!(outcome.stdout, "1 1\nactivated\n");
 }
 
-/// A call with `path` as descriptor 3, and LISTEN_PID as `pid` says it.
+/// Returns a call with `path` as descriptor 3, and with LISTEN_PID set to `pid`.
 fn activated(c: &Container<'_>, verb: &[&str], path: &Path, pid: &str) -> Call {
     let script =
         format!("exec 3<{}; export LISTEN_FDS=1 LISTEN_PID={pid}; exec \"$@\"", path.display());
@@ -257,7 +257,7 @@ fn listen_fds_of_create(bed: &Bed) {
     created.wait_output("1 1\nactivated\n");
 }
 
-/// Descriptors that were meant for a process this one comes from are no business of the container's.
+/// Descriptors meant for a parent of this process are not passed to the container.
 fn listen_fds_of_another_process(bed: &Bed) {
     let c = bed.bundle().sh("echo [$LISTEN_FDS]; ls /proc/self/fd | wc -l").make();
     let path = bed.dir.join("socket");
@@ -310,7 +310,7 @@ fn no_new_keyring(bed: &Bed) {
 }
 
 fn init_reaps_nothing_but_runs_alone(bed: &Bed) {
-    // The program itself is pid 1, and no process of the runtime is beside it.
+    // The program itself is PID 1, and there is no process of the runtime beside it.
     let outcome = bed.bundle().sh("echo $$; ls -d /proc/[0-9]*").make().run().ok();
     assert_eq!(outcome.lines(), ["1", "/proc/1"]);
 }
@@ -320,7 +320,7 @@ fn closed_stdin(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "");
 }
 
-/// When the command hears that init has become its program, everybody else finds the container.
+/// Once the command knows that init has executed the program, every other command finds the container.
 fn exists_once_its_program_runs(bed: &Bed) {
     let pod = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", pod.pid());

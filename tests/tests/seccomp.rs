@@ -1,4 +1,4 @@
-//! System call filters, on the container's process and on those that join it.
+//! System call filters, on the container's process and on processes that join it.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -29,7 +29,7 @@ pub const CASES: &[Case] = &[
     case!(thirty_two_bit_calls_are_covered),
 ];
 
-/// Everything allowed but `rules`.
+/// Returns a filter that allows everything except by `rules`.
 fn deny(rules: Value) -> Value {
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"], "syscalls": rules })
 }
@@ -59,7 +59,7 @@ fn errno_chosen(bed: &Bed) {
 fn kill_process(bed: &Bed) {
     for action in ["SCMP_ACT_KILL", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL_THREAD"] {
         let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": action }]));
-        // 31 is SIGSYS; the shell reports its child.
+        // 31 is SIGSYS; the shell reports its child's death.
         let outcome = bed
             .bundle()
             .set("/linux/seccomp", filter)
@@ -179,12 +179,12 @@ fn default_action_with_allow_list(bed: &Bed) {
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
-/// kill(pid, signal) refused where the second argument meets `test`.
+/// Returns a filter that refuses kill(pid, signal) if the second argument matches `test`.
 fn kill_filter(test: Value) -> Value {
     deny(json!([{ "names": ["kill"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13, "args": [test] }]))
 }
 
-/// Which of a few signal numbers `kill` may send to itself under `filter`.
+/// Returns which of a few signal numbers `kill` may not send to itself under `filter`.
 fn refused_signals(bed: &Bed, filter: Value) -> String {
     let script = "trap '' 1 2 10 12 15; for s in 1 2 10 12 15; do kill -$s $$ 2>/dev/null || printf '%s ' $s; done";
     bed.bundle().set("/linux/seccomp", filter).sh(script).make().run().ok().stdout
@@ -312,7 +312,7 @@ fn log_flag(bed: &Bed) {
 }
 
 fn same_profile_twice(bed: &Bed) {
-    // The second container finds whatever the first one cached.
+    // The second container finds what the first one cached.
     let filter =
         deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 }]));
     for _ in 0..3 {
@@ -331,7 +331,7 @@ fn same_profile_twice(bed: &Bed) {
 }
 
 fn thirty_two_bit_calls_are_covered(bed: &Bed) {
-    // A filter for one architecture stops calls of the others.
+    // A filter for one architecture blocks calls of the others.
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"],
         "syscalls": [{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }],
@@ -351,14 +351,14 @@ fn errno_of_an_action_without_one(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
 }
 
-/// Neither execve(2) nor a word about it nor the way out is left: somebody has to notice all the same.
+/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure all the same.
 fn filter_that_forbids_to_end(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_ALLOW" }],
     });
     let c = bed.bundle().set("/linux/seccomp", filter).make();
-    // It ends as a program would that the filter kills.
+    // It ends like a program that the filter kills.
     c.run().exits(132);
     assert!(!c.exists());
     c.create().ok();

@@ -1,5 +1,5 @@
-//! Hostile images and processes. Every case ends with the same question: is
-//! the host untouched? Whether the container ran matters less. Attacks that are known from CVEs are in `hostile`.
+//! Hostile images and processes. Every case checks at its end that the host is unchanged. Whether the container ran
+//! matters less. Attacks known from CVEs are in `hostile`.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
     case!(exec_of_a_replaced_shell),
 ];
 
-/// Puts a link in the place of a file or an empty directory of the root filesystem.
+/// Replaces a file or an empty directory of the root filesystem by a link.
 pub fn replace_by_link(bundle: &Bundle<'_>, name: &str, target: &Path) {
     let path = bundle.rootfs().join(name);
     let _ = fs::remove_dir(&path);
@@ -42,7 +42,7 @@ pub fn replace_by_link(bundle: &Bundle<'_>, name: &str, target: &Path) {
     symlink(target, path).expect("link");
 }
 
-/// Drops the mounts at and below `place`.
+/// Removes the mounts at and below `place`.
 pub fn without_mounts<'a>(mut bundle: Bundle<'a>, place: &str) -> Bundle<'a> {
     bundle.config["mounts"].as_array_mut().expect("mounts").retain(|mount| {
         !mount["destination"].as_str().is_some_and(|destination| destination.starts_with(place))
@@ -60,7 +60,7 @@ fn dev_is_a_symlink_and_a_tmpfs_goes_there(bed: &Bed) {
     }
 }
 
-/// Where HOME is not in the environment, it is looked up in a file that the image has made, or the container since.
+/// Without HOME in the environment, it is looked up in a file that the image or the container wrote.
 fn passwd_is_no_ordinary_file(bed: &Bed) {
     const LINKS: [&str; 7] = [
         "/dev/zero",
@@ -141,12 +141,12 @@ fn ptmx_is_a_file(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "pts/ptmx\n");
 }
 
-/// A name that only the host's root directory has for this test.
+/// Returns a name that only the host's root directory has, for this test.
 fn host_only(bed: &Bed) -> String {
     bed.dir.to_string_lossy().into_owned()
 }
 
-/// A copy of the runtime that may be damaged by a case.
+/// Copies the runtime, so that a case may damage it.
 pub fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
     let copy = bed.dir.join("runtime");
     program::copy(bed.runtime(), &copy);
@@ -155,8 +155,8 @@ pub fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
 }
 
 fn runtime_is_not_reachable_from_exec(bed: &Bed) {
-    // CVE-2019-5736: whoever gets hold of /proc/PID/exe of the runtime while it
-    // is inside writes to it once it has ended.
+    // CVE-2019-5736: a process opens /proc/PID/exe of the runtime while it is inside, and writes to it after it has
+    // exited.
     let script = "echo ready; while :; do for p in /proc/[0-9]*; do
         case $(readlink $p/exe) in */busybox|'') ;; *) ( exec 9<$p/exe; echo caught; usleep 20000; echo overwritten >/proc/self/fd/9 ) 2>/dev/null ;; esac
         done; done";
@@ -175,8 +175,7 @@ fn runtime_is_not_reachable_from_exec(bed: &Bed) {
 }
 
 fn runtime_as_the_program(bed: &Bed) {
-    // exec of /proc/self/exe runs the runtime itself inside; it must not be
-    // writable from there.
+    // Executing /proc/self/exe runs the runtime itself inside; it must not be writable from there.
     let (copy, bytes) = copy_of_runtime(bed);
     let bundle = bed.bundle();
     symlink("/proc/self/exe", bundle.rootfs().join("bin/tool")).expect("link");
@@ -207,7 +206,7 @@ fn script_with_the_runtime_as_interpreter(bed: &Bed) {
 }
 
 fn created_init_shows_no_directory(bed: &Bed) {
-    // Between create and start, nothing of the host hangs on init's descriptors.
+    // Between create and start, init's descriptors lead nowhere on the host.
     let c = bed.bundle().make();
     c.create().ok();
     let marker = host_only(bed);
@@ -267,7 +266,7 @@ fn environment_does_not_leak(bed: &Bed) {
 }
 
 fn rootfs_entries_of_wrong_type(bed: &Bed) {
-    // Files where directories are expected, and the other way round.
+    // Files where directories are expected, and vice versa.
     let bundle = bed.bundle();
     fs::remove_dir(bundle.rootfs().join("dev")).expect("remove");
     fs::write(bundle.rootfs().join("dev"), "a file").expect("write");
@@ -291,7 +290,7 @@ fn tmp_copy_up_of_a_symlink(bed: &Bed) {
 }
 
 fn mount_over_proc_is_refused(bed: &Bed) {
-    // CVE-2019-16884: a volume over /proc turns label writes into nothing.
+    // CVE-2019-16884: with a volume over /proc, writes of labels have no effect.
     let dir = bed.dir.join("fake");
     fs::create_dir(&dir).expect("make");
     let c = bed
@@ -306,8 +305,8 @@ fn mount_over_proc_is_refused(bed: &Bed) {
 }
 
 fn exec_of_a_replaced_shell(bed: &Bed) {
-    // A program replaced while the container runs is what exec runs; the
-    // runtime itself reads nothing from the rootfs but the program.
+    // If a program is replaced while the container runs, exec runs the new one; the runtime itself reads only the
+    // program from the rootfs.
     let c = bed.bundle().make().detached();
     fs::write(c.bundle.join("rootfs/etc/passwd"), "x".repeat(1_000_000)).expect("write");
     fs::write(c.bundle.join("rootfs/etc/group"), "\0\0\n:::::\n").expect("write");

@@ -48,7 +48,7 @@ pub const CASES: &[Case] = &[
     case!(slow_hook_keeps_nobody).unlike_runc(),
 ];
 
-/// Whether there is a shim to test; says so if not.
+/// Whether the shim is missing; prints so.
 fn is_missing(bed: &Bed) -> bool {
     let is_missing = program(bed).is_none();
     if is_missing {
@@ -130,7 +130,7 @@ impl<'a> Task<'a> {
         self.shim.call(Method::Delete, &request).expect("delete")
     }
 
-    /// Ends container and shim.
+    /// Ends the container and the shim.
     #[track_caller]
     fn finish(self) {
         if self.state().status != status::STOPPED {
@@ -149,7 +149,7 @@ impl<'a> Task<'a> {
         self.await_end(pid);
     }
 
-    /// Waits until the shim, process `pid`, has gone with its socket.
+    /// Waits until the shim, process `pid`, has exited and its socket is gone.
     #[track_caller]
     fn await_end(&self, pid: u32) {
         let gone = || {
@@ -304,7 +304,7 @@ fn missing_program(bed: &Bed) {
 }
 
 impl Task<'_> {
-    /// Deletes what there is of a container that has not started, and ends the shim.
+    /// Deletes a container that has not started, and ends the shim.
     fn exec_refused(self) {
         let request = DeleteRequest { id: self.id(), ..DeleteRequest::default() };
         match self.shim.call::<DeleteResponse>(Method::Delete, &request) {
@@ -488,7 +488,7 @@ fn slow_hook_keeps_nobody(bed: &Bed) {
     let container = bed.bundle().args(&["sleep", "1000"]).set("/hooks/createRuntime", hook).make();
     let shim = Shim::start(&container);
     let create = shim.send(Method::Create, &creation(&container, None));
-    // Others are answered meanwhile.
+    // The shim answers others meanwhile.
     assert!(shim.pid() > 0);
     assert!(shim.answer_within(create, Duration::from_millis(20)).is_none());
     std::fs::write(&gate, "go\n").expect("open the gate");

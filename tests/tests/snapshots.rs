@@ -1,5 +1,5 @@
-//! Root filesystems as containerd names them: lists of mounts, assembled by descriptor; and in their place in the
-//! bundle, where something looks for them there.
+//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and at their path in the bundle, for
+//! programs that look for them there.
 
 mod host;
 mod refused;
@@ -45,11 +45,11 @@ pub const CASES: &[Case] = &[
     case!(a_hundred_and_no_mount_of_the_hosts).unlike_runc().alone().needs(watch),
 ];
 
-/// The host's ids of root in containers with ids of their own.
+/// The host's uid and gid of root in containers with mapped ids.
 const ROOT: (u32, u32) = (100_000, 200_000);
 const MAPS: [&str; 2] = ["uidmap=0:100000:65536", "gidmap=0:200000:65536"];
 
-/// A snapshot of [`Layers`], as containerd's overlay snapshotter has it.
+/// A snapshot of [`Layers`], like those of containerd's overlay snapshotter.
 struct Snapshot {
     layers: Layers,
     dir: PathBuf,
@@ -60,13 +60,13 @@ impl Snapshot {
         Self { layers: Layers::new(bed, count), dir: bed.dir.join(format!("snapshots{count}")) }
     }
 
-    /// The layers, the top first, with colons between them.
+    /// Returns the layers, the top first, separated by colons.
     fn lower(&self) -> String {
         let list = fs::read_to_string(&self.layers.list).expect("read list");
         list.lines().rev().collect::<Vec<_>>().join(":")
     }
 
-    /// A new upper and work directory; their options.
+    /// Makes a new upper and work directory; returns their options.
     fn upper(&self, name: &str) -> [String; 2] {
         let (upper, work) = (self.upper_of(name), self.dir.join(name).join("work"));
         for path in [&upper, &work] {
@@ -79,7 +79,7 @@ impl Snapshot {
         self.dir.join(name).join("fs")
     }
 
-    /// The mount of a container that may write.
+    /// Returns the mount of a writable container.
     fn active(&self, name: &str, more: &[&str]) -> Value {
         let [work, upper] = self.upper(name);
         let lower = format!("lowerdir={}", self.lower());
@@ -101,7 +101,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-/// `run` or `create` with a root filesystem of these mounts.
+/// Returns the call of `run` or `create` with a root filesystem of these mounts.
 fn call(c: &Container<'_>, verb: &str, mounts: &[Value], flags: &[&str]) -> Call {
     let file = c.bed.dir.join(format!("{}.mounts", c.id));
     fs::write(&file, json!(mounts).to_string()).expect("write mounts");
@@ -109,7 +109,7 @@ fn call(c: &Container<'_>, verb: &str, mounts: &[Value], flags: &[&str]) -> Call
     c.bundle_call(verb, &[&["--rootfs-mounts", &file], flags].concat())
 }
 
-/// What the host's mount table has of a case.
+/// Returns the host's mounts that belong to a case.
 fn on_host(bed: &Bed) -> Vec<String> {
     let dir = bed.dir.display().to_string();
     let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
@@ -122,7 +122,7 @@ fn nothing_is_left(bed: &Bed) {
     assert_eq!(state, 0, "state is left");
 }
 
-/// A bundle with a user namespace.
+/// Returns a bundle with a user namespace.
 fn mapped(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle
         .push("/linux/namespaces", json!({ "type": "user" }))
@@ -197,7 +197,7 @@ fn ids_of_layers_are_mapped(bed: &Bed) {
     let before = snapshot.layers.fingerprint();
     for mode in modes(&snapshot.layers, true).into_iter().filter(|mode| *mode != "copy") {
         let root = snapshot.active(mode, &MAPS);
-        // As the snapshotter makes it for a container of these ids.
+        // As the snapshotter does for a container with these ids.
         chown(snapshot.upper_of(mode), Some(ROOT.0), Some(ROOT.1)).expect("chown");
         let script =
             "stat -c '%u:%g %a' / /secret /of-user; echo x >>/secret; cat /secret; sleep 1000";
@@ -221,7 +221,7 @@ fn ids_of_layers_are_mapped(bed: &Bed) {
     assert_eq!(snapshot.layers.fingerprint(), before);
 }
 
-/// Without `uidmap=` and `gidmap=` containerd has given the files their owners itself.
+/// Without `uidmap=` and `gidmap=`, containerd has changed the owners of files itself.
 fn shifted_layers_stay_as_they_are(bed: &Bed) {
     let snapshot = Snapshot::new(bed, 1);
     let base = PathBuf::from(snapshot.base());
@@ -245,7 +245,7 @@ fn binds(bed: &Bed) {
     for (kind, options) in [("bind", &["rw", "rbind"][..]), ("bind", &[]), ("rbind", &["rw"])] {
         let outcome = run(kind, options).ok();
         assert!(outcome.stdout.starts_with("x\n"), "{options:?}: {outcome}");
-        // As its own file system knows it, which may be mounted anywhere.
+        // The path within its own file system, which may be mounted anywhere.
         let name = base.rsplit('/').next().unwrap_or_default();
         assert!(outcome.stdout.contains(&format!("/{name} / rw")), "{outcome}");
     }
@@ -275,7 +275,7 @@ fn binds_with_mapped_ids(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// Whether the kernel mounts erofs of a file, and there is a program that makes one.
+/// Checks that the kernel mounts erofs images from files, and that a program can make them.
 fn erofs() -> Result<(), String> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.contains("\terofs\n") {
@@ -361,7 +361,7 @@ fn names_with_colons_and_commas(bed: &Bed) {
     }
 }
 
-/// Propagation, masks, a read-only root, exec, state and delete are as with any other root filesystem.
+/// Propagation, masks, a read-only root, exec, state and delete work as with any other root filesystem.
 fn the_life_of_one(bed: &Bed) {
     let snapshot = Snapshot::new(bed, 3);
     for (propagation, flags) in
@@ -404,7 +404,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// SIGKILL at moments spread over a run: no mount is left, and `delete --force` takes the rest.
+/// SIGKILL at moments spread over a run: no mount is left, and `delete --force` removes the rest.
 fn killed_in_between(bed: &Bed) {
     const ROUNDS: u32 = 15;
     let snapshot = Snapshot::new(bed, 10);
@@ -441,7 +441,7 @@ fn watch() -> Result<(), String> {
     }
 }
 
-/// 100 containers, 16 at a time: what the kernel says of the host's mount table.
+/// 100 containers, 16 at a time: the kernel's count of mount operations on the host.
 fn a_hundred_and_no_mount_of_the_hosts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const AT_A_TIME: usize = 16;
@@ -455,7 +455,7 @@ fn a_hundred_and_no_mount_of_the_hosts(bed: &Bed) {
             (c, root)
         })
         .collect();
-    // What is made once for this mount namespace.
+    // The first run makes what is made once per mount namespace.
     let first = bed.bundle().args(&["/bin/true"]).make();
     call(&first, "run", &[snapshot.active("first", &[])], &[]).run().ok();
     let namespace = fs::File::open("/proc/self/ns/mnt").expect("mnt");

@@ -1,4 +1,4 @@
-//! The systemd cgroup driver, on a machine that systemd runs: `scripts/guest --systemd`.
+//! The systemd cgroup driver, on a machine run by systemd: `scripts/guest --systemd`.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -45,7 +45,7 @@ fn systemd() -> Result<(), String> {
     }
 }
 
-/// A container that is a scope of this slice.
+/// A container in a scope of this slice.
 struct Scope<'a> {
     container: Container<'a>,
     slice: &'static str,
@@ -97,7 +97,7 @@ impl Scope<'_> {
         self.is_gone();
     }
 
-    /// Neither directory nor unit is left.
+    /// Asserts that neither directory nor unit is left.
     #[track_caller]
     fn is_gone(&self) {
         assert!(!self.directory().exists(), "{} is left", self.directory().display());
@@ -115,7 +115,7 @@ fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
     bed.bundle().set("/linux/resources", resources)
 }
 
-/// Where systemd does not run, the driver says so and makes nothing.
+/// Without systemd, the driver says so and makes nothing.
 fn other_hosts(bed: &Bed) {
     if systemd().is_ok() {
         return;
@@ -125,7 +125,7 @@ fn other_hosts(bed: &Bed) {
     assert!(!c.container.exists());
 }
 
-/// Each driver refuses the other one's form of a path by name.
+/// Each driver refuses the other's form of a path by name.
 fn paths_of_the_other_driver(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").container;
     c.create().fails("--systemd-cgroup");
@@ -148,7 +148,7 @@ fn life(bed: &Bed) {
     assert_eq!(c.show("Slice"), "dftest-inner.slice");
     assert_eq!(c.show("Delegate"), "yes");
     assert_eq!(c.show("DefaultDependencies"), "no");
-    // Init alone: what held the scope until it was there has gone.
+    // Only init: the process that held the scope until then has exited.
     let pid = c.container.pid();
     assert_eq!(c.read("cgroup.procs"), pid.to_string());
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
@@ -217,7 +217,7 @@ fn limits(bed: &Bed) {
     c.delete();
 }
 
-/// What keeps the scope until init is there does not take init's place.
+/// The process that holds the scope until init exists does not count against init's limit.
 fn one_task(bed: &Bed) {
     let c = scope(bed, limited(bed, json!({ "pids": { "limit": 1 } })), "system.slice").detached();
     assert_eq!((c.read("pids.max"), c.read("pids.current")), ("1".into(), "1".into()));
@@ -238,7 +238,7 @@ fn update(bed: &Bed) {
     c.delete();
 }
 
-/// systemd writes its own idea of the limits then; it has to be ours.
+/// systemd then writes the limits that it knows, which must be ours.
 fn daemon_reload(bed: &Bed) {
     let resources = json!({ "memory": { "limit": 67_108_864 }, "pids": { "limit": 50 } });
     let c = scope(bed, limited(bed, resources), "system.slice").detached();
@@ -303,7 +303,7 @@ fn devices(bed: &Bed) {
     c.delete();
 }
 
-/// Without a cgroup namespace the container sees the host's tree, its own cgroup in it.
+/// Without a cgroup namespace the container sees the host's tree, including its own cgroup.
 fn host_cgroup_namespace(bed: &Bed) {
     let c = scope(bed, bed.bundle().without_namespace("cgroup"), "system.slice").detached();
     let file = format!("/sys/fs/cgroup/system.slice/{}/cgroup.procs", c.unit);
@@ -323,7 +323,7 @@ fn user_namespace(bed: &Bed) {
     c.delete();
 }
 
-/// `delete --force` does not wait for systemd to lose its patience.
+/// `delete --force` does not wait for systemd's stop timeout.
 fn stubborn_processes(bed: &Bed) {
     let script = "trap '' TERM; sleep 1000 & while :; do sleep 1; done";
     let c = scope(bed, bed.bundle().without_namespace("pid").sh(script), "system.slice").detached();
@@ -332,7 +332,7 @@ fn stubborn_processes(bed: &Bed) {
     assert!(since.elapsed().as_secs() < 60, "took {:?}", since.elapsed());
 }
 
-/// Two containers cannot be one unit, and the second one leaves the first alone.
+/// Two containers can't share a unit, and the second one leaves the first alone.
 fn unit_in_use(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").detached();
     let path = json!(format!("system.slice:test:{}", c.container.id));
@@ -345,7 +345,7 @@ fn unit_in_use(bed: &Bed) {
     c.delete();
 }
 
-/// A start that fails late takes the scope with it.
+/// A start that fails late removes the scope.
 fn failed_start(bed: &Bed) {
     let c = scope(bed, bed.bundle().args(&["/no/such/program"]), "system.slice");
     c.call("run", &["--detach"]).fails("no such file");
@@ -354,7 +354,7 @@ fn failed_start(bed: &Bed) {
     assert!(!c.directory().exists());
 }
 
-/// A `create` that is killed, at whatever moment, leaves nothing that `delete --force` does not take.
+/// Whenever a `create` is killed, `delete --force` removes everything.
 fn killed_creates(bed: &Bed) {
     for round in 0..12 {
         let c = scope(bed, bed.bundle(), "system.slice");
@@ -370,14 +370,14 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// systemd's own socket will do where there is no bus.
+/// Without a bus, systemd's private socket is used.
 fn private_socket(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice");
     let bundle = c.container.bundle.to_string_lossy().into_owned();
     let args = ["--systemd-cgroup", "run", "--detach", "--bundle", &bundle, &c.container.id];
     let program = bed.runtime().to_string_lossy().into_owned();
     let root = bed.root().to_string_lossy().into_owned();
-    // The bus's socket is covered by nothing that listens, for this command alone.
+    // A tmpfs hides the bus's socket, for this command only.
     let script = "mount -t tmpfs none /run/dbus && exec \"$@\"";
     let mut all = vec!["-m", "--propagation", "private", "sh", "-c", script, "sh", &program];
     all.extend(["--root", &root]);
@@ -387,7 +387,7 @@ fn private_socket(bed: &Bed) {
     c.delete();
 }
 
-/// A bus that takes connections and never answers.
+/// A bus that accepts connections and never answers.
 fn stalled_bus(bed: &Bed) {
     let socket = bed.dir.join("bus");
     let _listener = UnixListener::bind(&socket).expect("bind");

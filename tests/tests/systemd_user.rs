@@ -1,4 +1,4 @@
-//! The systemd cgroup driver for a user without privileges: scopes of the user's own instance of systemd.
+//! The systemd cgroup driver for an unprivileged user: scopes of the user's own systemd instance.
 //!
 //! The user's systemd is a real one, in a cgroup of the suite's; the machine need not be run by systemd.
 
@@ -47,7 +47,7 @@ fn limits_can_be() -> Result<(), String> {
     }
 }
 
-/// A container that is a scope of the user's systemd.
+/// A container in a scope of the user's systemd.
 struct Scope<'a> {
     container: Container<'a>,
     user: &'a User,
@@ -66,7 +66,7 @@ impl Scope<'_> {
         self.call_with("", verb, flags)
     }
 
-    /// With more in the environment.
+    /// Runs a command with additions to the environment.
     fn call_with(&self, with: &str, verb: &str, flags: &[&str]) -> Outcome {
         self.container.scope_call(verb, flags).env("WITH", with).run()
     }
@@ -90,7 +90,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A property of the unit, as the user's systemd has it.
+    /// Returns a property of the unit, as the user's systemd reports it.
     fn show(&self, property: &str) -> String {
         let mut systemctl = Command::new(self.user.bed.runtime());
         systemctl.env("PROGRAM", "systemctl");
@@ -105,7 +105,7 @@ impl Scope<'_> {
         self.is_gone();
     }
 
-    /// Neither directory nor unit is left.
+    /// Asserts that neither directory nor unit is left.
     #[track_caller]
     fn is_gone(&self) {
         wait::until_true("the unit to go", || self.show("LoadState") == "not-found");
@@ -122,7 +122,7 @@ fn life(bed: &Bed) {
     assert_eq!(c.show("ActiveState"), "active");
     assert_eq!(c.show("Slice"), "user.slice");
     assert_eq!(c.show("Delegate"), "yes");
-    // Init alone: what held the scope until it was there has gone.
+    // Only init: the process that held the scope until then has exited.
     let pid = c.container.pid();
     assert_eq!(c.read("cgroup.procs"), pid.to_string());
     c.container.start().ok();
@@ -152,7 +152,7 @@ fn default_unit(bed: &Bed) {
     c.delete();
 }
 
-/// As Podman has it: the caller is root, of a user namespace, and the bus knows it by another uid.
+/// As with Podman: the caller is root of a user namespace, and the bus knows it by another uid.
 fn in_a_user_namespace(bed: &Bed) {
     let mut user = User::managed(bed);
     user.nest();
@@ -184,7 +184,7 @@ fn bus_of_the_environment(bed: &Bed) {
         let with = format!("XDG_RUNTIME_DIR= DBUS_SESSION_BUS_ADDRESS=unix:path={address}");
         c.call_with(&with, "run", &["--detach"]).ok();
         assert_eq!(c.show("ActiveState"), "active");
-        // Where it is, the record knows.
+        // The record contains the bus's address.
         let call = c.container.id_call("delete", &["--force"], &[]);
         call.env("WITH", "XDG_RUNTIME_DIR=").run().ok();
         c.is_gone();
@@ -222,7 +222,7 @@ fn limits_and_update(bed: &Bed) {
     c.delete();
 }
 
-/// The message says whose leave it takes, and nothing is left.
+/// The message names the unit that must delegate the controller, and nothing is left.
 fn missing_controller(bed: &Bed) {
     let user = User::managed(bed);
     let path = user.manager().join("cgroup.controllers");
@@ -238,7 +238,7 @@ fn missing_controller(bed: &Bed) {
     for (name, limit) in limits.into_iter().filter(|(name, _)| is_missing(name)) {
         let c = scope(&user, user.single().set("/linux/resources", limit));
         let create = c.call("create", &[]);
-        // What others ask of the system's systemd may bring the controller here meanwhile.
+        // Other units of the system's systemd may enable the controller here meanwhile.
         if is_missing(name) {
             create.fails("user@.service");
             c.is_gone();
@@ -248,7 +248,7 @@ fn missing_controller(bed: &Bed) {
     }
 }
 
-/// A start that fails late takes the scope with it.
+/// A start that fails late removes the scope.
 fn failed_start(bed: &Bed) {
     let user = User::managed(bed);
     let c = scope(&user, user.single().args(&["/no/such/program"]));
@@ -256,7 +256,7 @@ fn failed_start(bed: &Bed) {
     c.is_gone();
 }
 
-/// Two containers cannot be one unit, and the second one leaves the first alone.
+/// Two containers can't share a unit, and the second one leaves the first alone.
 fn unit_in_use(bed: &Bed) {
     let user = User::managed(bed);
     let c = scope(&user, user.single()).detached();
@@ -270,7 +270,7 @@ fn unit_in_use(bed: &Bed) {
     c.delete();
 }
 
-/// A `create` that is killed, at whatever moment, leaves nothing that `delete --force` does not take.
+/// Whenever a `create` is killed, `delete --force` removes everything.
 fn killed_creates(bed: &Bed) {
     let user = User::managed(bed);
     for round in 0..8 {
@@ -285,7 +285,7 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// With the user's systemd its scopes end. What is left of a container can be deleted without it.
+/// The scopes of the user's systemd end with it. The rest of a container can be deleted without it.
 fn end_of_the_users_systemd(bed: &Bed) {
     let mut user = User::managed(bed);
     let (id, directory) = {
@@ -310,7 +310,7 @@ fn no_bus(bed: &Bed) {
     c.is_gone();
 }
 
-/// A socket that somebody left there.
+/// A stale socket.
 fn nobody_on_the_bus(bed: &Bed) {
     let mut user = User::managed(bed);
     user.end_systemd();

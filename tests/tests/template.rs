@@ -1,5 +1,5 @@
-//! The fast start and the slow ones: the same container with every fast path, without each of them and
-//! without any; and what is behind a root that covers the template.
+//! The fast start and the slow ones: the same container with every fast path, without each of them and without any; and
+//! what lies behind a root that covers the template.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -42,13 +42,13 @@ const TECHNIQUES: &[&str] = &[
     "kept-program",
 ];
 
-/// Everything on, each fast path off, all of them off.
+/// Returns the ways of starting: with all fast paths, without each of them, and without any.
 pub(crate) fn ways() -> Vec<String> {
     let one_off = TECHNIQUES.iter().map(|name| (*name).to_owned());
     std::iter::once(String::new()).chain(one_off).chain([TECHNIQUES.join(",")]).collect()
 }
 
-/// A call that does without `way`.
+/// Disables the fast paths of `way` for a call.
 pub(crate) fn without(call: Call, way: &str) -> Call {
     call.env("DAYFLY_WITHOUT", way)
 }
@@ -61,8 +61,8 @@ pub(crate) fn with_capabilities<'a>(bundle: Bundle<'a>, more: &[&str]) -> Bundle
     )
 }
 
-/// Waits until a start uses all that it can, and returns its trace: while one start makes the template,
-/// others do without. The host may be crowded: that counts for nothing here.
+/// Waits until a start uses all fast paths, and returns its trace: while one start makes the template, others do
+/// without it. The load of the host is ignored here.
 fn await_all(bed: &Bed) -> String {
     let c = bed.bundle().args(&["/bin/true"]).make();
     let mut trace = String::new();
@@ -108,7 +108,7 @@ fn unknown_fast_path(bed: &Bed) {
     }
 }
 
-/// Prints what a container sees of itself, ids aside.
+/// Prints what a container sees of itself, except ids.
 const REPORT: &str = r#"
     sed -e 's/^[0-9]* [0-9]* [^ ]* //' -e 's/\(shared\|master\|propagate_from\):[0-9]*/\1/g' \
         /proc/self/mountinfo | sort
@@ -131,7 +131,7 @@ const REPORT: &str = r#"
     echo END
 "#;
 
-/// A container with a bit of everything that starts can do in several ways.
+/// Returns a container with a bit of everything that starts can do in several ways.
 pub(crate) fn rich(bundle: Bundle<'_>) -> Bundle<'_> {
     with_capabilities(bundle, &["CAP_MKNOD"])
         .set(
@@ -150,7 +150,7 @@ pub(crate) fn rich(bundle: Bundle<'_>) -> Bundle<'_> {
         .sh(&format!("{{ {REPORT} }} 2>&1; exec sleep 1000"))
 }
 
-/// Compares what the container says of itself, and what the host sees, over all ways to make it.
+/// Asserts that all ways of starting produce the same container, seen from inside and from the host.
 #[track_caller]
 fn assert_same(c: &Container<'_>, verbs: &[&str]) {
     let mut first = String::new();
@@ -182,7 +182,7 @@ fn assert_same(c: &Container<'_>, verbs: &[&str]) {
     }
 }
 
-/// The lines that only one of two texts has.
+/// Returns the lines that only one of two texts has.
 fn difference(first: &str, second: &str) -> String {
     let only = |one: &str, other: &str, mark: char| -> String {
         one.lines()
@@ -218,7 +218,7 @@ fn same_container_in_a_user_namespace(bed: &Bed) {
 }
 
 fn same_container_on_a_root_that_propagates(bed: &Bed) {
-    // The root is a mount of its own that shares what is mounted on it with the host.
+    // The root is a mount of its own, whose propagation to the host is as configured.
     for (name, tag) in [("rshared", " shared"), ("rslave", " master"), ("rprivate", " ")] {
         let bundle = rich(bed.bundle()).set("/linux/rootfsPropagation", json!(name));
         let rootfs = bundle.rootfs();
@@ -247,7 +247,7 @@ fn hooks_see_the_host(bed: &Bed) {
     let rootfs = bundle.rootfs();
     let rootfs = rootfs.display();
     for kind in ["prestart", "createRuntime", "createContainer", "poststart"] {
-        // The rootfs where the bundle has it, whether the container's mounts are on it, and the host.
+        // Prints the rootfs at its path in the bundle, whether the container's mounts are on it, and the host's files.
         let script = format!(
             "exec >{journal}/{kind} 2>&1; ls {rootfs}; test -e {rootfs}/proc/self && echo mounted;
              ls {rootfs}/../config.json; readlink /proc/self/ns/mnt; cat >/dev/null"
@@ -267,7 +267,7 @@ fn hooks_see_the_host(bed: &Bed) {
             for seen in ["bin", "etc", &config] {
                 assert!(lines.contains(&seen), "{kind} without {way}: {text}");
             }
-            // createContainer comes before the root is left: the host's mounts and the container's.
+            // createContainer runs before the root is left, so it sees the host's mounts and the container's.
             let inside = kind == "createContainer";
             assert_eq!(lines.contains(&"mounted"), inside, "{kind} without {way}: {text}");
             assert_eq!(!lines.contains(&own.as_str()), inside, "{kind} without {way}: {text}");
@@ -276,7 +276,7 @@ fn hooks_see_the_host(bed: &Bed) {
     }
 }
 
-/// Capabilities by which a container can leave its root as far as the kernel lets it.
+/// The capabilities with which a container can leave its root as far as the kernel allows.
 const LEAVERS: &[&str] = &["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"];
 
 fn root_can_not_be_left(bed: &Bed) {
@@ -311,7 +311,8 @@ fn root_can_not_be_left(bed: &Bed) {
     }
 }
 
-/// Takes the root off, and runs `then` at the root that is left, with busybox in the working directory.
+/// Returns a script that unmounts the root, and runs `then` at the remaining root, with busybox in the working
+/// directory.
 fn behind_the_root(then: &str) -> String {
     format!(
         "cd /proc; umount -l / || exit 9
@@ -335,7 +336,7 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
 }
 
 fn template_can_not_be_changed(bed: &Bed) {
-    // All containers share its file system; what is below it is the kernel's first root.
+    // All containers share its file system; below it is the kernel's initial root.
     let change = behind_the_root(
         "./busybox mount -o remount,rw dayfly / && echo writable
          ./busybox mount -o remount,bind,rw dayfly / && echo writable
@@ -351,8 +352,8 @@ fn template_can_not_be_changed(bed: &Bed) {
 }
 
 fn fresh_proc_with_sys_admin(bed: &Bed) {
-    // CAP_SYS_ADMIN over the mount namespace takes masks off, by umount if not by a fresh proc: with
-    // runc as here. What counts is that no way to start gives more.
+    // CAP_SYS_ADMIN over the mount namespace can remove masks, by umount or perhaps a fresh proc, with runc as here. No
+    // way of starting may give more access.
     let script = "mount -t proc proc /mnt; echo $?; umount -l /proc/keys; echo $?";
     let bare = || with_capabilities(bed.bundle(), &["CAP_SYS_ADMIN"]).sh(script);
     for (bundle, expected) in [(bare(), Some("0\n0\n")), (mapped(bare()), None)] {

@@ -1,4 +1,4 @@
-//! A terminal for the container: pseudoterminal, console socket, sizes.
+//! The container's terminal: pseudoterminal, console socket, sizes.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -132,8 +132,8 @@ fn socket_missing(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Runs `script`, with the runtime's command line for `run` in its `"$@"`, in a session whose terminal has
-/// 30 rows and 60 columns. Standard output is none.
+/// Runs `script`, with the runtime's command line for `run` in its `"$@"`, in a session whose terminal has 30 rows and
+/// 60 columns. Standard output is not a terminal.
 fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
@@ -168,14 +168,14 @@ fn size_of_a_terminal_that_is_not_standard_input(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/process/terminal", json!(true))
-        // It is set when the program runs already.
+        // The size is set while the program already runs.
         .sh("until stty size 2>/dev/null | grep -q 60; do :; done; stty size")
         .make();
     let outcome = in_a_terminal(&c, "exec timeout 20 \"$@\" </dev/null");
     assert_eq!(outcome.stdout, "30 60\n");
 }
 
-/// Input that has ended is no reason to be awake.
+/// After the end of input, the command must not poll.
 fn input_of_the_foreground_ends(bed: &Bed) {
     let c =
         bed.bundle().set("/process/terminal", json!(true)).sh("read x; echo $x; sleep 2").make();

@@ -1,4 +1,4 @@
-//! Traces: complete, of every command, up to a failure, each its own.
+//! Traces: complete, of every command, up to a failure, and separate.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -36,12 +36,12 @@ fn read(path: &Path) -> Timeline {
     Timeline::from_lines(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Where a trace in JSON lines goes.
+/// Returns the path of a trace in JSON lines.
 fn file(bed: &Bed, name: &str) -> PathBuf {
     bed.dir.join(format!("{name}.jsonl"))
 }
 
-/// `run`, traced.
+/// Runs `run` with a trace.
 fn traced(bed: &Bed, c: &Container<'_>, code: i32) -> Timeline {
     let file = file(bed, &c.id);
     c.run_with(&["--trace", file.to_str().expect("path")]).exits(code);
@@ -90,8 +90,8 @@ fn times_add_up(bed: &Bed) {
 }
 
 fn every_planned_step_is_there(bed: &Bed) {
-    // Whether there is a network maker depends on how busy the host is, and the template on whether
-    // another start is just making it.
+    // Whether there is a network maker depends on the host's load, and whether there is a template on whether another
+    // start is just making it.
     let without = "parallel-network,template-namespace";
     let alike = |call: Call| call.env("DAYFLY_WITHOUT", without).run().ok();
     let c = bed.bundle().args(&["/bin/true"]).make();
@@ -104,8 +104,8 @@ fn every_planned_step_is_there(bed: &Bed) {
     for step in plan["init"].as_array().expect("steps") {
         let text = |key: &str| step[key].as_str().unwrap_or_default().to_owned();
         let planned = format!("{} {}", text("step"), text("object")).trim().to_owned();
-        // The keyring carries the container's name, which a plan has not; and the plan is that of
-        // `create`, which says when it is ready and waits for a start with little open.
+        // The keyring's name contains the container's, which a plan lacks; and the plan is that of `create`, which
+        // announces when it is ready and waits for a start with few descriptors.
         let named = planned.replace(".plan", &format!(".{}", c.id));
         if !["await", "announce", "release"].iter().any(|word| planned.starts_with(word)) {
             assert!(done.contains(&named), "{planned:?} is not in {done:#?}");
@@ -145,7 +145,7 @@ fn create_start_kill_and_delete(bed: &Bed) {
 
     let of = |command: &str| read(&bed.dir.join(format!("{}-{command}.jsonl", c.id)));
     let create = of("create");
-    // Init goes on when create has ended.
+    // Init continues after create has ended.
     let last = &row(&create, "init").spans.last().expect("spans").name;
     let goes_on = ["announce ready", "await commit", "release descriptors", "await start"];
     assert!(goes_on.contains(&last.as_str()), "{last}");
@@ -162,7 +162,7 @@ fn create_start_kill_and_delete(bed: &Bed) {
         assert!(delete.iter().any(|name| name.starts_with(step)), "{step}: {delete:?}");
     }
 
-    // By force, delete waits for the program's end, and says so.
+    // With --force, delete waits for the program's end, and the trace shows it.
     let c = bed.bundle().sh("sleep 1000").make().detached();
     c.id_call("delete", &["--force", trace[0], trace[1]], &[]).run().ok();
     let forced = read(&bed.dir.join(format!("{}-delete.jsonl", c.id)));
@@ -182,11 +182,11 @@ fn exec_in_a_container(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// Which row fails first, in a trace up to the failure.
+/// Returns the row that fails first, in a trace up to the failure.
 fn failure(line: &Timeline) -> (&Row, &trace::Span) {
     let failed = |row: &&Row| row.spans.iter().any(|span| span.errno != 0);
     let failed: Vec<&Row> = line.rows.iter().filter(failed).collect();
-    // Init's failure is the host's as well.
+    // Init's failure is also the host's.
     let row = *failed.last().unwrap_or_else(|| panic!("nothing failed: {line:#?}"));
     let at = row.spans.iter().position(|span| span.errno != 0).expect("failed");
     assert_eq!(at + 1, row.spans.len(), "something after the failure: {row:#?}");
@@ -217,7 +217,7 @@ fn a_failure_in_each_phase(bed: &Bed) {
         ("sysctl", "init", Phase::Platform, "write sysctl", |bundle| {
             bundle.set("/linux/sysctl", json!({ "net.core.no_such": "1" }))
         }),
-        // Above the kernel's own limit of descriptors (fs.nr_open), which nobody may raise a limit to.
+        // Above the kernel's own limit of descriptors (fs.nr_open), which no process may exceed.
         ("rlimit", "init", Phase::Security, "limit resources", |bundle| {
             let limit = 1_u64 << 62;
             let nofile = json!({ "type": "RLIMIT_NOFILE", "soft": limit, "hard": limit });
@@ -241,7 +241,7 @@ fn a_failure_in_each_phase(bed: &Bed) {
     }
 }
 
-/// A start that is killed half-way tells in which step.
+/// The trace of a start that is killed halfway shows the step.
 fn an_init_that_is_killed(bed: &Bed) {
     let script = "read state; pid=${state#*\\\"pid\\\":}; kill -9 ${pid%%[,\\}]*}";
     let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
@@ -351,7 +351,7 @@ fn asked_for_by_annotation(bed: &Bed) {
     }
 }
 
-/// Whoever writes annotations may not fill /run: the oldest traces make room.
+/// Annotations must not be able to fill /run: the oldest traces are removed.
 fn annotations_fill_nothing(bed: &Bed) {
     const MOST: usize = 256;
     fs::create_dir_all(SPOOL).expect("make");

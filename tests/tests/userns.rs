@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
     case!(setgroups),
 ];
 
-/// A bundle whose container root is 100000 outside.
+/// Returns a bundle whose container root is 100000 outside.
 pub fn mapped(bed: &Bed) -> Bundle<'_> {
     let bundle = bed.bundle();
     chown_tree(&bundle.rootfs());
@@ -94,7 +94,7 @@ fn devices_are_bound(bed: &Bed) {
     );
 }
 
-/// Of the number, mode and owner asked for, whatever the host has of that name; runc binds the host's.
+/// With the requested number, mode and owner, whatever the host's device of that name has; runc binds the host's.
 fn devices_as_they_are_asked_for(bed: &Bed) {
     let node = |path: &str, mode: u32, uid: u32, gid: u32| {
         json!({ "path": path, "type": "c", "major": 1, "minor": 3, "fileMode": mode,
@@ -132,8 +132,8 @@ fn devices_as_they_are_asked_for(bed: &Bed) {
     show(joining.unset("/linux/uidMappings").unset("/linux/gidMappings"));
 }
 
-/// Root without CAP_MKNOD, as in a container of the host's, has those of the host, whose root is nobody inside. They
-/// are on read-only mounts.
+/// Root without CAP_MKNOD on the host, as in a container, gets the host's devices, whose owner appears as nobody
+/// inside. They are on read-only mounts.
 fn devices_of_who_may_not_make_them(bed: &Bed) {
     let masked = mapped(bed).set("/linux/maskedPaths", json!(["/proc/keys"]));
     let script = "stat -c '%t:%T %u' /dev/null /dev/zero
@@ -148,7 +148,7 @@ fn devices_of_who_may_not_make_them(bed: &Bed) {
     assert_eq!(outcome.lines(), ["1:3 65534", "1:5 65534", "kept", "1"]);
 }
 
-/// mmap(2) refuses that where a mount is noexec: SGX and some compilers want it of a device.
+/// mmap(2) with PROT_EXEC fails on a noexec mount: SGX and some compilers need it for a device.
 fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     let script = "import mmap, os, sys; file = os.open(sys.argv[1], os.O_RDWR); \
         mmap.mmap(file, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)";
@@ -157,7 +157,8 @@ fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     bed.program("python3", &["-c", script, &path]).run().ok();
 }
 
-/// Who does not own the network may mount no sysfs: the host's is bound, with all below it, read-only (crun).
+/// Mounting sysfs requires owning the network namespace: otherwise the host's is bound, with all mounts below it,
+/// read-only (as by crun).
 fn sysfs_of_the_hosts_network(bed: &Bed) {
     let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
         grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";
@@ -172,7 +173,7 @@ fn sysfs_of_the_hosts_network(bed: &Bed) {
     let path = format!("/proc/{}/ns/user", first.pid());
     let joining = || mapped(bed).join_namespace("user", &path);
     nets(joining().unset("/linux/uidMappings").unset("/linux/gidMappings"));
-    // One that it owns is mounted afresh.
+    // For a network namespace that it owns, a new sysfs is mounted.
     let net = format!("/proc/{}/ns/net", first.pid());
     let own = joining().unset("/linux/uidMappings").unset("/linux/gidMappings");
     let own = own.join_namespace("network", &net).sh("ls /sys/class/net").make();
@@ -186,7 +187,7 @@ fn terminal_files_and_pts(bed: &Bed) {
 }
 
 fn namespaces_belong_to_it(bed: &Bed) {
-    // Root of the user namespace may configure the network it owns.
+    // Root of the user namespace may configure a network that it owns.
     let caps = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"];
     let c = mapped(bed)
         .set(
@@ -227,7 +228,8 @@ fn kernel_file_systems(bed: &Bed) {
     );
 }
 
-/// That of message queues is made with its namespace: if that is not by root of the container, it is nobody's.
+/// The mqueue file system is made with its IPC namespace: its owner appears as nobody unless root of the container made
+/// it.
 fn file_systems_are_its_roots(bed: &Bed) {
     let show = "stat -c '%u %n' /dev /dev/pts /dev/shm /dev/mqueue";
     let expected = ["0 /dev", "0 /dev/pts", "0 /dev/shm", "0 /dev/mqueue"];
@@ -282,7 +284,7 @@ fn join_by_path(bed: &Bed) {
 }
 
 fn namespace_without_mappings(bed: &Bed) {
-    // DESIGN §12: real callers rely on a default; runc refuses.
+    // Callers rely on default mappings; runc refuses this.
     let c = bed
         .bundle()
         .push("/linux/namespaces", json!({ "type": "user" }))
@@ -308,10 +310,9 @@ fn several_ranges(bed: &Bed) {
 }
 
 fn no_way_around_the_masks(bed: &Bed) {
-    // DESIGN §9.10: neither a fresh proc nor taking the tree apart leads around the masks, for root
-    // of a user namespace as engines make it; and with every right of that namespace, nothing leads
-    // to the host's tree. (With CAP_SYS_ADMIN in it the masks themselves can be taken off, as with
-    // runc: the namespace that owns the mounts is its own.)
+    // Neither a fresh proc nor unmounting gets around the masks, for root of a user namespace as engines configure it;
+    // and even with all capabilities of that namespace, nothing leads to the host's tree. (With its CAP_SYS_ADMIN the
+    // masks themselves can be removed, as with runc: the user namespace owns the mount namespace.)
     let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; \
                   umount /proc/keys; umount -l /; cat /proc/keys; ls /";
     for caps in [&["CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"][..], &["CAP_SYS_ADMIN", "CAP_SYS_CHROOT"]]

@@ -1,9 +1,8 @@
-//! How heavy each command is: the system calls and the instructions in user space of the runtime's own
-//! processes, counted one by one, with everything cached that a second start finds cached.
+//! The weight of each command: the system calls and the user-space instructions of the runtime's own processes, counted
+//! one by one, with everything cached that a second start finds cached.
 //!
-//! `tests/weight.json` keeps what was measured, for each kernel that somebody measured on, since another
-//! kernel needs other calls. A command that weighs [`SLACK`] percent more fails. `UPDATE_WEIGHT=1`
-//! measures anew and writes the file.
+//! `tests/weight.json` contains the measured weights, for each kernel measured on, since other kernels need other
+//! calls. A command that is [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::CAPABILITIES;
@@ -31,13 +30,13 @@ pub const CASES: &[Case] = &[
     case!(delete).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
 ];
 
-/// By how many percent a command may be heavier than what was measured.
+/// How many percent heavier than measured a command may be.
 const SLACK: u64 = 3;
-/// Instructions that longer paths than those of the measurement may take: each byte is looked at.
+/// Additional instructions allowed for longer paths, since each byte is processed.
 const PATHS: u64 = 600;
-/// How often a command is counted at most, once everything is cached.
+/// The maximum number of counts of a command, once everything is cached.
 const ROUNDS: usize = 5;
-/// More instructions than that are not waited for.
+/// Counting stops after this many instructions.
 const BOUND: u64 = 5_000_000;
 const DEADLINE: Duration = Duration::from_secs(240);
 
@@ -68,8 +67,8 @@ fn delete(bed: &Bed) {
     weigh(bed, "delete", prepare, |c| vec!["delete".into(), c.id.clone()]);
 }
 
-/// What engines start all day: Podman's defaults with its seccomp profile. The program ends at once where
-/// the command waits for it.
+/// Returns the container that engines start all day: Podman's defaults with its seccomp profile. The program exits at
+/// once where the command waits for it.
 fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
     let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
@@ -81,7 +80,7 @@ fn of_bundle(verb: &str, container: &Container<'_>) -> Vec<String> {
     vec![verb.into(), "--bundle".into(), bundle, container.id.clone()]
 }
 
-/// What one command took.
+/// The weight of one command.
 struct Weight {
     calls: BTreeMap<String, u64>,
     /// 0 if they were not counted.
@@ -111,7 +110,7 @@ fn weigh(
         report
     };
     let _cold = count(Mode::Syscalls);
-    // To step through a container's creation takes half a minute: once is enough.
+    // Stepping through a container's creation takes half a minute, so once is enough.
     let is_stepped = command != "create";
     let once = || {
         let report = count(Mode::Syscalls);
@@ -126,8 +125,8 @@ fn weigh(
         Weight { calls, instructions: instructions.unwrap_or_default() }
     };
     let is_enough = |weight: &Weight| !updating() && heavier(command, weight).is_none();
-    // Whether two signals come one by one or together, and an answer within a tenth of a second, is a matter
-    // of luck: the least is what it takes.
+    // Whether two signals arrive one by one or together, and whether an answer arrives within a tenth of a second,
+    // varies: the minimum counts.
     let mut weight = once();
     for _ in 1..ROUNDS {
         if is_enough(&weight) {
@@ -143,16 +142,16 @@ fn weigh(
 }
 
 fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
-    // A fixed environment: a program looks at each variable.
+    // A fixed environment, since a program processes each variable.
     let command =
         Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    // However busy the host is, the same start.
+    // The same start, however busy the host is.
     let command = command.env("DAYFLY_WITHOUT", "crowd-check");
     let command = command.arg("--root").arg(bed.root()).args(args);
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A sentence when the command has become heavier, with the calls that it makes more of.
+/// Returns a sentence if the command has become heavier, with its additional calls.
 fn heavier(command: &str, weight: &Weight) -> Option<String> {
     let table = read();
     let measured = &table[kernel()][command];
@@ -188,17 +187,17 @@ fn heavier(command: &str, weight: &Weight) -> Option<String> {
     (!heavier.is_empty()).then_some(text)
 }
 
-/// A number now, and as it was measured.
+/// A number now, and the measured one.
 struct Sum {
     what: &'static str,
     now: u64,
     before: u64,
-    /// More than [`SLACK`]: what it depends on besides the program.
+    /// The allowed difference besides [`SLACK`], for causes outside the program.
     allowed: u64,
 }
 
 impl Sum {
-    /// A sentence if it is above its ceiling. Tells when it is far below.
+    /// Returns a sentence if it is above its ceiling. Prints a note if it is far below.
     fn heavier(&self, command: &str) -> Option<String> {
         let Self { what, now, before, allowed } = self;
         let ceiling = before + before * SLACK / 100 + allowed;
@@ -224,7 +223,7 @@ fn read() -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|_| json!({}))
 }
 
-/// Writes what one command weighs into the file, which cases do in parallel.
+/// Writes the weight of one command into the file, which cases do concurrently.
 fn record(command: &str, weight: &Weight) {
     static FILE: Mutex<()> = Mutex::new(());
     let _guard = FILE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +235,7 @@ fn record(command: &str, weight: &Weight) {
     fs::write(path(), text).expect("write weight.json");
 }
 
-/// The kernel's version without the patch level, such as `6.18`.
+/// Returns the kernel's version without the patch level, such as `6.18`.
 fn kernel() -> String {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();

@@ -10,31 +10,31 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::{COLOURS, Error, LIGHT, below_each_other, failed, number};
 
-/// A picture of bars: a group for each label, in it a bar of each series.
+/// A bar chart: a group of bars per label, with a bar per series in each.
 #[derive(Debug, Clone, Default)]
 pub struct Bars {
-    /// What stands above it.
+    /// The heading.
     pub title: String,
     /// What was measured, with its unit.
     pub y: String,
     /// The names of the groups.
     pub labels: Vec<String>,
-    /// The name of each series, and its value in each group, if it has one there.
+    /// The name of each series, with its value in each group; `None` draws no bar.
     pub series: Vec<(String, Vec<Option<f64>>)>,
-    /// Whether the bars of a group stand on each other instead of beside.
+    /// Whether the bars of a group are stacked instead of side by side.
     pub stacked: bool,
 }
 
 impl Bars {
-    /// Draws it; returns the SVG.
+    /// Renders the chart as SVG.
     ///
     /// # Errors
-    /// Those of the drawing library.
+    /// Errors of the drawing library.
     pub fn svg(&self) -> Result<String, Error> {
         below_each_other(std::slice::from_ref(self), |bars, area| bars.draw(area))
     }
 
-    /// The height of the picture's values: of the highest bar, or pile.
+    /// Returns the largest value to draw: the highest bar, or the highest stack.
     fn highest(&self) -> f64 {
         let values = |group: usize| {
             let of_group = self.series.iter().map(move |(_, values)| values.get(group));
@@ -102,7 +102,7 @@ impl Bars {
             }
         }
         let letters = (chart.plotting_area().dim_in_pixel().0 as f64 / groups / 5.8) as usize;
-        // Coordinates are those of the whole; what is drawn on a part of it begins at the part's corner.
+        // Plotters' coordinates are absolute, but drawing on a sub-area is relative to its corner.
         let (left, top) = area.get_base_pixel();
         for (group, label) in self.labels.iter().enumerate() {
             let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));

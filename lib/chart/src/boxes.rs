@@ -1,4 +1,4 @@
-//! Boxes in boxes: what holds what, and a matrix of numbers below.
+//! Nested boxes, with a matrix of numbers below.
 
 use crate::{COLOURS, Error, LIGHT, failed};
 use plotters::coord::Shift;
@@ -8,27 +8,27 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The least width of a picture.
+/// The minimum width of a picture.
 const WIDTH: i32 = 900;
-/// Of a cell.
+/// The size of a cell.
 const CELL: (i32, i32) = (32, 22);
-/// Between what does not belong together.
+/// The gap between unrelated items.
 const GAP: i32 = 10;
-/// Of a line of text.
+/// The height of a line of text.
 const LINE: i32 = 20;
-/// About what a letter takes.
+/// The approximate width of a letter.
 const LETTER: i32 = 7;
 
 /// A picture of boxes.
 #[derive(Debug, Clone, Default)]
 pub struct Boxes {
-    /// What stands above it.
+    /// The heading.
     pub title: String,
-    /// What the kinds of cells mean; only those that occur are told.
+    /// The meaning of each kind of cell; the legend lists those that occur.
     pub kinds: Vec<String>,
     /// The outer boxes.
     pub boxes: Vec<Outer>,
-    /// What stands below them.
+    /// The matrix below the boxes.
     pub matrix: Option<Matrix>,
 }
 
@@ -37,9 +37,9 @@ pub struct Boxes {
 pub struct Outer {
     /// Its name.
     pub title: String,
-    /// What else there is to say of it.
+    /// A note after the name.
     pub note: String,
-    /// What it holds.
+    /// The boxes in it.
     pub trays: Vec<Tray>,
 }
 
@@ -55,16 +55,16 @@ pub struct Tray {
 /// The smallest box.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
-    /// What stands in it.
+    /// The text in it.
     pub text: String,
-    /// Which of [`Boxes::kinds`] it is.
+    /// An index into [`Boxes::kinds`].
     pub kind: usize,
 }
 
 /// Numbers by row and column.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
-    /// What they are.
+    /// The heading.
     pub title: String,
     /// The names of rows and columns.
     pub labels: Vec<String>,
@@ -72,7 +72,7 @@ pub struct Matrix {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Where something is, and how large.
+/// A position and a size.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     x: i32,
@@ -84,10 +84,10 @@ struct Place {
 type Area<D> = DrawingArea<D, Shift>;
 
 impl Boxes {
-    /// Draws it; returns the SVG.
+    /// Renders the picture as SVG.
     ///
     /// # Errors
-    /// Those of the drawing library.
+    /// Errors of the drawing library.
     pub fn svg(&self) -> Result<String, Error> {
         let columns = if self.boxes.len() > 1 { 2 } else { 1 };
         let wide = (WIDTH - GAP) / columns - GAP;
@@ -147,7 +147,8 @@ impl Boxes {
 }
 
 impl Outer {
-    /// The places of its trays in a box of this width, from its upper left corner on, and its height.
+    /// Lays out the trays in a box of this width; returns their places relative to its upper left corner, and its
+    /// height.
     fn flow(&self, width: i32) -> (Vec<Place>, i32) {
         let inner = width - 2 * GAP;
         let (mut x, mut y, mut row) = (GAP, LINE + GAP, 0);
@@ -182,22 +183,22 @@ impl Outer {
 }
 
 impl Tray {
-    /// How many cells its largest group has.
+    /// Returns the number of cells in its largest group.
     fn largest(&self) -> i32 {
         to_pixels(self.groups.iter().map(Vec::len).max().unwrap_or(0)).max(1)
     }
 
-    /// What a group takes, with the gap behind it.
+    /// Returns the width of a group, including the gap after it.
     fn group(&self) -> i32 {
         CELL.0.saturating_mul(self.largest()).saturating_add(GAP / 2)
     }
 
-    /// How many groups stand in a line of a box of this width.
+    /// Returns how many groups fit on a line of a box of this width.
     fn in_a_line(&self, width: i32) -> usize {
         usize::try_from((width - GAP - GAP / 2) / self.group()).unwrap_or(1).max(1)
     }
 
-    /// Width and height, at most as wide as `inner` where its groups are not wider.
+    /// Returns width and height: at most `inner` wide, unless a single group is wider.
     fn size(&self, inner: i32) -> (i32, i32) {
         let columns = to_pixels(self.in_a_line(inner).min(self.groups.len().max(1)));
         let cells = self.group().saturating_mul(columns) + GAP + GAP / 2;
@@ -206,7 +207,7 @@ impl Tray {
         (width, (CELL.1 + GAP / 2).saturating_mul(lines) + LINE + GAP / 2)
     }
 
-    /// Its cells, and where they are in a box at `place`.
+    /// Iterates over its cells and their places in a box at `place`.
     fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
         let columns = self.in_a_line(place.width);
         let groups = self.groups.iter().enumerate();
@@ -290,7 +291,7 @@ fn write<D: DrawingBackend>(
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
 }
 
-/// The colour of a kind of cells, light enough for text on it.
+/// Returns the colour of a kind of cell, light enough for text on it.
 fn colour(kind: usize) -> plotters::style::RGBAColor {
     match kind {
         0 => COLOURS[5].mix(0.45),
@@ -304,7 +305,7 @@ fn letters(text: &str) -> i32 {
 }
 
 fn to_pixels(count: usize) -> i32 {
-    // No picture has room for more.
+    // A picture never has room for more.
     i32::try_from(count).unwrap_or(i32::MAX).min(1 << 20)
 }
 

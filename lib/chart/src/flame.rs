@@ -1,4 +1,4 @@
-//! Flame graphs: where samples of stacks were, each function as wide as the samples that it and what it called had.
+//! Flame graphs of sampled stacks: the width of a function is the number of samples in it and its callees.
 
 use crate::legend::{self, Entry, Sign};
 use crate::{COLOURS, Error, failed};
@@ -8,28 +8,28 @@ use plotters::prelude::{
 };
 use std::collections::BTreeMap;
 
-/// The height of a function at most, in pixels.
+/// The maximum height of a function, in pixels.
 const ROW: u32 = 15;
 
-/// A letter's width, in pixels, at the size of functions' names.
+/// The width of a letter in function names, in pixels.
 const LETTER: f64 = 5.4;
 
-/// What belongs to no class.
+/// The colour of functions in no class.
 const PLAIN: RGBColor = RGBColor(215, 215, 205);
 
 /// A flame graph.
 #[derive(Debug, Clone, Default)]
 pub struct Flame {
-    /// What stands above it.
+    /// The heading.
     pub title: String,
-    /// Stacks from the outermost function on, and how many samples were there.
+    /// Stacks, outermost function first, each with its number of samples.
     pub stacks: Vec<(Vec<String>, u64)>,
-    /// Functions that are coloured, with all that they call but for earlier classes among that: what the legend calls
-    /// them, and parts of their names.
+    /// Classes of coloured functions: the name in the legend, and substrings of function names. A class colours all
+    /// callees too, except those that an earlier class matches.
     pub classes: Vec<(String, Vec<String>)>,
 }
 
-/// A function where it was called.
+/// A function in its call chain.
 #[derive(Debug, Default)]
 struct Node {
     samples: u64,
@@ -81,7 +81,7 @@ impl Flame {
         self.draw_calls(&area, &root, place, None)
     }
 
-    /// Draws what a function called, beside each other on top of it.
+    /// Draws the callees of a function, side by side above it.
     fn draw_calls<D: DrawingBackend>(
         &self,
         area: &DrawingArea<D, Shift>,
@@ -91,7 +91,7 @@ impl Flame {
     ) -> Result<(), Error> {
         for (name, call) in &node.calls {
             let width = call.samples as f64 * place.scale;
-            // What can't be seen.
+            // Skip what is too small to see.
             if width >= 0.3 && place.bottom >= place.row {
                 let class = match (class, self.class(name)) {
                     (Some(caller), Some(own)) => Some(caller.min(own)),
@@ -113,13 +113,13 @@ impl Flame {
     }
 }
 
-/// Where a function is drawn, in pixels.
+/// The position of a function, in pixels.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     left: f64,
     bottom: u32,
     row: u32,
-    /// Of a sample.
+    /// The width of a sample.
     scale: f64,
 }
 
@@ -134,7 +134,7 @@ impl Place {
         let pixel = |value: f64| value.round() as i32;
         let (left, right) = (pixel(self.left), pixel(self.left + width));
         let (top, bottom) = ((self.bottom - self.row).cast_signed(), self.bottom.cast_signed());
-        // A gap to each neighbour, where there is room.
+        // Leave a gap to each neighbour where there is room.
         let gap = i32::from(right - left > 2);
         let corners = [(left, top + 1), ((right - gap).max(left), bottom)];
         area.draw(&Rectangle::new(corners, colour.mix(0.75).filled())).map_err(failed)?;

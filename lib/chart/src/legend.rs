@@ -1,4 +1,4 @@
-//! The legend: names beside the picture, where they cover nothing.
+//! The legend, beside the picture.
 
 use crate::{Error, failed};
 use plotters::coord::Shift;
@@ -7,28 +7,28 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Letters of a line.
+/// Letters per line.
 const LETTERS: usize = 32;
 /// The height of a line, in pixels.
 const LINE: i32 = 17;
 
-/// A name, and what stands for it in the picture.
+/// A name and its symbol in the picture.
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
     pub colour: RGBColor,
     pub sign: Sign,
 }
 
-/// What stands for a name.
+/// The symbol of a legend entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sign {
     Line,
     Box,
-    /// A moment.
+    /// A vertical line at a moment.
     Upright,
 }
 
-/// The area without its right edge, on which the names are written.
+/// Writes the names at the right edge of the area; returns the rest of the area.
 pub(crate) fn beside<D: DrawingBackend>(
     area: &DrawingArea<D, Shift>,
     entries: &[Entry],
@@ -62,7 +62,7 @@ pub(crate) fn beside<D: DrawingBackend>(
     Ok(picture)
 }
 
-/// A text in lines of so many letters, broken after blanks and hyphens, and in a word only where it is longer.
+/// Wraps a text at this many letters: after blanks and hyphens, or inside a word that is longer than a line.
 pub(crate) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let letters = letters.max(4);
     let mut lines = vec![String::new()];

@@ -1,4 +1,5 @@
-//! Pictures of curves, groups of bars, stacks and boxes in boxes, as SVG that stands alone: no script, no font, nothing loaded.
+//! Pictures of curves, groups of bars, stacks and nested boxes as self-contained SVG: without scripts, fonts or
+//! external resources.
 
 mod bars;
 mod boxes;
@@ -21,11 +22,11 @@ use plotters::prelude::{
     LineSeries, PathElement, RGBColor, SVGBackend, WHITE,
 };
 
-/// Of one picture, in pixels.
+/// The size of one picture, in pixels.
 const SIZE: (u32, u32) = (900, 420);
 
-/// The colours of series: those of Okabe and Ito, which colour-blind people can tell apart, and some more for what has
-/// as many parts.
+/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, extended for pictures with
+/// many series.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -41,18 +42,18 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(160, 200, 90),
 ];
 
-/// Of what is there for the eye alone.
+/// The colour of grid lines and other decoration.
 const LIGHT: RGBColor = RGBColor(225, 225, 225);
 
-/// Of moments.
+/// The colour of marks.
 const MARK: RGBColor = RGBColor(120, 120, 120);
 
-/// How values lie on an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from 0 on.
+    /// Linear, starting at 0.
     Linear,
-    /// By their logarithm; values that are not above 0 are left out.
+    /// Logarithmic; values of 0 and below are left out.
     Logarithmic,
 }
 
@@ -61,7 +62,7 @@ pub enum Scale {
 pub struct Axis {
     /// What it shows, with its unit.
     pub title: String,
-    /// How values lie on it.
+    /// The scale.
     pub scale: Scale,
 }
 
@@ -71,7 +72,7 @@ impl Axis {
         Self { title: title.into(), scale: Scale::Linear }
     }
 
-    /// An axis of orders of magnitude.
+    /// A logarithmic axis.
     pub fn logarithmic(title: impl Into<String>) -> Self {
         Self { title: title.into(), scale: Scale::Logarithmic }
     }
@@ -80,16 +81,16 @@ impl Axis {
 /// A curve.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
-    /// Its points, in the order in which they are joined.
+    /// Its points, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A picture of some curves over the same axes.
+/// A picture of several curves over the same axes.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What stands above it.
+    /// The heading.
     pub title: String,
     /// The variable.
     pub x: Axis,
@@ -97,9 +98,9 @@ pub struct Chart {
     pub y: Axis,
     /// The curves.
     pub series: Vec<Series>,
-    /// Moments on the horizontal axis, and what happened then.
+    /// Marks on the horizontal axis, with their labels.
     pub marks: Vec<(f64, String)>,
-    /// Whether points are joined to a curve.
+    /// Whether the points are joined by lines.
     pub joined: bool,
 }
 
@@ -110,11 +111,11 @@ pub enum Picture {
     Chart(Chart),
     /// Groups of bars.
     Bars(Bars),
-    /// Samples of stacks.
+    /// A flame graph of sampled stacks.
     Flame(Flame),
 }
 
-/// The picture could not be drawn: what the drawing library says.
+/// The drawing library's error message.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -126,18 +127,18 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Draws the charts below each other; returns the SVG.
+/// Renders the charts one below the other as SVG.
 ///
 /// # Errors
-/// Those of the drawing library.
+/// Errors of the drawing library.
 pub fn svg(charts: &[Chart]) -> Result<String, Error> {
     below_each_other(charts, |chart, area| chart.draw(area))
 }
 
-/// Draws pictures of all kinds below each other; returns the SVG.
+/// Renders pictures of any kind one below the other as SVG.
 ///
 /// # Errors
-/// Those of the drawing library.
+/// Errors of the drawing library.
 pub fn draw(pictures: &[Picture]) -> Result<String, Error> {
     below_each_other(pictures, |picture, area| match picture {
         Picture::Chart(chart) => chart.draw(area),
@@ -252,7 +253,7 @@ impl Chart {
         Ok(())
     }
 
-    /// Draws an upright line at each mark.
+    /// Draws a vertical line at each mark.
     fn mark<D, X, Y>(
         &self,
         context: &mut ChartContext<'_, D, Cartesian2d<X, Y>>,
@@ -276,7 +277,7 @@ impl Scale {
         value.is_finite() && (self == Self::Linear || value > 0.0)
     }
 
-    /// From where to where an axis with these values goes; none without values.
+    /// Returns the range of an axis for these values, or `None` without values.
     fn range(self, values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| match range {
             Some((low, high)) => Some((low.min(value), high.max(value))),
@@ -289,7 +290,7 @@ impl Scale {
     }
 }
 
-/// A value as it stands at an axis: no more digits than tell it from its neighbours.
+/// Formats the label of an axis, with no more digits than distinguish it from its neighbours.
 fn number(value: &f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -359,7 +360,7 @@ mod tests {
         let text = bars.svg().expect("drawn");
         assert!(text.contains("free") && text.contains("held") && text.contains("a &lt;b&gt;"));
         assert!(Bars::default().svg().is_ok());
-        // A bar of both in each group: one on the other, and as high as both.
+        // Each group is one stack, as high as the sum of its bars.
         let stacked = Bars { stacked: true, ..bars };
         let both = draw(&[
             Picture::Bars(stacked),

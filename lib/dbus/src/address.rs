@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::Error;
 
-/// Where the system bus listens, unless DBUS_SYSTEM_BUS_ADDRESS says otherwise.
+/// The system bus's socket, unless DBUS_SYSTEM_BUS_ADDRESS names another.
 const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 
 /// Where to connect.
@@ -14,21 +14,21 @@ const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 pub enum Address {
     /// A socket in the file system.
     Path(String),
-    /// A socket in the network namespace.
+    /// An abstract socket, which belongs to a network namespace.
     Abstract(String),
 }
 
 impl Address {
-    /// The usual place of the system bus.
+    /// Returns the default address of the system bus.
     pub fn system() -> Self {
         Self::Path(SYSTEM_BUS.to_string())
     }
 
-    /// The first socket of a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`, which
-    /// DBUS_SYSTEM_BUS_ADDRESS and DBUS_SESSION_BUS_ADDRESS have.
+    /// Parses the first supported socket from a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`, the format
+    /// of DBUS_SYSTEM_BUS_ADDRESS and DBUS_SESSION_BUS_ADDRESS.
     ///
     /// # Errors
-    /// [`Error::Address`] if there is none.
+    /// [`Error::Address`] if the list contains no such socket.
     pub fn parse(address: &str) -> Result<Self, Error> {
         let unix = address.split(';').filter_map(|one| one.strip_prefix("unix:"));
         let mut pairs = unix.flat_map(|one| one.split(',')).filter_map(|pair| pair.split_once('='));
@@ -51,7 +51,7 @@ impl core::fmt::Display for Address {
     }
 }
 
-/// The address of the bus whose socket is at `path`.
+/// Returns the address of the bus whose socket is at `path`.
 pub fn address_of(path: &str) -> String {
     let mut address = String::from("unix:path=");
     for byte in path.bytes() {
@@ -65,7 +65,7 @@ pub fn address_of(path: &str) -> String {
     address
 }
 
-/// A value of an address, where bytes may stand as `%` and two hexadecimal digits.
+/// Decodes a value of an address, in which `%` and two hexadecimal digits may stand for a byte.
 fn unescape(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
@@ -75,7 +75,7 @@ fn unescape(value: &str) -> Option<String> {
             b'%' => {
                 let (digits, after) = rest.split_at_checked(2)?;
                 rest = after;
-                // No sign, as from_str_radix would have it.
+                // Rejects a sign, which from_str_radix would accept.
                 let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
                 let digits = core::str::from_utf8(digits).ok().filter(|_| is_hex)?;
                 u8::from_str_radix(digits, 16).ok()?

@@ -17,9 +17,9 @@ use sys::wait::{Deadline, ready};
 use crate::message::Kind;
 use crate::{Address, Call, Error, Message, Value};
 
-/// Messages that are kept for who asks for them later.
+/// Maximum number of signals queued until somebody waits for them.
 const MAX_SIGNALS: usize = 64;
-/// Bytes of one line of the authentication (SASL).
+/// Maximum length of a line of the SASL authentication, in bytes.
 const MAX_LINE: usize = 1024;
 
 const BUS: &str = "org.freedesktop.DBus";
@@ -28,19 +28,20 @@ const BUS: &str = "org.freedesktop.DBus";
 #[derive(Debug)]
 pub struct Bus {
     socket: OwnedFd,
-    /// What was received and is not parsed yet.
+    /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     serial: u32,
-    /// Whether a bus is in between, which routes by destination and sends only signals asked for.
+    /// Whether the peer is a message bus, which routes by destination and delivers only signals that were subscribed
+    /// to.
     routed: bool,
-    /// How long each call and each wait may take.
+    /// The timeout of each call and each wait.
     patience: Duration,
-    /// Signals that came before somebody asked for them.
+    /// Signals that arrived before somebody waited for them.
     signals: Vec<Message>,
 }
 
 impl Bus {
-    /// Connects to the bus at `address`. Each call and each wait may take as long as `patience`.
+    /// Connects to the bus at `address`. `patience` is the timeout of each call and each wait.
     ///
     /// # Errors
     /// See [`Error`].
@@ -48,7 +49,7 @@ impl Bus {
         Self::dial(address, true, patience)
     }
 
-    /// Connects to a service that listens at `address` itself: D-Bus without a bus.
+    /// Connects to a service that itself listens at `address`: peer-to-peer D-Bus, without a bus.
     ///
     /// # Errors
     /// See [`Error`].
@@ -60,7 +61,7 @@ impl Bus {
         let kind = SocketType::STREAM;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .context("socket", "D-Bus")?;
-        // connect(2) waits, where the other side has a long queue, and send(2) where it does not read.
+        // connect(2) blocks if the peer's backlog is full, and send(2) if the peer does not read.
         set_socket_timeout(&socket, Timeout::Send, Some(patience))
             .context("setsockopt", "SO_SNDTIMEO")?;
         let address = match target {
@@ -75,7 +76,7 @@ impl Bus {
         Self::over(socket, routed, patience)
     }
 
-    /// Introduces itself on a connected socket. `routed` is whether a bus is at its other end.
+    /// Authenticates on a connected socket. `routed` says whether the peer is a bus.
     ///
     /// # Errors
     /// See [`Error`].
@@ -89,8 +90,8 @@ impl Bus {
         Ok(bus)
     }
 
-    /// EXTERNAL: the kernel tells the other side who we are. No uid is named, for in a user namespace it
-    /// is another one than the other side knows us by.
+    /// EXTERNAL: the peer takes our uid from SO_PEERCRED. The uid is not sent, because in a user namespace it differs
+    /// from the one that the peer sees.
     fn authenticate(&mut self) -> Result<(), Error> {
         let deadline = Deadline::after(self.patience);
         self.send(b"\0AUTH EXTERNAL\r\nDATA\r\n")?;
@@ -104,7 +105,7 @@ impl Bus {
         self.send(b"BEGIN\r\n")
     }
 
-    /// The next line of the authentication.
+    /// Reads the next line of the authentication.
     fn line(&mut self, deadline: Deadline) -> Result<String, Error> {
         loop {
             if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
@@ -118,10 +119,10 @@ impl Bus {
         }
     }
 
-    /// Calls a method and waits for its answer.
+    /// Calls a method and waits for the reply.
     ///
     /// # Errors
-    /// [`Error::Answer`] if the answer is one; see [`Error`].
+    /// [`Error::Answer`] if the reply is an error; see [`Error`].
     pub fn call(&mut self, call: &Call<'_>) -> Result<Message, Error> {
         let deadline = Deadline::after(self.patience);
         self.serial += 1;
@@ -136,7 +137,7 @@ impl Bus {
                     return Err(Error::Answer { name: message.error_name, text });
                 }
                 Kind::Signal => {
-                    // The oldest are of jobs that nobody here began.
+                    // Drop the oldest: it belongs to a job that was not started here.
                     if self.signals.len() == MAX_SIGNALS {
                         self.signals.remove(0);
                     }
@@ -147,7 +148,7 @@ impl Bus {
         }
     }
 
-    /// Asks the bus for the signals that `rule` describes. Without a bus they come anyway.
+    /// Subscribes to the signals that match `rule`. Without a bus, all signals arrive anyway.
     ///
     /// # Errors
     /// See [`Error`].
@@ -158,10 +159,10 @@ impl Bus {
         Ok(())
     }
 
-    /// Waits for the signal that `wanted` makes something of.
+    /// Waits for a signal for which `wanted` returns `Some`.
     ///
     /// # Errors
-    /// [`Error::Stalled`] if it does not come; see [`Error`].
+    /// [`Error::Stalled`] if none arrives in time; see [`Error`].
     pub fn signal<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T, Error> {
         let deadline = Deadline::after(self.patience);
         if let Some(found) = self.signals.drain(..).find_map(|message| wanted(&message)) {
@@ -182,7 +183,7 @@ impl Bus {
         self.call(&Call { destination: BUS, path, interface: BUS, member, arguments })
     }
 
-    /// The next message.
+    /// Returns the next message.
     fn next(&mut self, deadline: Deadline) -> Result<Message, Error> {
         loop {
             if let Some(length) = Message::length(&self.input)?
@@ -196,11 +197,11 @@ impl Bus {
         }
     }
 
-    /// Receives what there is, and waits for it if need be.
+    /// Receives available bytes, blocking if there are none.
     fn receive(&mut self, deadline: Deadline) -> Result<(), Error> {
         let mut buffer = [0; 2048];
         loop {
-            // Also where the other side never stops talking.
+            // Checked here too, in case the peer never stops sending.
             if deadline.left().is_none() {
                 return Err(stalled(self.patience));
             }

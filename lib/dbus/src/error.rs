@@ -1,4 +1,4 @@
-//! What can go wrong on a bus.
+//! Errors of D-Bus calls.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,33 +6,33 @@ use core::fmt;
 /// Why a call over D-Bus failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// Nobody listens at the address.
+    /// connect(2) failed.
     Connect {
         /// The address, or the socket.
         address: String,
-        /// The kernel's answer.
+        /// The errno.
         errno: sys::Errno,
     },
-    /// The address is none that this client understands.
+    /// The client does not support this address.
     Address {
         /// As given.
         address: String,
     },
-    /// The other side does not let this user in.
+    /// The peer rejected the authentication of this user.
     Rejected {
-        /// What it said.
+        /// The peer's answer.
         answer: String,
     },
-    /// No answer within the time that was set.
+    /// The peer did not answer within the timeout.
     Stalled {
-        /// Milliseconds that were waited.
+        /// The timeout, in milliseconds.
         waited: u32,
     },
-    /// The other side closed the connection.
+    /// The peer closed the connection.
     Closed,
-    /// The other side does not speak D-Bus as specified.
+    /// The peer violates the D-Bus specification.
     Malformed(&'static str),
-    /// The answer is an error.
+    /// The reply is an error.
     Answer {
         /// Its name, such as `org.freedesktop.systemd1.UnitExists`.
         name: String,
@@ -44,7 +44,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The name of the error that the answer is.
+    /// Returns the name of the error reply, if this is one.
     pub fn answer(&self) -> Option<&str> {
         match self {
             Self::Answer { name, .. } => Some(name),
@@ -52,7 +52,7 @@ impl Error {
         }
     }
 
-    /// Whether nobody is at the other side.
+    /// Returns whether the peer is not running.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::Connect { errno: sys::Errno::NOENT | sys::Errno::CONNREFUSED, .. })
     }

@@ -1,4 +1,4 @@
-//! The other side of a bus, for tests: a thread at the far end of a socket pair.
+//! A fake D-Bus peer for tests: a thread at the other end of a socket pair.
 
 use std::thread::JoinHandle;
 
@@ -10,18 +10,18 @@ use rustix::net::{
 use crate::wire::Writer;
 use crate::{Message, Value};
 
-/// A call that a fake is to answer.
+/// A call that the fake answers.
 #[derive(Debug)]
 pub struct Asked {
     /// The method.
     pub member: String,
-    /// The number of the call.
+    /// The serial of the call.
     pub serial: u32,
-    /// Its first argument, if that is a text.
+    /// Its first argument, if that is a string.
     pub text: String,
 }
 
-/// A message from a service or the bus. `fields` are those of the header, by their codes.
+/// Encodes a message of a service or the bus. `fields` are the header fields, by code.
 fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -> Vec<u8> {
     let mut body = Writer::default();
     let mut signature = String::new();
@@ -53,23 +53,23 @@ fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -
     message.bytes
 }
 
-/// A return.
+/// Encodes a method return.
 pub fn returns(asked: &Asked, arguments: &[Value]) -> Vec<u8> {
     encode(2, asked.serial, &[], arguments)
 }
 
-/// An error by the name `name`.
+/// Encodes an error reply named `name`.
 pub fn fails(asked: &Asked, name: &str, text: &str) -> Vec<u8> {
     encode(3, asked.serial, &[(4, name)], &[Value::text(text)])
 }
 
-/// A signal.
+/// Encodes a signal.
 pub fn signals(interface: &str, member: &str, arguments: &[Value]) -> Vec<u8> {
     encode(4, 0, &[(2, interface), (3, member)], arguments)
 }
 
-/// A socket whose other end authenticates with `line` and then answers each call with what `answer`
-/// makes of it. The thread returns the calls once the socket is closed.
+/// Returns a socket whose peer answers the authentication with `line`, then each call with the result of `answer`. The
+/// thread returns the received calls once the socket is closed.
 pub fn serve(
     line: &'static str,
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
@@ -111,13 +111,13 @@ pub fn serve(
     (ours, thread)
 }
 
-/// Two connected sockets.
+/// Creates a pair of connected sockets.
 pub fn pair() -> (OwnedFd, OwnedFd) {
     let kind = SocketType::STREAM;
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// Sends all, or as much as somebody is there for.
+/// Sends all bytes, or until the peer closes.
 fn say(socket: &OwnedFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match send(socket, bytes, SendFlags::NOSIGNAL) {

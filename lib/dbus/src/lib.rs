@@ -1,8 +1,8 @@
-//! A D-Bus client: as much of the D-Bus specification as calling a service takes.
+//! A minimal D-Bus client: the part of the D-Bus specification that calling a service needs.
 //!
-//! One connection, one thread, one call at a time, over an `AF_UNIX` socket: no descriptors are passed, nothing
-//! is offered to others. Every wait has an end, every length has a limit, and what the other side sends
-//! is believed in nothing: it is parsed into a [`Message`] or refused.
+//! It has one connection, one thread and one call at a time over an `AF_UNIX` socket; it passes no descriptors and
+//! exports no objects. Every wait has a timeout and every length a limit. Input from the peer is untrusted: it is
+//! parsed into a [`Message`] or rejected.
 #![cfg_attr(not(any(test, feature = "fake")), no_std)]
 
 extern crate alloc;

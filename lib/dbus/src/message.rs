@@ -1,4 +1,4 @@
-//! Messages: a header, a body.
+//! Messages: a header and a body.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,16 +6,17 @@ use alloc::vec::Vec;
 use crate::wire::Writer;
 use crate::{Error, Reader, Value};
 
-/// Bytes. The specification allows 128 MiB; what systemd answers here takes hundreds.
+/// Maximum length of a body, in bytes. The specification allows 128 MiB; systemd's replies to this client have a few
+/// hundred bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Bytes.
+/// Maximum length of the header fields, in bytes.
 const MAX_FIELDS: usize = 64 << 10;
-/// Bytes of a header before its fields.
+/// Length of the fixed part of a header, in bytes.
 const FIXED: usize = 16;
 
 const METHOD_CALL: u8 = 1;
 
-// Header fields.
+// Codes of the header fields.
 const PATH: u8 = 1;
 const INTERFACE: u8 = 2;
 const MEMBER: u8 = 3;
@@ -27,9 +28,9 @@ const SIGNATURE: u8 = 8;
 /// A method call.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// The name of the service; passed over where no bus is in between.
+    /// The name of the service; ignored on a peer-to-peer connection.
     pub destination: &'a str,
-    /// The object.
+    /// The object path.
     pub path: &'a str,
     /// The interface.
     pub interface: &'a str,
@@ -40,7 +41,7 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The message as bytes.
+    /// Encodes the message.
     pub(crate) fn encode(&self, serial: u32, with_destination: bool) -> Vec<u8> {
         let mut body = Writer::default();
         let mut signature = String::new();
@@ -49,7 +50,7 @@ impl Call<'_> {
             argument.add_signature(&mut signature);
         }
         let mut message = Writer::default();
-        // No flags: early in a boot, the bus waits until systemd is on it.
+        // No flags: early in a boot, the bus waits until systemd has connected to it.
         message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
         message.u32(body.bytes.len() as u32);
         message.u32(serial);
@@ -79,24 +80,24 @@ impl Call<'_> {
     }
 }
 
-/// What a message is.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The answer to a call, by the call's serial.
+    /// The reply to the call with this serial.
     Return(u32),
-    /// An error for an answer.
+    /// The error reply to the call with this serial.
     Error(u32),
     /// A signal.
     Signal,
-    /// Anything else: not for us.
+    /// Anything else, which is ignored.
     Other,
 }
 
-/// A message that was received.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub(crate) kind: Kind,
-    /// The interface that it is of, of a signal.
+    /// The interface of a signal.
     pub interface: String,
     /// The name of the signal, or of the method.
     pub member: String,
@@ -108,10 +109,10 @@ pub struct Message {
 }
 
 impl Message {
-    /// How many bytes the message at the start of `bytes` has; `None` where too few are there to tell.
+    /// Returns the length in bytes of the message at the start of `bytes`, or `None` if more bytes are needed.
     ///
     /// # Errors
-    /// Where it cannot be a message, or is longer than anything that is expected.
+    /// If it is no valid message, or exceeds the limits.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         let Some(head) = bytes.get(..FIXED) else { return Ok(None) };
         let big_endian = match head.first() {
@@ -137,7 +138,7 @@ impl Message {
         }
     }
 
-    /// Parses one whole message.
+    /// Parses one complete message.
     ///
     /// # Errors
     /// [`Error::Malformed`]
@@ -174,7 +175,7 @@ impl Message {
                 (ERROR_NAME, "s") => message.error_name = reader.string()?.to_string(),
                 (SIGNATURE, "g") => message.signature = reader.signature()?.to_string(),
                 (REPLY_SERIAL, "u") => reply_to = reader.u32()?,
-                // A type that is known for another one, or none that a header has.
+                // A known field with the wrong type, or a type that no header field has.
                 (INTERFACE | MEMBER | ERROR_NAME | SIGNATURE | REPLY_SERIAL, _) => return None,
                 (_, other) => reader.skip(other)?,
             }
@@ -192,17 +193,17 @@ impl Message {
         Some(message)
     }
 
-    /// Its arguments, to be read in the order of its signature.
+    /// Returns a reader of its arguments, in the order of its signature.
     pub fn body(&self) -> Reader<'_> {
         Reader::new(&self.body, self.big_endian)
     }
 
-    /// The first argument, if that is a text.
+    /// Returns the first argument, if that is a string.
     pub fn text(&self) -> Option<&str> {
         self.signature.starts_with(['s', 'o']).then(|| self.body().string())?
     }
 
-    /// The first argument, if that is a variant with a string in it.
+    /// Returns the first argument, if that is a variant that contains a string.
     pub fn variant_text(&self) -> Option<&str> {
         let mut reader = self.body();
         (self.signature == "v" && reader.signature()? == "s").then(|| reader.string())?

@@ -1,5 +1,5 @@
-//! Values written as text, in the form of GLib's GVariant that `gdbus`, `busctl` and runc's annotations
-//! take: `uint64 5`, `'text'`, `true`, `['a', 'b']`, `@as []`, `{'key': <1>}`, `b'bytes'`.
+//! Values as text, in GLib's GVariant notation, which `gdbus`, `busctl` and runc's annotations use: `uint64 5`,
+//! `'text'`, `true`, `['a', 'b']`, `@as []`, `{'key': <1>}`, `b'bytes'`.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 
 use crate::Value;
 
-/// How deep arrays and the like may be nested.
+/// Maximum nesting depth of containers.
 const MAX_DEPTH: u32 = 16;
 
 impl Value {
-    /// Parses a value. A number is `i`, or `d` with a point or an exponent, unless a type stands before
-    /// it: a name such as `uint64`, or `@` and a signature.
+    /// Parses a value. A number without a type prefix is an `i`, or a `d` if it has a point or an exponent. The prefix
+    /// is a name such as `uint64`, or `@` and a signature.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A description of the syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser { rest: text };
         let node = parser.node(MAX_DEPTH)?;
@@ -27,7 +27,7 @@ impl Value {
     }
 }
 
-/// What was read, before it has a type.
+/// A parsed value whose type is not resolved yet.
 enum Node<'a> {
     Bool(bool),
     Number(&'a str),
@@ -43,7 +43,7 @@ struct Parser<'a> {
     rest: &'a str,
 }
 
-/// The names that stand for signatures.
+/// Type keywords and their signatures.
 const NAMES: [(&str, &str); 12] = [
     ("boolean", "b"),
     ("byte", "y"),
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         self.rest
     }
 
-    /// Takes `token` if it comes next.
+    /// Consumes `token` if it comes next.
     fn takes(&mut self, token: &str) -> bool {
         let rest = self.skip_space().strip_prefix(token);
         self.rest = rest.unwrap_or(self.rest);
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes what `wanted` is true of.
+    /// Consumes characters while `wanted` returns true.
     fn while_it(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Elements between commas, up to `end`.
+    /// Parses comma-separated elements, up to `end`.
     fn list<T>(
         &mut self,
         end: &str,
@@ -154,8 +154,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The characters up to the closing quote, which is taken too; with a backslash in front, each
-    /// stands for itself or for what `escape` makes of it.
+    /// Parses characters up to and including the closing quote; a character after a backslash stands for itself or for
+    /// what `escape` returns.
     fn characters(
         &mut self,
         quote: &str,
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What a backslash makes of a character.
+/// Returns the control character of a backslash escape.
 fn control(c: char) -> char {
     match c {
         'a' => '\x07',
@@ -233,7 +233,7 @@ fn control(c: char) -> char {
 }
 
 impl Node<'_> {
-    /// The type that it has by itself. One that is written down anywhere in an array counts for all of it.
+    /// Infers the type of the value alone. A type annotation of any element of an array applies to the whole array.
     fn infer(&self) -> Option<String> {
         let of_all = |nodes: &mut dyn Iterator<Item = &Self>| {
             let mut first = None;
@@ -263,7 +263,7 @@ impl Node<'_> {
         })
     }
 
-    /// Whether its type is written down.
+    /// Returns whether the value has a type annotation.
     fn is_typed(&self) -> bool {
         match self {
             Self::Typed(..) => true,
@@ -272,7 +272,7 @@ impl Node<'_> {
         }
     }
 
-    /// The value of the given type, or of the one that it has by itself.
+    /// Converts to a value of the given type, or of the inferred one.
     fn typed(&self, wanted: Option<&str>) -> Result<Value, String> {
         let inferred;
         let kind = match wanted {
@@ -304,7 +304,7 @@ impl Node<'_> {
             }
             (Self::Dictionary(entries), _) => {
                 let inner = kind.strip_prefix("a{").and_then(|kind| kind.strip_suffix('}'));
-                // A key is of a basic type: one letter.
+                // A dictionary key has a basic type: one letter.
                 let (key, value) =
                     inner.and_then(|i| i.split_at_checked(1)).ok_or_else(mismatch)?;
                 let entry = |(k, v): &(Self, Self)| {
@@ -327,7 +327,7 @@ fn is_object_path(text: &str) -> bool {
         })
 }
 
-/// A number: decimal, hexadecimal after `0x`, or octal after `0`.
+/// Parses a number: decimal, hexadecimal after `0x`, or octal after `0`.
 fn number(text: &str, kind: &str) -> Result<Value, String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -339,7 +339,7 @@ fn number(text: &str, kind: &str) -> Result<Value, String> {
         None => (10, digits),
     };
     let bad = || format!("cannot parse {text:?} as type {kind:?}");
-    // One sign there is at most.
+    // At most one sign is allowed.
     if digits.starts_with(['+', '-']) {
         return Err(bad());
     }

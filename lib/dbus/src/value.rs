@@ -46,12 +46,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// A string.
+    /// Returns a string value.
     pub fn text(text: impl ToString) -> Self {
         Self::String(text.to_string())
     }
 
-    /// The signature of its type.
+    /// Returns the signature of its type.
     pub fn signature(&self) -> String {
         let mut signature = String::new();
         self.add_signature(&mut signature);
@@ -129,7 +129,7 @@ impl Value {
     }
 }
 
-/// What values of a type are aligned to.
+/// Returns the alignment of a type.
 fn alignment(signature: &str) -> usize {
     match signature.bytes().next() {
         Some(b'y' | b'g' | b'v') => 1,
@@ -164,7 +164,7 @@ mod tests {
             2, 0, 0, 0, b'A', b'b', 0, 1, b'b', 0, 0, 0, 1, 0, 0, 0,
             1, 0, 0, 0, b'C', 0, 2, b'a', b'u', 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0,
         ];
-        // The second pair begins at a multiple of 8, and the length counts from after the padding.
+        // The second pair is padded to a multiple of 8; the array's length excludes the padding before the first pair.
         assert_eq!(bytes(&list), golden);
     }
 

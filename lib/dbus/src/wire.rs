@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Writes values in little-endian order. Offset 0 is 8-byte aligned, as headers and bodies are.
+/// Writes values in little-endian order. Offset 0 counts as 8-byte aligned, which holds for headers and bodies.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub bytes: Vec<u8>,
@@ -18,7 +18,7 @@ impl Writer {
         self.bytes.push(value);
     }
 
-    /// A number, aligned to its size.
+    /// Writes a number, aligned to its size.
     pub fn number<const N: usize>(&mut self, bytes: [u8; N]) {
         self.align(N);
         self.bytes.extend_from_slice(&bytes);
@@ -34,15 +34,14 @@ impl Writer {
         self.u8(0);
     }
 
-    /// A signature: at most 255 bytes, which the caller makes sure of.
+    /// Writes a signature; the caller makes sure that it has at most 255 bytes.
     pub fn signature(&mut self, text: &str) {
         self.u8(text.len() as u8);
         self.bytes.extend_from_slice(text.as_bytes());
         self.u8(0);
     }
 
-    /// An array whose elements are aligned to `to`: its length does not count the padding before the
-    /// first.
+    /// Writes an array whose elements are aligned to `to`; its length excludes the padding before the first element.
     pub fn array(&mut self, to: usize, elements: impl FnOnce(&mut Self)) {
         self.u32(0);
         let length = self.bytes.len() - 4;
@@ -56,7 +55,7 @@ impl Writer {
     }
 }
 
-/// Reads values; `None` where the bytes are none, or end too early.
+/// Reads values; returns `None` for invalid or truncated input.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -69,18 +68,18 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0, big_endian }
     }
 
-    /// Where it is, from the start.
+    /// Returns the offset from the start.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Passes the zeros before a value that is aligned to `to`.
+    /// Skips the padding before a value that is aligned to `to`.
     pub fn align(&mut self, to: usize) -> Option<()> {
         let padding = self.at.next_multiple_of(to) - self.at;
         self.take(padding)?.iter().all(|byte| *byte == 0).then_some(())
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(count)?;
         let taken = self.bytes.get(self.at..end)?;
@@ -115,7 +114,7 @@ impl<'a> Reader<'a> {
         self.text(length.into())
     }
 
-    /// A text and the zero after it.
+    /// Reads a string and its terminating zero.
     fn text(&mut self, length: usize) -> Option<&'a str> {
         let text = core::str::from_utf8(self.take(length)?).ok()?;
         (self.u8()? == 0 && !text.contains('\0')).then_some(text)

@@ -1,13 +1,12 @@
 //! config.json as Podman 4 and 5 write it by default.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration says nothing
-//! that came later.
+//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration uses no later property.
 
 pub mod seccomp;
 
 use serde_json::{Value, json};
 
-/// What a container gets by default.
+/// The default capabilities of a container.
 pub const CAPABILITIES: &[&str] = &[
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -22,7 +21,7 @@ pub const CAPABILITIES: &[&str] = &[
     "CAP_SYS_CHROOT",
 ];
 
-/// The configuration, without seccomp and host name; its root filesystem is in `rootfs`.
+/// Returns the configuration without seccomp and hostname; its root filesystem is `rootfs`.
 #[must_use]
 pub fn podman() -> Value {
     json!({

@@ -1,13 +1,13 @@
-//! How many starts a host has in flight at once, and the queue of those that wait.
+//! The limit on concurrent starts of a host, and the queue of starts that wait.
 //!
-//! Starts meet at locks of the kernel's. From some number on more of them at once get no more done, they only wait for
-//! each other, and so does all else on the host (seed 001). A limit has them wait in a queue instead, where they cost
-//! nothing.
+//! Starts contend for kernel locks. Above some number, more concurrent starts do not increase the throughput: they only
+//! wait for each other and slow down everything else on the host. With a limit they wait in a queue instead, which
+//! costs nothing.
 //!
-//! A set of System V semaphores is the limit: permits that are free, how many there are in all, and how long a start
-//! waits at most. The kernel keeps the queue, first come first served, wakes one start a permit, and gives back the
-//! permit of one that was killed. Nobody polls, and nothing runs in between. The set belongs to an IPC namespace, as
-//! its user: the host's root has one limit, and what runs in an IPC namespace of its own has none of it.
+//! The limit is a set of System V semaphores: the number of free permits, the number of all permits, and the maximum
+//! wait. The kernel keeps the queue in FIFO order, wakes one start per permit, and returns the permit of a killed
+//! process (SEM_UNDO). It needs no polling and no daemon. The set belongs to an IPC namespace and a user: root of the
+//! host has one limit, which does not apply in other IPC namespaces.
 #![cfg_attr(not(test), no_std)]
 
 use core::time::Duration;
@@ -16,74 +16,76 @@ use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 use sys::semaphore::{Change, MOST, Set};
 
-/// "dayf".
+/// The key of the semaphore set: "dayf".
 const KEY: u32 = 0x6461_7966;
-/// Permits that are free.
+/// The semaphore that counts free permits.
 const FREE: u16 = 0;
-/// Permits in all.
+/// The semaphore that holds the number of all permits.
 const WIDTH: u16 = 1;
-/// How long a start waits at most, in seconds.
+/// The semaphore that holds the maximum wait, in seconds.
 const LONGEST: u16 = 2;
 const SEMAPHORES: usize = 3;
 
-/// How long a start waits if nobody says otherwise: half of what the kubelet gives a call of the CRI.
+/// The default maximum wait of a start: half of the kubelet's timeout of a CRI call.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A bound on starts in flight.
+/// A limit on concurrent starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     set: Set,
 }
 
-/// What a limit is and how it is made use of, at one moment.
+/// A snapshot of a limit and its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// How many starts may be in flight.
+    /// The maximum number of concurrent starts.
     pub width: usize,
-    /// How many of these permits nobody has.
+    /// The number of free permits.
     pub free: usize,
-    /// How many starts wait for one.
+    /// The number of starts that wait for a permit.
     pub waiting: usize,
-    /// How long they wait at most.
+    /// The maximum wait.
     pub longest: Duration,
 }
 
-/// The right to start a container now; given back when dropped, or when the process ends.
+/// A permit to start a container; returned when dropped, or when the process ends.
 #[derive(Debug)]
 pub struct Permit {
     set: Set,
 }
 
-/// How a wait for a permit ended.
+/// The result of a wait for a permit.
 #[derive(Debug)]
 pub enum Admission {
-    /// With one.
+    /// The start got a permit.
     Admitted(Permit),
-    /// Without one, after as long as a start waits at most.
+    /// The maximum wait has passed.
     Overdue,
-    /// The limit was lifted, or another one put in its place.
+    /// The limit was removed or replaced.
     Lifted,
-    /// Without one, for this reason of semtimedop(2)'s.
+    /// semtimedop(2) failed with this errno.
     Failed(Errno),
 }
 
 impl Limit {
-    /// The limit of this IPC namespace. One that somebody else has made is none: they could hold up our starts.
+    /// Returns the limit of this IPC namespace. A set of another user is ignored, because that user could delay our
+    /// starts.
     #[must_use]
     pub fn find() -> Option<Self> {
         let set = Set::find(KEY).ok()?;
         let status = set.status().ok()?;
         let own = geteuid().as_raw();
-        // What was never changed is being made, or who made it was killed before it gave permits.
+        // A set that was never changed is still being created, or its creator was killed before it set the permits.
         let is_ours = status.owner == own && status.maker == own && status.mode & 0o077 == 0;
         (is_ours && status.changed > 0).then_some(Self { set })
     }
 
-    /// Sets the limit, in place of one there may be: what waits there asks again, what is in flight is not counted any more.
+    /// Sets the limit and replaces an existing one: starts that wait there query again, and starts in flight are no
+    /// longer counted.
     ///
     /// # Errors
-    /// EINVAL for a `width` of 0, and beyond what a semaphore holds; EPERM where somebody else's set has the key;
-    /// ENOSPC where the host has no more semaphores, ENOSYS where the kernel has none (CONFIG_SYSVIPC).
+    /// EINVAL for a `width` of 0 or above a semaphore's maximum; EPERM if another user's set has the key; ENOSPC if the
+    /// host has no more semaphores; ENOSYS if the kernel lacks them (CONFIG_SYSVIPC).
     pub fn set(width: u16, longest: Duration) -> Result<Self, Errno> {
         let held = |number: u64| {
             let fits = (1..=u64::from(MOST)).contains(&number);
@@ -101,15 +103,15 @@ impl Limit {
         Ok(Self { set })
     }
 
-    /// Lifts the limit: what waits goes on. False if there was none.
+    /// Removes the limit; waiting starts proceed. Returns false if there was no limit.
     ///
     /// # Errors
-    /// EPERM where somebody else's set has the key.
+    /// EPERM if another user's set has the key.
     pub fn lift() -> Result<bool, Errno> {
         remove()
     }
 
-    /// What it is at this moment; nothing if it was lifted.
+    /// Returns its current state, or `None` if it was removed.
     #[must_use]
     pub fn state(&self) -> Option<State> {
         Some(State {
@@ -120,14 +122,14 @@ impl Limit {
         })
     }
 
-    /// A permit, if one is free and nobody waits for it.
+    /// Returns a permit if one is free and no start waits for it.
     #[must_use]
     pub fn try_admit(&self) -> Option<Permit> {
         let one = Change::new(FREE, -1).undone_at_end().without_waiting();
         self.set.change(&[one], None).ok().map(|()| Permit { set: self.set })
     }
 
-    /// Waits in the queue for a permit, for up to `longest`.
+    /// Queues for a permit, for up to `longest`.
     #[must_use]
     pub fn admit(&self, longest: Duration) -> Admission {
         let end = now() + longest;
@@ -135,7 +137,7 @@ impl Limit {
         loop {
             match self.set.change(&[one], Some(end.saturating_sub(now()))) {
                 Ok(()) => return Admission::Admitted(Permit { set: self.set }),
-                // Stopped and continued (signal(7)).
+                // The process was stopped and continued (signal(7)).
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Admission::Overdue,
                 Err(Errno::IDRM | Errno::INVAL) => return Admission::Lifted,
@@ -147,7 +149,7 @@ impl Limit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // A limit that was lifted wants none back.
+        // If the limit was removed, there is nothing to return the permit to.
         let one = Change::new(FREE, 1).undone_at_end().without_waiting();
         let _ = self.set.change(&[one], None);
     }
@@ -156,7 +158,7 @@ impl Drop for Permit {
 fn remove() -> Result<bool, Errno> {
     match Set::find(KEY).and_then(Set::remove) {
         Ok(()) => Ok(true),
-        // Somebody else removes it, too.
+        // Another process removed it first.
         Err(Errno::NOENT | Errno::INVAL | Errno::IDRM) => Ok(false),
         Err(errno) => Err(errno),
     }
@@ -173,7 +175,8 @@ mod tests {
     use std::thread;
     use sys::clone::CloneFlags;
 
-    /// In an IPC namespace of its own, so that the host's limit is left alone; says so where that can't be had.
+    /// Runs a test in a new IPC namespace, so that the host's limit stays untouched; prints a note where that is not
+    /// permitted.
     fn alone(test: impl FnOnce() + Send + 'static) {
         let test = move || match sys::ns::unshare(CloneFlags::NEWIPC) {
             Ok(()) => test(),

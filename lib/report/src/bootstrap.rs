@@ -1,19 +1,19 @@
-//! Intervals by the percentile bootstrap: rounds are drawn anew, with repetition, and the figure is
-//! computed from each draw; the middle 95 % of what comes out is the interval.
+//! Confidence intervals by the percentile bootstrap: rounds are resampled with replacement, the figure is computed from
+//! each resample, and the interval is the middle 95 % of the results.
 //!
-//! The draws come from a generator with a fixed seed: the same samples give the same report.
+//! The generator has a fixed seed, so that the same samples give the same report.
 
 use crate::random::Random;
 use crate::statistics::{lower_quartile, median, quantile};
 use serde::Serialize;
 
-/// How often rounds are drawn.
+/// The number of resamples.
 const DRAWS: usize = 2000;
 
-/// Fewer rounds than this say nothing about how they scatter.
+/// The minimum number of rounds; fewer do not show their dispersion.
 pub const FEWEST_ROUNDS: usize = 6;
 
-/// A figure with its 95 % interval.
+/// A figure with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The figure, from all samples.
@@ -25,44 +25,44 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the interval leaves out `neutral` (1 for a ratio, 0 for a difference): only then is
-    /// there a difference to speak of.
+    /// Returns whether the interval excludes `neutral` (1 for a ratio, 0 for a difference), that is, whether the
+    /// difference is significant.
     #[must_use]
     pub fn differs_from(&self, neutral: f64) -> bool {
         self.low > neutral || self.high < neutral
     }
 }
 
-/// Whether the n-th samples of two rows were taken in the same round.
+/// Whether the n-th samples of two series were taken in the same round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// They were: a draw takes both or none.
+    /// They were: a resample draws both or neither.
     Paired,
-    /// They have nothing to do with each other.
+    /// The series are independent.
     Independent,
 }
 
-/// The ratio of the medians, `these` ÷ `those`. `None` if there are too few samples, or if paired
-/// rows differ in length.
+/// Returns the ratio of the medians, `these` ÷ `those`. Returns `None` if there are too few samples, or if paired
+/// series differ in length.
 #[must_use]
 pub fn ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, median, |a, b| a / b)
 }
 
-/// The ratio of the lower quartiles, which on a busy host scatter less than medians. `None` as with
-/// [`ratio`].
+/// Returns the ratio of the lower quartiles, which on a busy host vary less than medians. Returns `None` as [`ratio`]
+/// does.
 #[must_use]
 pub fn quartile_ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, lower_quartile, |a, b| a / b)
 }
 
-/// The difference of the medians, `these` − `those`. `None` as with [`ratio`].
+/// Returns the difference of the medians, `these` − `those`. Returns `None` as [`ratio`] does.
 #[must_use]
 pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, median, |a, b| a - b)
 }
 
-/// The median of `samples`. `None` if there are too few.
+/// Returns the median of `samples`. Returns `None` if there are too few.
 #[must_use]
 pub fn middle(samples: &[f64]) -> Option<Estimate> {
     estimate(samples, samples, Pairing::Paired, median, |middle, _| middle)
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(super::middle(&samples[..5]), None);
     }
 
-    /// Roughly normal around `mean`: the sum of twelve uniform numbers.
+    /// Draws an approximately normal number around `mean`: the sum of twelve uniform numbers.
     fn noise(draw: &mut Random, mean: f64, spread: f64) -> f64 {
         let sum: f64 = (0..12).map(|_| (draw.number() >> 11) as f64 / (1_u64 << 53) as f64).sum();
         mean + spread * (sum - 6.0)

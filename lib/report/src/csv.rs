@@ -1,6 +1,6 @@
 //! Fields of CSV.
 
-/// A name as a field (RFC 4180).
+/// Quotes a name as a CSV field (RFC 4180), if it needs quotes.
 #[must_use]
 pub fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n']) {

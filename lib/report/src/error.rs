@@ -1,14 +1,14 @@
-//! What can go wrong, and what helps.
+//! Errors of the tools, with advice.
 
 use crate::interrupt::Interrupted;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why something was not done: the operation, its object, the cause, and what the user can do.
+/// The error of a tool: the operation, its object, the cause, and what the user can do.
 #[derive(Debug)]
 pub struct Error {
-    /// Elsewhere, as results are handed about and errors are rare.
+    /// Boxed to keep `Result`s small, because errors are rare.
     what: Box<What>,
     advice: Option<String>,
     source: Option<String>,
@@ -27,7 +27,7 @@ enum What {
 }
 
 impl Error {
-    /// `op` on `object` failed.
+    /// Returns the error of `op` on `object`.
     pub fn system(
         op: &'static str,
         object: impl fmt::Display,
@@ -36,17 +36,17 @@ impl Error {
         What::System { op, object: object.to_string(), cause: cause.into() }.into()
     }
 
-    /// Why `op` on `path` failed, for `map_err`.
+    /// Returns a function for `map_err` that turns a cause into the error of `op` on `path`.
     pub fn of<E: Into<io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |cause| Self::system(op, path.display(), cause)
     }
 
-    /// What is wrong with a line (from 1) of a file.
+    /// Returns the error of a line (from 1) of a file.
     pub fn at(file: impl Into<String>, line: usize, reason: impl Into<String>) -> Self {
         What::At { file: file.into(), line, reason: reason.into() }.into()
     }
 
-    /// Something that can't be or won't be done, in a sentence.
+    /// Returns the error of a request that is impossible or refused, as a sentence.
     pub fn refused(reason: impl Into<String>) -> Self {
         What::Refused(reason.into()).into()
     }
@@ -57,13 +57,13 @@ impl Error {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// Adds whose wish it was: `FILE:LINE`.
+    /// Adds the location of the request: `FILE:LINE`.
     #[must_use]
     pub fn sourced(self, source: impl Into<String>) -> Self {
         Self { source: Some(source.into()), ..self }
     }
 
-    /// The kernel's answer, where that was the cause.
+    /// Returns the errno, if the cause has one.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: a program ends at its next step and clears up behind itself.
+//! SIGINT, SIGTERM and SIGHUP: a program stops at its next step and cleans up.
 
 use crate::Error;
 use std::fmt;
@@ -8,16 +8,16 @@ use std::sync::{Arc, OnceLock};
 
 static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// What a second one of these signals does.
+/// The effect of a second of these signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
-    /// No more than the first.
+    /// The same as the first.
     Waits,
     /// It ends the program at once.
     Ends,
 }
 
-/// That one of these signals has come.
+/// One of these signals has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -29,8 +29,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Takes note of these signals from now on, instead of dying of them; not of a hang-up that was ignored when the
-/// program began (nohup(1)).
+/// Catches these signals from now on instead of dying from them; SIGHUP stays ignored if it was ignored at the
+/// program's start (nohup(1)).
 ///
 /// # Errors
 /// Those of sigaction(2).
@@ -47,16 +47,16 @@ pub fn catch(second: Second) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of these signals, and what can be read from once it has come.
+/// One of these signals, with a stream that becomes readable when it arrives.
 #[derive(Debug)]
 pub struct Stream {
     /// The signal's number.
     pub number: i32,
-    /// Has a byte for each time that it came, of those that came at once for one.
+    /// Receives a byte for each delivery; deliveries at the same time may coalesce into one.
     pub came: UnixStream,
 }
 
-/// Each of these signals by itself, for who sends them on. They no longer end this program.
+/// Catches each of these signals separately, for programs that forward them. The signals no longer end this program.
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -70,8 +70,8 @@ pub fn streams() -> Result<Vec<Stream>, Error> {
     signals().map(stream).collect()
 }
 
-/// What can be read from once one of these signals has come, for who waits for other things as well. After
-/// [`catch`].
+/// Returns a stream that becomes readable when one of these signals arrives, for programs that poll other descriptors
+/// too. Call it after [`catch`].
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -85,13 +85,13 @@ pub fn wakes() -> Result<UnixStream, Error> {
     Ok(wakes)
 }
 
-/// Those that are taken note of.
+/// Iterates over the signals to catch.
 fn signals() -> impl Iterator<Item = i32> {
     let hangup = Some(signal_hook::consts::SIGHUP).filter(|signal| !is_ignored(*signal));
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
 }
 
-/// Whether a signal is ignored, as /proc says (proc_pid_status(5)).
+/// Returns whether a signal is ignored, from /proc/self/status (proc_pid_status(5)).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -99,13 +99,13 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether one has come.
+/// Returns whether one has arrived.
 #[must_use]
 pub fn came() -> bool {
     CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))
 }
 
-/// Turns a signal that has come into an error.
+/// Returns an error if a signal has arrived.
 ///
 /// # Errors
 /// [`Interrupted`].

@@ -1,14 +1,14 @@
-//! What the ordinary programs report with.
+//! Reporting for the tools: tables, statistics, progress, command lines and errors.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`table`], [`csv`] | results for people, fields for programs |
-//! | [`statistics`], [`bootstrap`] | what samples say, and what they don't |
-//! | [`random`] | chance that can be repeated |
-//! | [`progress`] | how far a long run is |
-//! | [`usage`] | command lines, read or refused |
+//! | [`table`], [`csv`] | tables as text, fields of CSV |
+//! | [`statistics`], [`bootstrap`] | summaries of samples, confidence intervals |
+//! | [`random`] | reproducible random numbers |
+//! | [`progress`] | the progress of a long run |
+//! | [`usage`] | parsing of command lines, and its errors |
 //! | [`interrupt`] | signals that end a program at its next step |
-//! | [`mod@say`], [`error`] | standard output, and what went wrong |
+//! | [`mod@say`], [`error`] | writing to standard output, errors |
 
 pub mod bootstrap;
 pub mod csv;

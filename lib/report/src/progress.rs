@@ -1,9 +1,9 @@
-//! How far a long run is, in one line on stderr, if that is a terminal.
+//! The progress of a long run, on one line of stderr, if that is a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-/// The line. It is wiped when dropped.
+/// The progress line. It is cleared when dropped.
 #[derive(Debug)]
 pub struct Progress {
     shown: bool,
@@ -11,13 +11,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing shown yet.
+    /// Returns a line that shows nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self { shown: stderr().is_terminal(), last: None }
     }
 
-    /// Says that `done` of `all` rounds of `what` are done; not more often than is worth reading.
+    /// Shows that `done` of `all` rounds of `what` are done, at a limited rate.
     pub fn tell(&mut self, what: &str, done: usize, all: usize) {
         const SELDOM: Duration = Duration::from_millis(200);
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < SELDOM) {

@@ -1,17 +1,17 @@
-//! Chance that can be repeated: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
+//! Reproducible random numbers: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
 
-/// A row of numbers that looks like chance.
+/// A pseudorandom number generator.
 #[derive(Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The row that begins with `seed`.
+    /// Returns a generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next one, of 64 bits.
+    /// Returns the next 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,18 +20,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; the high half of a product has no bias worth speaking of.
+    /// Returns a number below `bound`; the bias of taking the high half of a product is negligible.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.number()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from 0 on, below 1, all alike.
+    /// Returns a uniform number in [0, 1).
     pub fn share(&mut self) -> f64 {
-        // As many bits as a float has.
+        // The 53 bits of a float's significand.
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number from 0 on whose mean is 1, as the gaps of a Poisson process have it.
+    /// Returns an exponential number with mean 1, the gap between events of a Poisson process.
     pub fn gap(&mut self) -> f64 {
         -(1.0 - self.share()).ln()
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_algorithm() {
-        // Of the authors' own program (splitmix64.c), from 1234567 on.
+        // Output of the authors' own program (splitmix64.c) for the seed 1234567.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.number(), 6_457_827_717_110_365_317);
         assert_eq!(random.number(), 3_203_168_211_198_807_973);

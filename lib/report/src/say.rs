@@ -1,26 +1,26 @@
-//! The standard output. `print!` panics when nobody reads it any more, or when the disk is full.
+//! Writing to standard output. `print!` panics when the reader has closed the pipe or the disk is full.
 
 use std::fmt;
 use std::io::{self, Write};
 
-/// What a shell reports of a program that died of SIGPIPE.
+/// The exit status that a shell reports for a program killed by SIGPIPE.
 const NOBODY_READS: i32 = 128 + 13;
 
-/// As `print!`, by [`write()`].
+/// Like `print!`, by [`write()`].
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::write(format_args!($($text)*)) };
 }
 
-/// As `println!`, by [`write()`].
+/// Like `println!`, by [`write()`].
 #[macro_export]
 macro_rules! sayln {
     () => { $crate::say::write(format_args!("\n")) };
     ($($text:tt)*) => { $crate::say::write(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Writes to the standard output. If that can't be done, the program ends: without a word where nobody reads
-/// (`dayfly cgroup ls | head`), else with the reason. So what is told of changes is told before they are made.
+/// Writes to standard output. On failure the program exits: silently if the reader has closed the pipe (`dayfly cgroup
+/// ls | head`), else with the reason. Print messages about changes before making them, therefore.
 pub fn write(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     let Err(error) = out.write_fmt(text) else { return };

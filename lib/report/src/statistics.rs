@@ -1,30 +1,30 @@
-//! What a row of samples says.
+//! Summary statistics of samples.
 
 use serde::Serialize;
 
-/// The figures of one row of samples, in the samples' unit.
+/// The figures of a series of samples, in the samples' unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many samples there are.
+    /// The number of samples.
     pub count: usize,
     /// The smallest.
     pub min: f64,
-    /// The middle.
+    /// The median.
     pub median: f64,
-    /// Nine of ten are below.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 are below.
+    /// The 99th percentile.
     pub p99: f64,
     /// The largest.
     pub max: f64,
     /// The mean.
     pub mean: f64,
-    /// The standard deviation of the population that the samples are from (n − 1).
+    /// The sample standard deviation (with n − 1).
     pub deviation: f64,
 }
 
 impl Summary {
-    /// Sums up `samples`; `None` if there are none.
+    /// Summarises `samples`; returns `None` if there are none.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
@@ -46,7 +46,7 @@ impl Summary {
     }
 }
 
-/// The median of `samples`, which get reordered; NaN of nothing.
+/// Returns the median of `samples`, which get reordered, or NaN if there are none.
 #[must_use]
 pub fn median(samples: &mut [f64]) -> f64 {
     let middle = samples.len() / 2;
@@ -62,15 +62,15 @@ pub fn median(samples: &mut [f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// The lower quartile of `samples`, which get reordered; NaN of nothing.
+/// Returns the lower quartile of `samples`, which get reordered, or NaN if there are none.
 #[must_use]
 pub fn lower_quartile(samples: &mut [f64]) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     quantile(samples, 0.25)
 }
 
-/// The `q` quantile of sorted samples, between neighbours by linear interpolation (type 7 of
-/// Hyndman and Fan). NaN of nothing.
+/// Returns the `q` quantile of sorted samples, by linear interpolation between neighbours (type 7 of Hyndman and Fan).
+/// Returns NaN if there are none.
 #[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;

@@ -1,8 +1,8 @@
-//! Tables for people.
+//! Tables for people to read.
 
 use std::fmt::{self, Write};
 
-/// Columns under headings: the first to the left, the others to the right.
+/// A table with headings: the first column is left-aligned, the others are right-aligned.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -10,14 +10,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with nothing but its headings.
+    /// Returns a table without rows.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
         let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
         Self { rows: vec![headings], left: vec![0] }
     }
 
-    /// Sets these columns, from 0, to the left: those that hold words.
+    /// Left-aligns these columns, counted from 0: those with text.
     #[must_use]
     pub fn left(mut self, columns: &[usize]) -> Self {
         self.left = columns.to_vec();

@@ -1,4 +1,4 @@
-//! Command lines of the tools: read, or refused in two lines with exit status 1, as the runtime refuses its own.
+//! Command lines of the tools: invalid ones are rejected with two lines and exit status 1, as the runtime does.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error, Parser};
@@ -6,15 +6,15 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit status of a command line that can't be understood: that of runc, whose commands have no other.
+/// The exit status for an invalid command line: runc's, whose commands use no other.
 const REFUSED: i32 = 1;
 
-/// The process's command line. Ends the process where it asks for help or can't be understood.
+/// Parses the process's command line. Exits if it asks for help or is invalid.
 #[must_use]
 pub fn arguments<P: Parser>() -> P {
     P::try_parse().unwrap_or_else(|error| {
         let status = match error.kind() {
-            // On standard output.
+            // Help goes to standard output.
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 let _ = error.print();
                 0
@@ -32,14 +32,14 @@ pub fn arguments<P: Parser>() -> P {
     })
 }
 
-/// Says why a program ends without success.
+/// Prints an error and returns the exit code of failure.
 pub fn fail(error: impl Display) -> ExitCode {
-    // Where that can't be written either, the exit status has to do.
+    // If stderr cannot be written either, only the exit status remains.
     let _ = writeln!(std::io::stderr(), "error: {error}");
     ExitCode::FAILURE
 }
 
-/// What is wrong, and the first line of how it is done right.
+/// Returns what is wrong, and the first line of the usage.
 fn refusal(error: &Error) -> String {
     let rendered = error.to_string();
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -61,13 +61,13 @@ fn refusal(error: &Error) -> String {
     text
 }
 
-/// What was most likely meant.
+/// Returns the most similar valid word.
 fn suggestion(error: &Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(word) => Some(word.as_str()),
-        // The likeliest comes last.
+        // The best match comes last.
         ContextValue::Strings(words) => words.last().map(String::as_str),
         _ => None,
     })

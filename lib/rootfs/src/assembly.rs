@@ -1,4 +1,4 @@
-//! A root filesystem being put together, step by step.
+//! Assembling a root filesystem, step by step.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -22,23 +22,23 @@ use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy};
 
-/// What is left of an assembly.
+/// What remains of an assembly.
 #[derive(Debug)]
 pub struct Assembled {
-    /// What was done to the host's mount table.
+    /// The operations on the host's mount table.
     pub counts: Counts,
-    /// Copies of the layers' parents, to be closed when nobody waits for it: letting go of a mount that
-    /// is attached nowhere takes the kernel a grace period.
+    /// Clones of the layers' parents, to be closed after the start: closing a detached mount takes the kernel an RCU
+    /// grace period.
     pub copies: Vec<OwnedFd>,
 }
 
-/// A root filesystem in the making. What it attached on the host is gone when this is dropped.
+/// A root filesystem under construction. Dropping it unmounts what it attached on the host.
 #[derive(Debug)]
 pub struct Assembly<'a> {
     recipe: &'a Recipe,
-    /// Copies of the layers' parents, in their order.
+    /// Clones of the layers' parents, in order.
     parents: Vec<OwnedFd>,
-    /// overlayfs, being configured.
+    /// The filesystem context of overlayfs.
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
@@ -47,7 +47,7 @@ pub struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    /// Nothing yet.
+    /// Returns an assembly without layers.
     pub fn new(recipe: &'a Recipe) -> Self {
         Self {
             recipe,
@@ -59,11 +59,11 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Takes copies of what has the layers below it, with ids mapped as in the user namespace, if one is
-    /// given. In attached modes they get their places on the host.
+    /// Clones the parents of the layers, id-mapped by the user namespace if one is given. Attached modes attach them on
+    /// the host.
     ///
     /// # Errors
-    /// EINVAL for a filesystem whose ids can't be mapped; those of open_tree(2), move_mount(2).
+    /// EINVAL for a filesystem that does not support idmapped mounts; those of open_tree(2) and move_mount(2).
     pub fn map_layers(&mut self, user_namespace: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let Recipe { mode, layers, directory, .. } = self.recipe;
         if self.recipe.is_attached() {
@@ -110,10 +110,10 @@ impl<'a> Assembly<'a> {
         crate::layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))
     }
 
-    /// Opens each layer and hands it to overlayfs, the top first. One descriptor is open at a time.
+    /// Opens each layer and passes it to overlayfs, the top first. Only one descriptor is open at a time.
     ///
     /// # Errors
-    /// A layer that is not there, or no directory; what overlayfs refuses.
+    /// A layer that does not exist or is not a directory; errors of overlayfs.
     pub fn open_layers(&mut self) -> Result<(), Error> {
         let context =
             fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen", "overlay")?;
@@ -136,7 +136,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// overlayfs takes two directories at least.
+    /// overlayfs needs at least two directories.
     fn needs_filler(&self) -> bool {
         self.recipe.upper == Upper::None && self.recipe.layers.len() == 1
     }
@@ -151,10 +151,10 @@ impl<'a> Assembly<'a> {
         Ok(open_layer(directory.as_fd(), c"empty").context("open", object())?)
     }
 
-    /// Makes what takes the changes. Its root is as that of the top layer.
+    /// Creates the upper layer. Its root gets the owner and mode of the top layer's root.
     ///
     /// # Errors
-    /// Those of mkdir(2), and of a new tmpfs.
+    /// Those of mkdir(2), and of creating a tmpfs.
     pub fn make_upper(&mut self) -> Result<(), Error> {
         let Some(top) = &self.top else { return Ok(()) };
         self.changes = upper::make(self.recipe, top)?;
@@ -166,10 +166,10 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Mounts the overlay; attached nowhere, or (in attached modes) no longer.
+    /// Mounts the overlay as a detached mount (in attached modes it is attached for a moment).
     ///
     /// # Errors
-    /// What overlayfs says.
+    /// Errors of overlayfs.
     pub fn assemble(&mut self) -> Result<OwnedFd, Error> {
         let tree = self.overlay()?;
         if let Some(Foreign { attr, .. }) = &self.recipe.foreign
@@ -217,7 +217,7 @@ impl<'a> Assembly<'a> {
             }
         }
         if recipe.layers.parents.len() > 1 {
-            // Inode numbers of several filesystems, made one's.
+            // Combines the inode numbers of several filesystems into one number space.
             fsconfig_set_string(context, c"xino", c"auto")?;
         }
         if recipe.volatile && recipe.upper == Upper::Directory {
@@ -229,7 +229,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Takes away what was attached on the host.
+    /// Unmounts what was attached on the host.
     ///
     /// # Errors
     /// Those of umount2(2).
@@ -237,27 +237,27 @@ impl<'a> Assembly<'a> {
         Ok(self.attached.detach()?)
     }
 
-    /// Copies the files of all layers, and takes the copy as a tree of its own.
+    /// Copies the files of all layers, and returns the copy as a detached mount.
     ///
     /// # Errors
-    /// The file that cannot be copied.
+    /// Names the file that cannot be copied.
     pub fn copy_layers(&mut self) -> Result<OwnedFd, Error> {
         copy::all(self.recipe)
     }
 
-    /// What was done to the host's mount table so far.
+    /// Returns the operations on the host's mount table so far.
     pub fn counts(&self) -> Counts {
         self.attached.counts
     }
 
-    /// The end of it.
+    /// Finishes the assembly.
     pub fn finish(mut self) -> Assembled {
         let _ = self.attached.detach();
         Assembled { counts: self.attached.counts, copies: core::mem::take(&mut self.parents) }
     }
 }
 
-/// What somebody else wants of the overlay.
+/// Applies the overlay options of a foreign description.
 fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), Errno> {
     fsconfig_set_string(context, c"source", foreign.source.as_c_str())?;
     if foreign.read_only {
@@ -272,7 +272,7 @@ fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), E
     Ok(())
 }
 
-/// A directory of overlayfs: by descriptor, or by its path in our procfs.
+/// Sets a directory of overlayfs: by descriptor, or by its path in our procfs.
 fn set_directory(
     context: BorrowedFd<'_>,
     key: &'static CStr,
@@ -289,7 +289,7 @@ fn set_directory(
     result.or_else(|errno| failed(context, "fsconfig", &key.to_string_lossy(), errno))
 }
 
-/// The error of a filesystem context, with what the kernel logged on it: "e overlay: …".
+/// Returns the error of a filesystem context, with the messages that the kernel logged on it: "e overlay: …".
 fn failed<T>(
     context: BorrowedFd<'_>,
     op: &'static str,
@@ -306,11 +306,10 @@ fn failed<T>(
     Err(sys::Error::new(op, object, errno).into())
 }
 
-/// Maps the ids of a mount that is attached nowhere, and with `recursive` of all below it, as in a user
-/// namespace.
+/// Sets the id mapping of a detached mount to that of a user namespace; with `recursive`, of all mounts below it too.
 ///
 /// # Errors
-/// Those of mount_setattr(2): EINVAL for a filesystem whose ids can't be mapped.
+/// Those of mount_setattr(2): EINVAL for a filesystem that does not support idmapped mounts.
 pub fn map_ids(
     tree: BorrowedFd<'_>,
     user_namespace: BorrowedFd<'_>,
@@ -321,7 +320,7 @@ pub fn map_ids(
     mount_setattr(tree, recursive, &change)
 }
 
-/// A detached, read-only copy of the mount at a directory, its ids mapped as in a user namespace.
+/// Returns a detached read-only clone of the mount at a directory, id-mapped by a user namespace.
 fn mapped(directory: &CStr, user_namespace: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Error> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC

@@ -1,7 +1,7 @@
-//! The lower rungs: layers have places on the host while overlayfs is mounted, by mount(2).
+//! The attached modes: the layers are attached on the host while mount(2) mounts overlayfs.
 //!
-//! Places are short names in `mnt` of the recipe's directory, which is the working directory meanwhile:
-//! the option string of mount(2) has room for 500 of them.
+//! They have short names in `mnt` of the recipe's directory, which is the working directory meanwhile, so that 500 of
+//! them fit in the option string of mount(2).
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -24,28 +24,28 @@ use crate::options::{Foreign, Recipe, Upper};
 use crate::remove::{names, open_directory, remove_all};
 use crate::upper::Root;
 
-/// What the places are in.
+/// The directory of the mount points.
 pub(crate) const PLACES: &CStr = c"mnt";
-/// The place of the overlay.
+/// The mount point of the overlay.
 const OVERLAY: &str = "root";
-/// That of the memory for changes.
+/// The mount point of the tmpfs for changes.
 const TMPFS: &str = "t";
 
-/// Operations on the host's mount table.
+/// Counts of operations on the host's mount table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Mounts that were added.
+    /// Attached mounts.
     pub attached: u32,
-    /// Mounts that were taken away.
+    /// Detached mounts.
     pub detached: u32,
 }
 
-/// What is attached on the host.
+/// The mounts attached on the host.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     /// `mnt`.
     places: Option<OwnedFd>,
-    /// Names of places with a mount on them.
+    /// Names of the mount points in use.
     mounts: Vec<String>,
     layers: usize,
     parents: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Makes `mnt` in a directory.
+    /// Creates `mnt` in a directory.
     pub fn open(&mut self, directory: &CStr) -> Result<(), sys::Error> {
         let object = || directory.to_string_lossy();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -68,26 +68,26 @@ impl Attached {
         self.places.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).context("open", "mnt")
     }
 
-    /// Gives a layer's copy the next place.
+    /// Attaches a layer's clone at the next mount point.
     pub fn attach_layer(&mut self, tree: OwnedFd) -> Result<(), sys::Error> {
         let name = format!("{}", self.layers);
         self.layers += 1;
         self.attach(tree.as_fd(), name)
     }
 
-    /// Gives a parent's copy the next place.
+    /// Attaches a parent's clone at the next mount point.
     pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         let name = parent_name(self.parents);
         self.parents += 1;
         self.attach(tree, name)
     }
 
-    /// Gives the memory for changes its place.
+    /// Attaches the tmpfs for changes.
     pub fn attach_tmpfs(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         self.attach(tree, String::from(TMPFS))
     }
 
-    /// Makes the next place a link to a layer below its parent's.
+    /// Creates a symbolic link to a layer below its parent's mount point, under the next name.
     pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
         let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
         let name = format!("{}", self.layers);
@@ -109,14 +109,14 @@ impl Attached {
         Ok(())
     }
 
-    /// Owner and permissions of the first layer's root.
+    /// Returns owner and permissions of the first layer's root.
     pub fn top(&self) -> Result<Root, sys::Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = openat(self.places()?, c"0", flags, Permissions::empty());
         Root::of(top.context("open", "top layer")?.as_fd())
     }
 
-    /// Mounts the overlay, takes a copy of its tree, and lets go of its place.
+    /// Mounts the overlay, clones its tree and detaches the mount.
     pub fn mount_overlay(
         &mut self,
         recipe: &Recipe,
@@ -145,7 +145,7 @@ impl Attached {
         Ok(tree)
     }
 
-    /// Unmounts everything, the last first.
+    /// Unmounts everything, in reverse order.
     pub fn detach(&mut self) -> Result<(), sys::Error> {
         let Some(places) = &self.places else { return Ok(()) };
         while let Some(name) = self.mounts.last() {
@@ -174,7 +174,8 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Takes away the mounts that an assembly may have left in its directory, and says how many. None is no error.
+/// Unmounts what an assembly may have left in its directory; returns the number of mounts. Finding none is not an
+/// error.
 ///
 /// # Errors
 /// Those of umount2(2).
@@ -186,7 +187,7 @@ pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
         let Ok(name) = name.to_str() else { continue };
         loop {
             match unmount_at(places.as_fd(), name) {
-                // More than one may lie there.
+                // Several mounts may be stacked here.
                 Ok(()) => count += 1,
                 Err(Errno::INVAL | Errno::NOENT) => break,
                 Err(errno) => {
@@ -199,7 +200,7 @@ pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
     Ok(count)
 }
 
-/// Removes what an assembly in attached mode made in its directory.
+/// Removes what an assembly in an attached mode created in its directory.
 ///
 /// # Errors
 /// Those of umount2(2) and unlink(2).
@@ -209,16 +210,16 @@ pub fn remove_places(directory: &CStr) -> Result<(), sys::Error> {
     remove_all(&CString::new(places).unwrap_or_default())
 }
 
-/// umount2(2) knows paths only; through our procfs it is one by descriptor.
+/// umount2(2) accepts only paths; a path through our procfs refers to the descriptor.
 pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     use rustix::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
     unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
 }
 
-/// The option string of mount(2), as seen from `mnt`.
+/// Returns the option string of mount(2), relative to `mnt`.
 fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::Error> {
-    /// What mount(2) copies of it.
+    /// The number of bytes that mount(2) copies.
     const ROOM: usize = 4095;
     let mut data = String::from("lowerdir=");
     for number in 0..layers {
@@ -267,7 +268,7 @@ fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::
     crate::layers::c_string(&data)
 }
 
-/// A path as overlayfs reads it in the option string.
+/// Escapes a path for overlayfs's option string.
 fn escaped(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for character in path.chars() {

@@ -1,5 +1,5 @@
-//! The last rung: all files copied, with the owners that the container's range gives them. Slow, and the
-//! same on every kernel and filesystem. Layers are laid over each other as overlayfs would show them.
+//! The last mode: copies all files and changes their owners to the container's id range. It is slow, but works on every
+//! kernel and filesystem. Layers are merged as overlayfs would show them.
 
 use alloc::collections::BTreeMap;
 use alloc::ffi::CString;
@@ -28,14 +28,14 @@ use crate::upper::new_tmpfs;
 use crate::{Error, layers};
 
 const DIRECTORY: &CStr = c"copy";
-/// What overlayfs keeps its marks in.
+/// Prefixes of overlayfs's own extended attributes.
 const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
-/// Bytes of all names, or of one value.
+/// Maximum length of all names, or of one value, in bytes.
 const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &str = "security.capability";
 const LABEL: &str = "security.selinux";
 
-/// Copies all layers of a recipe, and takes the copy as a tree.
+/// Copies all layers of a recipe, and returns the copy as a detached mount.
 pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     let tmpfs = match recipe.upper {
         Upper::Tmpfs { size } => Some(new_tmpfs(size)?),
@@ -85,22 +85,22 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     Ok(tree)
 }
 
-/// A layer being laid over what is there.
+/// Copies a layer over the earlier ones.
 struct Copier<'a> {
     root: BorrowedFd<'a>,
-    /// User and group that root becomes.
+    /// The user and group on the host that root maps to.
     owner: Option<(u32, u32)>,
-    /// The SELinux label of every file, in place of its own.
+    /// The SELinux label of every file, which replaces its own.
     label: Option<&'a CStr>,
-    /// Where the first name of a file with several is in the copy, by its filesystem and inode in the layer.
+    /// The path in the copy of the first name of each hard-linked file, by filesystem and inode in the layer.
     links: BTreeMap<(u64, u64), String>,
-    /// Room for names and for a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+    /// Buffers for names and a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
     list: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Copier<'_> {
-    /// Copies what is in a directory. `path` is its place in the copy, for links and errors.
+    /// Copies the entries of a directory. `path` is its path in the copy, for hard links and errors.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
@@ -127,7 +127,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Opens a directory of the layer and that of the copy, made unless it is there to be merged with.
+    /// Opens a directory of the layer and the matching one of the copy, which is created unless it exists and is
+    /// merged.
     fn enter(
         &self,
         from: BorrowedFd<'_>,
@@ -149,7 +150,7 @@ impl Copier<'_> {
         Ok((below, into))
     }
 
-    /// Makes what is no directory; false if there is nothing, or nothing more, to be done for it.
+    /// Creates an entry that is not a directory; returns false if there is nothing left to do for it.
     fn file(
         &mut self,
         from: BorrowedFd<'_>,
@@ -185,8 +186,8 @@ impl Copier<'_> {
         Ok(true)
     }
 
-    /// Gives a file of the copy owner, attributes, permissions and times; in this order, as a new owner takes
-    /// set-user-ID and capabilities away.
+    /// Sets owner, attributes, permissions and times of a copied file. The order matters: chown(2) clears set-user-ID
+    /// and file capabilities.
     fn finish(
         &mut self,
         from: BorrowedFd<'_>,
@@ -239,7 +240,7 @@ impl Copier<'_> {
     }
 }
 
-/// An id of the image on the host, where its root is `first`. One beyond the range is nobody's.
+/// Maps an id of the image to the host, where its root is `first`. An id beyond the range becomes the overflow id.
 fn shifted(id: u32, first: Option<u32>) -> u32 {
     const NOBODY: u32 = 65534;
     match first {
@@ -248,8 +249,8 @@ fn shifted(id: u32, first: Option<u32>) -> u32 {
     }
 }
 
-/// File capabilities (capabilities(7), version 2 or 3) that are those of a user namespace whose root is
-/// `root`; version 2 would be the host's.
+/// Converts file capabilities (capabilities(7), version 2 or 3) to version 3 for a user namespace whose root is `root`;
+/// version 2 would grant them on the host.
 fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     const LENGTH: usize = 20;
     const FLAGS: u32 = 0x00ff_ffff;
@@ -265,7 +266,7 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     bytes
 }
 
-/// Extended attributes are got and set by path; this one is a descriptor and a name.
+/// Extended attributes are read and set by path: this one refers to a descriptor and a name.
 fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
     format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
 }
@@ -279,7 +280,7 @@ fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
     })
 }
 
-/// Copies a regular file, its holes as holes.
+/// Copies a regular file and preserves its holes.
 fn contents(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -295,7 +296,7 @@ fn contents(
     while at < size {
         let data = match seek(&from, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // Nothing but a hole up to the end.
+            // Only a hole remains up to the end.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => at,
             Err(errno) => return Err(errno),
@@ -314,7 +315,7 @@ fn stretch(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Err
         match copy_file_range(from, Some(&mut at), to, Some(&mut into), length) {
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
-            // Of other filesystems, and before Linux 5.3.
+            // Across filesystems, and before Linux 5.3.
             Err(_) => return by_hand(from, to, at, end),
         }
     }
@@ -353,7 +354,7 @@ mod tests {
         assert_eq!(three[..4], 0x0300_0001u32.to_le_bytes());
         assert_eq!(three[4..20], [7u8; 16]);
         assert_eq!(three[20..], 100_000u32.to_le_bytes());
-        // Of a namespace in a namespace.
+        // Capabilities of a nested user namespace.
         let mut nested = three.clone();
         nested[20..].copy_from_slice(&5u32.to_le_bytes());
         assert_eq!(owned_by(&nested, 100_000)[20..], 100_005u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong with layers and ranges of ids.
+//! Errors of layers and id ranges.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,46 +7,46 @@ use core::fmt;
 use crate::layers::MOST_LAYERS;
 use crate::mode::Mode;
 
-/// Why there is no root filesystem, or no range of ids.
+/// Why a root filesystem or an id range is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// No layer at all.
+    /// The recipe has no layers.
     NoLayers,
-    /// More layers than overlayfs takes.
+    /// More layers than overlayfs supports.
     TooManyLayers(usize),
-    /// A layer that is not given by an absolute path.
+    /// A layer's path is not absolute.
     BadLayer(String),
-    /// No image of that name.
+    /// The store has no image of that name.
     NoImage {
-        /// Where it was looked for.
+        /// The directory of the store.
         store: String,
         /// Its name.
         reference: String,
-        /// Names there that may have been meant.
+        /// Similar names in the store.
         alike: Vec<String>,
     },
-    /// More than one image whose digest begins so.
+    /// Several images have a digest with this prefix.
     ManyImages {
-        /// What was given.
+        /// The given prefix.
         reference: String,
-        /// How many there are.
+        /// The number of matching images.
         count: usize,
     },
-    /// The kernel is too old for the mode that was asked for.
+    /// The kernel is too old for the requested mode.
     Kernel {
-        /// What was asked for.
+        /// The requested mode.
         mode: Mode,
-        /// The running kernel.
+        /// The version of the running kernel.
         has: (u32, u32),
     },
-    /// Every range of ids is taken.
+    /// All id ranges are in use.
     NoRange {
-        /// How many there are.
+        /// The number of ranges.
         ranges: u32,
     },
-    /// A configuration of ids that cannot be used.
+    /// The configuration of id ranges is unusable.
     Ids(String),
 }
 

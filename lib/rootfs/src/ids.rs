@@ -1,10 +1,9 @@
-//! Ranges of user and group ids, one a container, so that no two containers on a host have an id in
-//! common.
+//! Ranges of user and group ids, one per container, so that no two containers of a host share an id.
 //!
-//! A range that is taken is a symbolic link: its name is the first id, its text says since when, in which
-//! mount namespace and for which directory. Making a link is atomic and fails where there is one already; so there is
-//! no moment at which a range is taken by two, or by somebody without a name. What a killed owner left
-//! is found by its directory, and freed by whoever needs it; never while a process has these ids (`census.rs`).
+//! A lease on a range is a symbolic link: its name is the first id; its target contains the time, the mount namespace
+//! and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never has two owners,
+//! and never an unnamed one. The lease of a killed owner is recognised by its directory and freed when somebody needs a
+//! range, but never while a process has these ids (`census.rs`).
 
 mod census;
 mod grants;
@@ -29,20 +28,20 @@ pub use grants::{Config, Grants};
 use crate::Error;
 use crate::remove::{names, open_directory};
 
-/// How many ids a container has.
+/// The number of ids of a container.
 pub const RANGE: u32 = 65536;
-/// How long a process that a killed command has left is waited for. It ends as soon as it notices.
+/// The time to wait for a process that a killed command has left behind. That process exits as soon as it notices.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the directory of an owner that lives on without a process at work: a container's record.
+/// A file in the directory of an owner that outlives its process: the record of a container.
 const RECORD: &str = "record";
 
-/// Whom a range belongs to: a directory, locked (flock(2)) by who makes it, and with a file `record` from
-/// when that is done.
+/// The owner of a range: a directory. The process that creates it holds a lock on it (flock(2)); the finished directory
+/// contains a file `record`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Nanoseconds since 1970; tells an owner from those who had the same directory before.
+    /// Nanoseconds since 1970; distinguishes an owner from earlier ones with the same directory.
     pub since: u64,
-    /// Absolute.
+    /// The absolute path of the directory.
     pub directory: String,
 }
 
@@ -51,7 +50,7 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Whether its directory is there: not if it was left before anything was made.
+    /// Returns whether its directory exists. It does not if the creator was killed before creating anything.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -65,7 +64,7 @@ impl Owner {
                 let lock = FlockOperation::NonBlockingLockShared;
                 let left = !recorded()
                     && flock(&directory, lock).is_ok()
-                    // It may have been written just before the lock was let go of.
+                    // The record may have been written just before the lock was released.
                     && !recorded();
                 if left { Presence::Left } else { Presence::There }
             }
@@ -73,44 +72,44 @@ impl Owner {
     }
 }
 
-/// What is seen of an owner's directory.
+/// The state of an owner's directory.
 enum Presence {
-    /// It is there, with a record or a process at work on it.
+    /// It exists, with a record or a process that holds the lock.
     There,
-    /// It is there, and nobody will ever give the range back.
+    /// It exists, but its owner will never free the range.
     Left,
-    /// Its path leads nowhere, here.
+    /// Its path does not exist in this mount namespace.
     NotSeen,
 }
 
-/// What is known of a range that may be left over.
+/// The state of a range that may be abandoned.
 enum State {
-    /// Its owner gives it back, or may.
+    /// Its owner may still free it.
     Taken,
-    /// Nobody will give it back, and this process has ids of it.
+    /// Its owner is gone, but this process has ids of the range.
     Inhabited(Pid),
-    /// Nobody will give it back, and nobody has ids of it.
+    /// Its owner is gone, and no process has ids of the range.
     Gone,
 }
 
-/// What [`Leases::free`] has done.
+/// The result of [`Leases::free`].
 #[derive(Default)]
 struct Freed {
-    /// How many ranges it freed.
+    /// The number of freed ranges.
     ranges: usize,
-    /// A process that lives in one that would have been freed without it.
+    /// A process whose ids kept a range from being freed.
     inhabitant: Option<Pid>,
 }
 
-/// Who looks at ranges that may be left over.
+/// Decides whether ranges are abandoned.
 #[derive(Default)]
 struct Judge {
-    /// Taken when it is needed first, once for all ranges.
+    /// Taken on first use, once for all ranges.
     census: Option<Census>,
 }
 
 impl Judge {
-    /// Whether somebody will give a range back, or lives in it.
+    /// Returns the state of a leased range.
     fn state(&mut self, lease: &Lease) -> Result<State, Error> {
         let is_seen = match lease.owner.is_there() {
             Presence::There => return Ok(State::Taken),
@@ -136,21 +135,21 @@ impl Judge {
     }
 }
 
-/// A range that is taken.
+/// A leased range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// Its first id.
     pub first: u32,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// The mount namespace in which the owner's directory has its path: the inode; 0 if nobody has said.
+    /// The inode of the mount namespace in which the owner's directory has its path, or 0 if unknown.
     pub mount_namespace: u64,
 }
 
 impl Lease {
     fn parse(first: u32, text: &str) -> Option<Self> {
         let (since, rest) = text.split_once(' ')?;
-        // Links of versions before have no namespace.
+        // Links of earlier versions contain no namespace.
         let (mount_namespace, directory) = match rest.split_once(' ') {
             Some((number, directory)) if !rest.starts_with('/') => {
                 (number.parse().ok()?, directory)
@@ -162,7 +161,7 @@ impl Lease {
     }
 }
 
-/// The ranges of a host that are taken.
+/// The leased ranges of a host.
 #[derive(Debug)]
 pub struct Leases {
     directory: OwnedFd,
@@ -170,11 +169,11 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Opens the directory they are kept in, made if it is missing. On a tmpfs, as ranges do not outlive
-    /// a boot.
+    /// Opens the directory of leases, and creates it if it is missing. It should be on a tmpfs, because leases do not
+    /// outlive a boot.
     ///
     /// # Errors
-    /// If it cannot be made; if others than this user can write to it.
+    /// If it cannot be created, or if other users can write to it.
     pub fn open(path: &str) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || openat(CWD, path, flags, Permissions::empty());
@@ -202,7 +201,7 @@ impl Leases {
         Ok(Self { directory, path: path.to_string() })
     }
 
-    /// Takes a range that nobody has. The owner's directory is there, and locked by this process.
+    /// Leases a free range. The owner's directory must exist and be locked by this process.
     ///
     /// # Errors
     /// [`Error::NoRange`].
@@ -218,7 +217,7 @@ impl Leases {
     fn try_take(&self, grants: &Grants, owner: &Owner) -> Result<Option<u32>, Error> {
         let text = owner.text(own_mount_namespace()?);
         let count = grants.count();
-        // Each directory begins at a place of its own, so that many at once seldom meet.
+        // The search starts at a hash of the directory, so that concurrent starts seldom collide.
         let start = hash(owner.directory.as_bytes());
         for step in 0..count {
             let number = (u64::from(start) + u64::from(step)) % u64::from(count);
@@ -231,7 +230,7 @@ impl Leases {
                     return Err(sys::Error::new("symlink", self.object(&name), errno).into());
                 }
             }
-            // A killed command's for the same directory, which is ours now.
+            // The lease of a killed command for the same directory, which is now ours.
             if self.is_former(first, owner)? && self.exchange(first, owner, &text)? {
                 return Ok(Some(first));
             }
@@ -239,7 +238,7 @@ impl Leases {
         Ok(None)
     }
 
-    /// Whether a range was taken for the directory that is another owner's now, and nobody lives in it: a
+    /// Returns whether a range was leased for the directory that another owner has now, and no process has its ids: a
     /// container may have outlived its directory.
     fn is_former(&self, first: u32, owner: &Owner) -> Result<bool, Error> {
         let Some(lease) = self.lease_of(first) else { return Ok(false) };
@@ -248,7 +247,8 @@ impl Leases {
             && Judge::default().census()?.inhabitant(first).is_none())
     }
 
-    /// Puts another owner of the same directory into a link; false if it is somebody else's by now.
+    /// Replaces the owner in a link by another owner of the same directory; returns false if the link has changed
+    /// meanwhile.
     fn exchange(&self, first: u32, owner: &Owner, text: &str) -> Result<bool, Error> {
         let _lock = self.lock()?;
         if self.lease_of(first).is_none_or(|lease| lease.owner.directory != owner.directory) {
@@ -263,7 +263,7 @@ impl Leases {
         }
     }
 
-    /// Gives a range back. That it is gone, or somebody else's by now, is no error.
+    /// Frees a range. It is not an error if the range is free already or has another owner by now.
     ///
     /// # Errors
     /// Those of unlink(2).
@@ -275,8 +275,8 @@ impl Leases {
         }
     }
 
-    /// Gives back all that a directory had, whoever took it, unless somebody lives there still. What a killed command
-    /// was making ends by itself, and is waited for.
+    /// Frees all ranges of a directory, whoever leased them, unless a process still has their ids. Waits for a process
+    /// of a killed command, which exits by itself.
     ///
     /// # Errors
     /// As [`Leases::sweep`].
@@ -294,16 +294,16 @@ impl Leases {
         }
     }
 
-    /// Frees what killed commands have left; returns how many ranges that were.
+    /// Frees the ranges of killed commands; returns their number.
     ///
     /// # Errors
-    /// If the directory can't be read or written, or /proc can't be read.
+    /// If the directory cannot be read or written, or /proc cannot be read.
     pub fn sweep(&self) -> Result<usize, Error> {
         self.free(|_| true).map(|freed| freed.ranges)
     }
 
     fn free(&self, is_meant: impl Fn(&Lease) -> bool) -> Result<Freed, Error> {
-        // Nobody else frees meanwhile, so that what was looked at is what is unlinked.
+        // With the lock held, the examined link is the one that is unlinked.
         let _lock = self.lock()?;
         let mut judge = Judge::default();
         let mut freed = Freed::default();
@@ -320,12 +320,12 @@ impl Leases {
         Ok(freed)
     }
 
-    /// All that are taken, by their first id.
+    /// Returns all leases, ordered by first id.
     ///
     /// # Errors
-    /// If the directory can't be read.
+    /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<Lease>, Error> {
-        // A descriptor of its own: others may read at the same time.
+        // A descriptor of its own has its own file offset, so that others can read at the same time.
         let directory = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
         let mut leases = Vec::new();
         for name in names(directory.as_fd()).context("read", &self.path)? {
@@ -348,7 +348,7 @@ impl Leases {
         }
     }
 
-    /// Keeps others from taking links away, as long as it lives.
+    /// Takes the lock under which links are removed; dropping it releases the lock.
     fn lock(&self) -> Result<OwnedFd, sys::Error> {
         let lock = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
         loop {
@@ -377,7 +377,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// Where no container of this host is.
+    /// Ids that no container of this host uses.
     const FIRST: u32 = 3_000_000_000;
 
     fn scratch(name: &str) -> PathBuf {
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(list.len(), 8);
         leases.give_back(list[0].first, &list[0].owner).unwrap();
         assert_eq!(leases.take(&grants, &ninth), Ok(list[0].first));
-        // Who has given it back already does not take it from the next one.
+        // Freeing twice does not free the next owner's lease.
         leases.give_back(list[0].first, &list[0].owner).unwrap();
         assert!(leases.list().unwrap().iter().any(|lease| lease.owner == ninth));
         fs::remove_dir_all(dir).unwrap();
@@ -432,7 +432,7 @@ mod tests {
         }
         fs::remove_dir_all(&gone.directory).unwrap();
         fs::remove_file(format!("{}/{RECORD}", begun.directory)).unwrap();
-        // At work on it still.
+        // Its creator is still running.
         let path = std::ffi::CString::new(&*begun.directory).unwrap();
         let lock = open_directory(CWD.as_fd(), &path).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();

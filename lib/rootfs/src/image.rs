@@ -1,4 +1,4 @@
-//! Images of a store: found by the name that somebody gave them.
+//! Looking up images of a store by name or digest.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -13,18 +13,18 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// Digits of a digest that are taken for one's beginning.
+/// The number of digits for which a reference is read as a digest's prefix.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
-/// Most names that are told of when one is not found.
+/// The maximum number of similar names in an error.
 const MOST_ALIKE: usize = 3;
 
-/// The directory of the image that a reference names, or a digest, or the beginning of one.
+/// Returns the directory of the image for a reference, a digest, or a digest's prefix.
 ///
 /// # Errors
-/// If there is none, or more than one.
+/// If no image matches, or more than one.
 pub fn find(store: &str, reference: &str) -> Result<String, Error> {
     let tagged = with_tag(reference);
-    // Names are kept in their familiar form; older versions kept them as they were written.
+    // Names are stored in their familiar form; earlier versions stored them as given.
     for name in [Cow::Borrowed(name::familiar(&tagged)), Cow::Owned(name::full(&tagged))] {
         let path = format!("{store}/refs/{}", encode(&name));
         match readlinkat(CWD, path.as_str(), Vec::new()) {
@@ -54,7 +54,7 @@ pub fn find(store: &str, reference: &str) -> Result<String, Error> {
     }
 }
 
-/// The digests of images that begin with some digits.
+/// Returns the digests of images that start with these digits.
 fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     let path = format!("{store}/images");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -68,7 +68,8 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     Ok(fitting.map(String::from).collect())
 }
 
-/// Names of the store that somebody may have meant who wrote only their last part, or their tag, or forgot the tag.
+/// Returns names of the store that the user may have meant, who wrote only the last part or the tag, or left out the
+/// tag.
 fn alike(store: &str, reference: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let refs = openat(CWD, format!("{store}/refs").as_str(), flags, Mode::empty());
@@ -87,7 +88,7 @@ fn alike(store: &str, reference: &str) -> Vec<String> {
     alike
 }
 
-/// A reference's name, and its tag if it has one.
+/// Splits a reference into its name and its tag, if it has one.
 fn split_tag(reference: &str) -> (&str, &str) {
     let name = reference.split('@').next().unwrap_or_default();
     match name.rsplit_once(':') {
@@ -96,7 +97,7 @@ fn split_tag(reference: &str) -> (&str, &str) {
     }
 }
 
-/// A reference with the tag that it has if none is named.
+/// Returns a reference with the default tag added if it has none.
 fn with_tag(reference: &str) -> String {
     let last = reference.rsplit('/').next().unwrap_or_default();
     match last.contains([':', '@']) {
@@ -105,20 +106,20 @@ fn with_tag(reference: &str) -> String {
     }
 }
 
-/// A reference as a file's name.
+/// Encodes a reference as a file name.
 pub fn encode(reference: &str) -> String {
     reference.replace('%', "%25").replace('/', "%2F")
 }
 
-/// The reference that a file is named by.
+/// Decodes a file name to its reference.
 pub fn decode(file: &str) -> String {
     file.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Keeps images from being removed for as long as it lives.
+/// Takes a shared lock that keeps images from being removed until it is dropped.
 ///
 /// # Errors
-/// If the store can't be written.
+/// If the store cannot be written.
 pub fn lock(store: &str) -> Result<OwnedFd, sys::Error> {
     let path = format!("{store}/lock");
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
@@ -159,7 +160,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("dayfly-names-{}", std::process::id()));
         let store = dir.to_str().unwrap();
         std::fs::create_dir_all(dir.join("refs")).unwrap();
-        // The last one is as older versions wrote it.
+        // The last one is in the form of earlier versions.
         let files =
             ["alpine:latest", "localhost%2Fbox:1", "layout:box", "docker.io%2Flibrary%2Fold:1"];
         for file in files {

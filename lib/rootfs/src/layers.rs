@@ -1,4 +1,4 @@
-//! The layers of a root filesystem, grouped by what can be copied with a single open_tree(2).
+//! The layers of a root filesystem, grouped by the mounts that a single open_tree(2) can clone.
 
 use alloc::ffi::CString;
 use alloc::string::{String, ToString};
@@ -12,50 +12,48 @@ use sys::Context;
 
 use crate::Error;
 
-/// How many layers overlayfs stacks (OVL_MAX_STACK).
+/// The maximum number of layers of overlayfs (OVL_MAX_STACK).
 pub const MOST_LAYERS: usize = 500;
 
 /// The layers of a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layers {
-    /// Directories that have the layers below them, on the same mount: each is mapped once.
+    /// Directories above layers of the same mount; each is id-mapped once.
     pub parents: Vec<CString>,
-    /// Top first, as overlayfs takes them.
+    /// The layers, top first, as overlayfs expects them.
     pub stack: Vec<Layer>,
 }
 
 /// A layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Which of the parents.
+    /// The index of its parent.
     pub parent: usize,
-    /// Below it; `.` is the parent itself.
+    /// Its path below the parent; `.` is the parent itself.
     pub name: CString,
 }
 
 impl Layers {
-    /// Reads a list of layers: one absolute directory a line, the bottom first. All are taken to lie on
-    /// the mount that the directory is on which has them all; true of an image store, where nothing else
-    /// is mounted.
+    /// Parses a list of layers: one absolute directory per line, the bottom first. All layers are assumed to be on the
+    /// mount of their common directory, which holds for an image store, where nothing else is mounted.
     ///
     /// # Errors
-    /// None or too many of them, a path that is not absolute.
+    /// No layers, too many layers, or a path that is not absolute.
     pub fn of_store(text: &str) -> Result<Self, Error> {
         let paths = paths(text)?;
         let all: Vec<(u64, &str)> = paths.iter().map(|path| (0, *path)).collect();
         Self::grouped(&all)
     }
 
-    /// Reads a list of layers as [`Layers::of_store`], of directories anywhere: those on the same mount
-    /// go together.
+    /// Parses a list of layers in any directories, and groups layers on the same mount.
     ///
     /// # Errors
-    /// As [`Layers::of_store`]; a layer that is not there.
+    /// As [`Layers::of_store`]; a layer that does not exist.
     pub fn anywhere(text: &str) -> Result<Self, Error> {
         Self::by_mount(paths(text)?)
     }
 
-    /// The same of paths, the top first.
+    /// Groups paths like [`Layers::anywhere`], given top first.
     ///
     /// # Errors
     /// As [`Layers::anywhere`].
@@ -77,12 +75,12 @@ impl Layers {
         Self::grouped(&all)
     }
 
-    /// How many there are.
+    /// Returns the number of layers.
     pub fn len(&self) -> usize {
         self.stack.len()
     }
 
-    /// Whether there is none; never of what was read.
+    /// Returns whether there are none, which never holds for a parsed list.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }
@@ -111,12 +109,12 @@ impl Layers {
     }
 }
 
-/// The lines, top first.
+/// Returns the lines, top first.
 fn paths(text: &str) -> Result<Vec<&str>, Error> {
     plain(text.lines().rev().filter(|line| !line.is_empty()))
 }
 
-/// Paths as they are to be: absolute, each name in them a name.
+/// Checks paths: they must be absolute, without `.`, `..` or empty components.
 fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Error> {
     let mut paths = Vec::new();
     for line in lines {
@@ -134,7 +132,7 @@ fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Error
     }
 }
 
-/// The longest directory that both paths are at or below.
+/// Returns the deepest directory that is an ancestor of both paths or equal to one.
 fn common<'a>(one: &'a str, other: &str) -> &'a str {
     let mut end = 0;
     for part in one.split_inclusive('/') {
@@ -153,13 +151,13 @@ pub(crate) fn c_string(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::BadLayer(String::from(text)))
 }
 
-/// Opens a directory; its name is no link.
+/// Opens a directory, without following a symbolic link in the last component.
 pub(crate) fn open_directory(path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(CWD, path, flags, Permissions::empty())
 }
 
-/// Opens a layer below its parent, through no link.
+/// Opens a layer below its parent, without following symbolic links.
 pub(crate) fn open_layer(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     sys::inside::open(parent, name, flags, sys::inside::Links::Refuse)

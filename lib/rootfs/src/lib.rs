@@ -1,9 +1,8 @@
-//! Root filesystems of many layers, in as few mounts as the kernel allows.
+//! Root filesystems of many layers, with as few mounts as the kernel allows.
 //!
-//! Layers are directories as overlayfs takes them. A container with its own range of ids sees them through
-//! an id-mapped copy of the directory that has them all, which is attached nowhere: one mount,
-//! however many layers there are, and none in anybody's mount table. What older kernels need instead is a ladder
-//! of [`Mode`]s, each of which can be asked for by name.
+//! Layers are directories in overlayfs's format. A container with its own id range accesses them through an idmapped,
+//! detached clone of their common parent directory: one mount for any number of layers, which appears in no mount
+//! table. Older kernels need other [`Mode`]s, each of which can be selected by name.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

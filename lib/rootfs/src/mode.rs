@@ -1,4 +1,4 @@
-//! How layers come to the container: a ladder, the best the kernel can do first.
+//! How a container gets its layers: a ladder of modes, the best one first.
 
 use core::ffi::CStr;
 
@@ -11,23 +11,22 @@ use crate::layers::Layers;
 /// How a root filesystem is assembled from its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// One detached copy of what has the layers below it, mapped; each layer given to overlayfs by
-    /// descriptor. No mount table has any of it. Linux 6.15.
+    /// One detached, idmapped clone of the layers' parent; each layer is passed to overlayfs by descriptor. No mount
+    /// table contains it. Needs Linux 6.15.
     Fd,
-    /// The same, attached on the host while overlayfs is mounted, each layer given as a path through
-    /// /proc/self/fd; the overlay itself is attached nowhere. Linux 6.7.
+    /// The same, but attached on the host while overlayfs is mounted, with each layer passed as a path through
+    /// /proc/self/fd; the overlay itself stays detached. Needs Linux 6.7.
     Path,
-    /// One mapped copy of what has the layers below it, attached on the host while overlayfs is mounted.
-    /// Linux 5.19.
+    /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Needs Linux 5.19.
     Parent,
-    /// A mapped mount for each layer, attached on the host while overlayfs is mounted. Linux 5.19.
+    /// One idmapped mount per layer, attached on the host while overlayfs is mounted. Needs Linux 5.19.
     PerLayer,
-    /// A copy of all files, with other owners. Any kernel, any filesystem.
+    /// A copy of all files with changed owners. Works on any kernel and filesystem.
     Copy,
 }
 
 impl Mode {
-    /// All of them, the best first.
+    /// All modes, the best first.
     pub const ALL: [Self; 5] = [Self::Fd, Self::Path, Self::Parent, Self::PerLayer, Self::Copy];
 
     /// Its name on the command line.
@@ -41,12 +40,12 @@ impl Mode {
         }
     }
 
-    /// The mode of that name.
+    /// Returns the mode of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// The oldest kernel that has what it takes, unless its distributor brought it back.
+    /// Returns the first mainline kernel version that supports it; distributors may have backported it.
     pub fn needs(self) -> (u32, u32) {
         match self {
             Self::Fd => (6, 15),
@@ -56,12 +55,12 @@ impl Mode {
         }
     }
 
-    /// Whether layers are attached on the host for a moment.
+    /// Returns whether layers are attached on the host for a moment.
     pub fn is_attached(self) -> bool {
         matches!(self, Self::Parent | Self::PerLayer)
     }
 
-    /// The best mode for these layers on a kernel of this version; `mapped` if their ids are.
+    /// Returns the best mode for these layers on a kernel of this version; `mapped` says whether their ids are mapped.
     pub fn choose(version: (u32, u32), layers: &Layers, mapped: bool) -> Self {
         if mapped && !layers.parents.iter().all(|parent| can_map(parent, version)) {
             return Self::Copy;
@@ -73,7 +72,7 @@ impl Mode {
         Self::ALL.into_iter().find(works).unwrap_or(Self::Copy)
     }
 
-    /// Refuses a mode that this kernel does not have.
+    /// Rejects a mode that this kernel does not support.
     ///
     /// # Errors
     /// [`Error::Kernel`].
@@ -85,8 +84,8 @@ impl Mode {
     }
 }
 
-/// Whether overlayfs takes a layer by an O_PATH descriptor: asked of the kernel itself where its version
-/// says no, since distributors bring such things back.
+/// Returns whether overlayfs accepts a layer by O_PATH descriptor. It probes the kernel if the version is too old,
+/// because distributors backport such features.
 fn takes_descriptors() -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(directory) = openat(CWD, c"/", flags, Permissions::empty()) else { return false };
@@ -95,8 +94,8 @@ fn takes_descriptors() -> bool {
         .is_ok()
 }
 
-/// Whether the filesystem of a directory can be mounted with mapped ids (mount_setattr(2)). Of one that
-/// is not known here it is believed, and found out in time.
+/// Returns whether the filesystem of a directory supports idmapped mounts (mount_setattr(2)). Unknown filesystems are
+/// assumed to; the mount fails if they do not.
 fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const BTRFS: u32 = 0x9123_683e;
@@ -138,7 +137,7 @@ mod tests {
         let layers = Layers::of_store("/usr/bin\n/usr/lib\n").unwrap();
         let rung = |version| Mode::choose(version, &layers, false);
         assert_eq!(rung((6, 18)), Mode::Fd);
-        // This kernel answers for itself where it can do better than the version says.
+        // A kernel with backports may support more than its version says.
         if !takes_descriptors() {
             assert_eq!(rung((6, 12)), Mode::Path);
             assert_eq!(rung((6, 1)), Mode::Parent);

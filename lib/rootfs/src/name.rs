@@ -1,24 +1,25 @@
-//! Names of images, as users of engines write them.
+//! Image names as users of engines write them.
 //!
-//! The rules are those that Docker, Podman and containerd share. The first part of a name is a registry's host if it
-//! has a dot or a colon, is `localhost`, or has a capital letter. Otherwise the name is Docker Hub's, which is called
-//! `docker.io`. There a name of one part is in `library`. So `alpine`, `docker.io/alpine` and
-//! `docker.io/library/alpine` are one name. The shortest of these is its familiar form, under which a store keeps it.
+//! Docker, Podman and containerd share these rules. The first component of a name is a registry's host if it contains a
+//! dot, a colon or a capital letter, or is `localhost`. Otherwise the name belongs to Docker Hub, whose host is
+//! `docker.io`. There, a name of one component belongs to `library`. So `alpine`, `docker.io/alpine` and
+//! `docker.io/library/alpine` are the same name. The shortest form is the familiar one, under which a store keeps the
+//! image.
 //!
-//! All functions take names with a tag and a digest as well: no slash is in these.
+//! All functions accept names with a tag or a digest too, since neither contains a slash.
 
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
-/// What Docker Hub is called in names.
+/// Docker Hub's host in names.
 pub const HUB: &str = "docker.io";
-/// What it was called once.
+/// Its former host.
 const OLD_HUB: &str = "index.docker.io";
-/// Where names of one part are there.
+/// The namespace of its names of one component.
 const LIBRARY: &str = "library/";
 
-/// The registry's host, if the name has one, and the rest.
+/// Splits off the registry's host, if the name has one.
 fn split_host(name: &str) -> Option<(&str, &str)> {
     let (host, rest) = name.split_once('/')?;
     let is_host = host.contains(['.', ':'])
@@ -27,7 +28,7 @@ fn split_host(name: &str) -> Option<(&str, &str)> {
     is_host.then_some((host, rest))
 }
 
-/// The registry that a name is of, and the repository there.
+/// Splits a name into its registry and the repository there.
 #[must_use]
 pub fn split(name: &str) -> (&str, Cow<'_, str>) {
     let path = match split_host(name) {
@@ -41,7 +42,7 @@ pub fn split(name: &str) -> (&str, Cow<'_, str>) {
     }
 }
 
-/// The shortest form of a name: without Docker Hub's host, and without `library` there.
+/// Returns the shortest form of a name: without Docker Hub's host, and without `library` there.
 #[must_use]
 pub fn familiar(name: &str) -> &str {
     let path = match split_host(name) {
@@ -51,11 +52,11 @@ pub fn familiar(name: &str) -> &str {
     };
     let short = path.strip_prefix(LIBRARY).filter(|rest| !rest.is_empty() && !rest.contains('/'));
     let short = short.unwrap_or(path);
-    // Without the host its first part would be taken for one.
+    // Without the host, its first component would be read as one.
     if split_host(short).is_some() { name } else { short }
 }
 
-/// The longest form of a name, which every engine reads in the same way.
+/// Returns the full form of a name, which all engines read the same way.
 #[must_use]
 pub fn full(name: &str) -> String {
     let (host, path) = split(name);
@@ -90,7 +91,7 @@ mod tests {
         ] {
             assert_eq!(split(name), (host, Cow::Borrowed(path)), "{name}");
             assert_eq!(familiar(name), short, "{name}");
-            // Whatever is kept means what was written.
+            // The stored form has the same meaning as the given one.
             assert_eq!(split(short), (host, Cow::Borrowed(path)), "{short}");
             assert_eq!(full(name), format!("{host}/{path}"), "{name}");
             assert_eq!(familiar(&full(name)), short, "{name}");

@@ -1,4 +1,4 @@
-//! What a root filesystem is to be.
+//! The description of a root filesystem.
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -9,82 +9,80 @@ use sys::mount::MountAttr;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
-/// What overlayfs is told besides its layers. Copies of metadata alone and redirected directories only
-/// live in what is thrown away with the container; an index would be for NFS.
+/// Options of overlayfs besides its layers. Metadata-only copies and directory redirects stay in the upper layer, which
+/// is discarded with the container; an index would serve only NFS export.
 const SETTINGS: [(&CStr, &CStr); 3] =
     [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 
-/// Everything that is decided about a root filesystem before it is assembled.
+/// All decisions about a root filesystem before it is assembled.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// How.
+    /// The mode.
     pub mode: Mode,
-    /// From what.
+    /// The layers.
     pub layers: Layers,
-    /// What takes the changes.
+    /// The upper layer.
     pub upper: Upper,
-    /// A directory of this root filesystem's alone, which exists: for changes, for a copy, for mounts on
-    /// the way.
+    /// An existing directory that only this root filesystem uses: for changes, for a copy, or for temporary mounts.
     pub directory: CString,
-    /// The user and the group that root of the image is on the host; `None` leaves all ids.
+    /// The user and group on the host that the image's root maps to; `None` leaves all ids unmapped.
     pub root: Option<(u32, u32)>,
-    /// Nothing has to survive a crash of the host: overlayfs need not write back (Linux 5.10).
+    /// Changes need not survive a crash of the host, so overlayfs may skip syncing (`volatile`, Linux 5.10).
     pub volatile: bool,
     /// The SELinux label of every file.
     pub label: Option<CString>,
-    /// In a user namespace: overlayfs keeps its marks in `user.overlay`.
+    /// Whether the mount is made in a user namespace, where overlayfs keeps its attributes in `user.overlay`.
     pub user_xattr: bool,
-    /// What somebody else wants of the overlay, in the place of what it is told here otherwise.
+    /// Overlay options from another program, which replace the default ones.
     pub foreign: Option<Foreign>,
 }
 
-/// An overlay as somebody else describes it.
+/// An overlay described by another program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Foreign {
-    /// Its source in the mount table, which overlayfs makes no use of.
+    /// Its source in the mount table, which overlayfs ignores.
     pub source: CString,
     /// Options of overlayfs besides its directories, `key` or `key=value`, in order.
     pub options: Vec<(CString, Option<CString>)>,
-    /// Nothing may change through it, whoever mounts it again.
+    /// Whether the filesystem itself is read-only, so that a remount of the mount point cannot change that.
     pub read_only: bool,
     /// Attributes of the mount.
     pub attr: MountAttr,
 }
 
 impl Recipe {
-    /// Whether something is attached on the host for a moment. Before Linux 6.15 overlayfs takes no layer of
-    /// a mount that is not.
+    /// Returns whether mounts are attached on the host for a moment. Before Linux 6.15, overlayfs accepts no layer on a
+    /// detached mount.
     pub fn is_attached(&self) -> bool {
         let mapped = self.root.is_some();
         let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
         self.mode.is_attached() || (self.mode == Mode::Path && (mapped || in_memory))
     }
 
-    /// What overlayfs is told besides its layers. Copying up no more than metadata needs something to copy up
-    /// to.
+    /// Returns the options of overlayfs besides its layers. metacopy needs an upper layer.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
         let writable = self.upper != Upper::None;
         SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
     }
 }
 
-/// What takes the changes to a root filesystem.
+/// The upper layer of a root filesystem, which receives the changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upper {
-    /// Nothing: it is read-only.
+    /// None: the root filesystem is read-only.
     None,
     /// `upper` and `work` in the recipe's directory.
     Directory,
-    /// Directories that are there, on one mount, with whatever is in them.
+    /// Existing directories on one mount, with their contents.
     Given {
-        /// What changes go to.
+        /// overlayfs's `upperdir`.
         upper: CString,
-        /// What overlayfs prepares them in.
+        /// overlayfs's `workdir`.
         work: CString,
     },
-    /// Memory.
+    /// A tmpfs.
     Tmpfs {
-        /// Bytes; `None` is the kernel's default, half of the memory.
+        /// Its size in bytes; `None` is the kernel's default, half of the memory.
         size: Option<u64>,
     },
 }

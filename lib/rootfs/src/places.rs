@@ -1,13 +1,13 @@
-//! Where stores and ranges are, unless somebody says where: `dayfly` and `dayfly-image` agree by this.
+//! Default directories of stores and id ranges, which `dayfly` and `dayfly-image` share.
 
 use alloc::format;
 use alloc::string::String;
 
-/// The store: root's of the host, or one in the data directory of whoever calls, even as root of a user
-/// namespace. `variable` answers for the environment.
+/// Returns the store: the system's for root of the host, else one in the caller's data directory, even for root of a
+/// user namespace. `variable` looks up an environment variable.
 ///
 /// # Errors
-/// A sentence, where the environment names no place.
+/// A sentence, if the environment names no directory.
 pub fn store<T: AsRef<str>>(variable: impl Fn(&str) -> Option<T>) -> Result<String, &'static str> {
     store_of(is_host_root(), variable)
 }
@@ -19,7 +19,7 @@ fn store_of<T: AsRef<str>>(
     if is_host_root {
         return Ok(String::from("/var/lib/dayfly"));
     }
-    // Relative ones do not count (XDG base directory specification).
+    // Relative paths are ignored (XDG base directory specification).
     let absolute = |name| variable(name).filter(|path: &T| path.as_ref().starts_with('/'));
     match (absolute("XDG_DATA_HOME"), absolute("HOME")) {
         (Some(data), _) => Ok(format!("{}/dayfly", data.as_ref())),
@@ -30,7 +30,7 @@ fn store_of<T: AsRef<str>>(
     }
 }
 
-/// Where ranges of ids that are taken are kept.
+/// Returns the directory of the leases on id ranges.
 pub fn leases<T: AsRef<str>>(variable: impl Fn(&str) -> Option<T>) -> String {
     leases_of(is_host_root(), variable)
 }

@@ -1,4 +1,4 @@
-//! Clearing up: directories with all that is in them, and mounts that a killed assembly left there.
+//! Cleaning up: directory trees, and mounts that a killed assembly left in them.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -14,14 +14,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sys::Context;
 
-/// Directories that are open at the same time while a tree is removed; what lies deeper is brought up
-/// first.
+/// The maximum number of open directories while a tree is removed; deeper directories are first moved up.
 const DEEPEST: usize = 64;
-/// Where that goes, in the tree itself.
+/// The directory for those, in the tree itself.
 const DEEPER: &CStr = c".dayfly-deeper";
 
-/// Removes a directory with all that is in it, not through links and not across mounts; also directories
-/// in it that their owner may not write. That it is gone already is no error.
+/// Removes a directory tree without following links or crossing mounts; directories that their owner may not write are
+/// removed too. A missing directory is not an error.
 ///
 /// # Errors
 /// EBUSY for a mount below it; EXDEV.
@@ -40,11 +39,11 @@ pub fn remove_all(directory: &CStr) -> Result<(), sys::Error> {
     unlinkat(CWD, directory, AtFlags::REMOVEDIR).context("rmdir", object())
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Removes a file or a directory tree.
 pub(crate) fn remove_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     match unlink(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        // EPERM is what some filesystems say of a directory.
+        // Some filesystems fail with EPERM for a directory.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
@@ -52,7 +51,7 @@ pub(crate) fn remove_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Er
     unlink(directory, name, AtFlags::REMOVEDIR)
 }
 
-/// unlinkat(2), in a directory that its owner perhaps may not write.
+/// Calls unlinkat(2), making the directory writable first if needed.
 fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
     match unlinkat(directory, name, flags) {
         Err(Errno::ACCESS) => {
@@ -63,7 +62,7 @@ fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), 
     }
 }
 
-/// Opens a directory that its owner perhaps may not read.
+/// Opens a directory, making it readable for its owner first if needed.
 fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     match open_directory(at, name) {
         Err(Errno::ACCESS) => {
@@ -74,7 +73,7 @@ fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Removes all that is in a directory.
+/// Removes all entries of a directory.
 ///
 /// # Errors
 /// As [`remove_all`].
@@ -84,7 +83,7 @@ pub fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
     while let Ok(deeper) = open_directory(top, DEEPER) {
         empty_from(deeper.as_fd(), top, &mut brought_up)?;
         match unlinkat(top, DEEPER, AtFlags::REMOVEDIR) {
-            // More was brought up meanwhile.
+            // More directories were moved up meanwhile.
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
@@ -92,7 +91,7 @@ pub fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A directory that is being emptied.
+/// A directory whose entries are being removed.
 struct Level {
     directory: OwnedFd,
     name: CString,
@@ -107,7 +106,7 @@ impl Level {
     }
 }
 
-/// Removes what is in `start`, depth first; what is too deep goes to `top`.
+/// Removes the entries of `start`, depth first; directories that are too deep are moved to `top`.
 fn empty_from(
     start: BorrowedFd<'_>,
     top: BorrowedFd<'_>,
@@ -149,7 +148,7 @@ fn empty_from(
     Ok(())
 }
 
-/// Moves a directory to where it is not deep.
+/// Moves a directory up to the top.
 fn bring_up(
     directory: BorrowedFd<'_>,
     name: &CStr,
@@ -171,7 +170,7 @@ fn bring_up(
     }
 }
 
-/// The names in a directory.
+/// Returns the names of the entries of a directory.
 pub(crate) fn names(directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 8192];
     let mut entries = RawDir::new(directory, &mut buffer);
@@ -207,7 +206,7 @@ mod tests {
         }
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("end"), "x").unwrap();
-        // What its owner, other than root, could neither read nor write.
+        // Modes that keep an unprivileged owner from reading or writing.
         for (name, mode) in [("a/b/c", 0o000), ("a/b", 0o500), ("a", 0o100)] {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             fs::set_permissions(top.join(name), mode).unwrap();

@@ -1,4 +1,4 @@
-//! What takes the changes to a root filesystem: a directory, or memory.
+//! The upper layer of a root filesystem: a directory or a tmpfs.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -25,7 +25,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Those of a directory, as its mount shows them.
+    /// Returns those of a directory, as seen through its mount.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
         let stat = fstat(directory).context("stat", "top layer")?;
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
@@ -33,12 +33,12 @@ impl Root {
     }
 }
 
-/// Where changes go.
+/// The directories of the upper layer.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub upper: OwnedFd,
     pub work: OwnedFd,
-    /// The memory they are in, as long as it is attached nowhere else.
+    /// The tmpfs that contains them, while it is detached.
     tmpfs: Option<OwnedFd>,
 }
 
@@ -48,7 +48,7 @@ impl Changes {
     }
 }
 
-/// Makes `upper` and `work`.
+/// Creates `upper` and `work`.
 pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {
@@ -81,7 +81,7 @@ pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys:
     Ok(Some(Changes { upper: open(c"upper")?, work: open(c"work")?, tmpfs }))
 }
 
-/// An empty tmpfs, attached nowhere.
+/// Returns an empty, detached tmpfs.
 pub(crate) fn new_tmpfs(size: Option<u64>) -> Result<OwnedFd, sys::Error> {
     let make = || {
         let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;

@@ -1,5 +1,5 @@
-//! Ranges of ids under pressure: many processes at once, each of which may be killed at any moment. No
-//! range is ever had by two, and in the end all are free.
+//! A stress test of id ranges: many concurrent processes, each of which may be killed at any moment. No range ever has
+//! two owners, and in the end all are free.
 
 use dayfly_rootfs::ids::{Grants, Leases, Owner};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
@@ -9,10 +9,10 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 const PROCESSES: usize = 1000;
-/// At the same time: more than there are ranges.
+/// The number of concurrent processes: more than there are ranges.
 const AT_A_TIME: usize = 100;
 const RANGES: u32 = 64;
-/// The directory of the test, for its children.
+/// The environment variable that passes the test's directory to its children.
 const DIRECTORY: &str = "DAYFLY_TEST_IDS";
 
 fn grants() -> Grants {
@@ -23,15 +23,14 @@ fn leases(dir: &Path) -> Leases {
     Leases::open(dir.join("leases").to_str().expect("UTF-8")).expect("leases")
 }
 
-/// Opens a file or directory and locks it; none if somebody else has it.
+/// Opens a file or directory and locks it; returns `None` if another process holds the lock.
 fn locked(path: &Path, flags: OFlags) -> Option<rustix::fd::OwnedFd> {
     let fd = openat(CWD, path.to_str()?, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).ok()?;
     flock(&fd, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(fd)
 }
 
-/// What each process does: takes a range, makes sure that nobody else has it, keeps it for a while, and gives
-/// it back or not.
+/// The body of each process: leases a range, checks that nobody else has it, keeps it for a while, and frees it or not.
 #[test]
 #[ignore = "run by a_thousand_processes"]
 fn child() {
@@ -86,7 +85,7 @@ fn a_thousand_processes() {
             oldest.wait().expect("wait");
         }
         running.push(spawn());
-        // Some in the midst of it.
+        // Kill some halfway.
         if number.is_multiple_of(4) {
             let victim = number % running.len();
             let _ = running[victim].kill();

@@ -1,4 +1,4 @@
-//! `org.systemd.property.NAME`: properties of the unit that the configuration's annotations set.
+//! `org.systemd.property.NAME`: annotations of the configuration that set properties of the unit.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,11 +9,11 @@ use crate::{Error, Property, Value};
 const PREFIX: &str = "org.systemd.property.";
 const MICROSECONDS: u64 = 1_000_000;
 
-/// The properties among `annotations`, with values in GVariant's text form. A name that ends in `Sec`, as
-/// in unit files, is the `USec` that D-Bus knows.
+/// Returns the properties in `annotations`; their values have GVariant's text form. A name that ends in `Sec`, as in
+/// unit files, becomes D-Bus's `USec`.
 ///
 /// # Errors
-/// [`Error::Annotation`] for names and values that are none.
+/// [`Error::Annotation`] for invalid names and values.
 pub fn annotated<'a>(
     annotations: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<Vec<Property>, Error> {
@@ -35,7 +35,7 @@ fn property(name: &str, text: &str) -> Result<Property, String> {
         return Err("name incorrect: contains non-alphabetic character".to_string());
     }
     let value = Value::parse(text).map_err(|reason| format!("value parse error: {reason}"))?;
-    // `Sec` is the unit of time only at the end of a word.
+    // `Sec` is a unit of time only at the end of a camel-case word.
     match name.strip_suffix("Sec").filter(|stem| stem.ends_with(|c: char| c.is_ascii_lowercase())) {
         None => Ok(Property { name: name.to_string(), value }),
         Some(stem) => {

@@ -1,19 +1,19 @@
-//! What can go wrong with systemd.
+//! Errors of requests to systemd.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why something could not be had of systemd.
+/// Why a request to systemd failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// systemd does not run this host.
+    /// systemd is not the init system of this host.
     Absent,
     /// No bus of a user's systemd was found.
     NoUserBus {
-        /// Where it was looked for; `None` without XDG_RUNTIME_DIR.
+        /// The path of the bus that was tried; `None` without XDG_RUNTIME_DIR.
         path: Option<String>,
     },
-    /// `linux.cgroupsPath` names no unit.
+    /// `linux.cgroupsPath` is not a valid unit.
     BadPath {
         /// The path as given.
         path: String,
@@ -24,21 +24,21 @@ pub enum Error {
     Call {
         /// The call.
         call: &'static str,
-        /// The unit, or the instance of systemd, it was about.
+        /// The unit, or the instance of systemd, that it concerned.
         unit: String,
-        /// What failed.
+        /// The D-Bus error.
         cause: dbus::Error,
     },
-    /// A unit did not come up.
+    /// A unit failed to start.
     Job {
         /// The unit.
         unit: String,
-        /// What became of it: `failed`, `timeout`, `dependency`, …
+        /// The job's result: `failed`, `timeout`, `dependency`, …
         result: String,
     },
-    /// An annotation `org.systemd.property.*` is not acceptable.
+    /// An annotation `org.systemd.property.*` is invalid.
     Annotation {
-        /// Key and value.
+        /// Its key and value.
         annotation: String,
         /// What is wrong with it.
         reason: String,
@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether nobody was there to be called.
+    /// Returns whether systemd's bus was not running.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::Call { cause, .. } if cause.is_nobody())
     }

@@ -1,4 +1,4 @@
-//! Whose systemd it is.
+//! Instances of systemd: the host's or a user's.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// An instance of systemd. Records of containers have it: what is there keeps its place.
+/// An instance of systemd. Container records store it, so the order of the variants must not change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instance {
-    /// The host's, at the usual place.
+    /// The host's, at the default address.
     System,
-    /// The host's, where DBUS_SYSTEM_BUS_ADDRESS says.
+    /// The host's, at the address in DBUS_SYSTEM_BUS_ADDRESS.
     SystemAt(String),
     /// A user's own (`systemd --user`).
     User {
         /// The address of its bus.
         bus: String,
-        /// Its cgroup, below which its slices are; empty for the root.
+        /// Its cgroup, which contains its slices; empty for the root.
         cgroup: String,
     },
 }
 
 impl Instance {
-    /// The host's, with DBUS_SYSTEM_BUS_ADDRESS.
+    /// Returns the host's instance; `bus` is DBUS_SYSTEM_BUS_ADDRESS.
     pub fn system(bus: Option<&str>) -> Self {
         match bus.filter(|bus| !bus.is_empty()) {
             None => Self::System,
@@ -32,8 +32,8 @@ impl Instance {
         }
     }
 
-    /// That of the user whose DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR these are. Its cgroup is left open:
-    /// [`Manager::cgroup`](crate::Manager::cgroup) asks for it.
+    /// Returns the instance of the user with these DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR. Its cgroup is left
+    /// empty; [`Manager::cgroup`](crate::Manager::cgroup) queries it.
     ///
     /// # Errors
     /// [`Error::NoUserBus`] if neither leads to a bus.
@@ -45,22 +45,22 @@ impl Instance {
         Ok(Self::User { bus, cgroup: String::new() })
     }
 
-    /// Whether it is a user's own.
+    /// Returns whether it is a user's instance.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User { .. })
     }
 
-    /// The slice of containers whose configuration names none.
+    /// Returns the default slice of containers.
     pub(crate) fn default_slice(&self) -> &'static str {
         if self.is_user() { "user.slice" } else { "system.slice" }
     }
 }
 
-/// The uid of who runs this host by systemd (sd_booted(3)), as the caller's user namespace has it: 0, unless
-/// root is outside.
+/// Returns the uid of the owner of this host's systemd (sd_booted(3)), as seen in the caller's user namespace: 0,
+/// unless root is not mapped.
 ///
 /// # Errors
-/// [`Error::Absent`] if systemd does not run it.
+/// [`Error::Absent`] if systemd does not run the host.
 pub fn host_owner() -> Result<u32, Error> {
     match rustix::fs::lstat("/run/systemd/system") {
         Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(stat.st_uid),
@@ -68,7 +68,7 @@ pub fn host_owner() -> Result<u32, Error> {
     }
 }
 
-/// The address of the bus in a user's XDG_RUNTIME_DIR.
+/// Returns the address of the bus in a user's XDG_RUNTIME_DIR.
 fn bus_in(directory: Option<&str>) -> Result<String, Error> {
     let path = directory.map(|directory| format!("{directory}/bus"));
     match path {
@@ -96,7 +96,7 @@ mod tests {
         );
     }
 
-    /// Records of before there were users' instances have an address or none.
+    /// Records from before users' instances contain an address or nothing.
     #[test]
     fn former_records_are_read() {
         for (former, instance) in [

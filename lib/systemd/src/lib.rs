@@ -1,11 +1,10 @@
-//! systemd's manager: units as transient scopes, made, changed and stopped over D-Bus.
+//! systemd's manager: transient scopes, started, changed and stopped over D-Bus.
 //!
-//! systemd makes the cgroup of a scope, knows it as `PREFIX-NAME.scope` in a slice, and leaves what is below it
-//! to us (`Delegate=`). [`Unit`] says which scope a container is and where its cgroup lies, [`Instance`] whose
-//! systemd has it, [`Manager`] asks that for things. Nothing here knows of cgroups' files, or of limits:
-//! those come as [`Property`]s.
+//! systemd creates the cgroup of a scope as `PREFIX-NAME.scope` in a slice, and leaves its subtree to us (`Delegate=`).
+//! [`Unit`] names the scope of a container and its cgroup, [`Instance`] the systemd that manages it, and [`Manager`]
+//! sends the requests. This crate does not access cgroup files or compute limits; those are passed as [`Property`]s.
 //!
-//! The rules are those of runc's manager, so that engines find what they look for.
+//! Names and defaults follow runc's systemd driver, so that engines find what they expect.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

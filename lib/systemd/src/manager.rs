@@ -1,4 +1,4 @@
-//! What is asked of systemd (org.freedesktop.systemd1(5)).
+//! Requests to systemd (org.freedesktop.systemd1(5)).
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -9,22 +9,22 @@ use dbus::{Address, Bus, Call, Message, Value};
 
 use crate::{Error, Instance, Property, Unit};
 
-/// How long systemd may take for one call or one job.
+/// The timeout of one call or one job.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where systemd itself listens, for root: D-Bus without a bus.
+/// systemd's private socket for root: peer-to-peer D-Bus.
 const PRIVATE: &str = "/run/systemd/private";
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
-/// The interface of all objects' properties.
+/// The interface for properties of all objects.
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// What calls are about that are about no unit.
+/// The object named in errors of calls that concern no unit.
 const USER_INSTANCE: &str = "user instance";
 
-/// systemd's answer to a job that did what it should.
+/// The result of a successful job.
 const DONE: &str = "done";
 
 /// A connection to systemd.
@@ -34,7 +34,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Connects to the systemd that a unit belongs to.
+    /// Connects to the systemd that manages a unit.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -65,11 +65,10 @@ impl Manager {
         Ok(Self { bus: bus? })
     }
 
-    /// Makes a transient unit and waits until it is there. One of that name that failed is taken out of
-    /// the way.
+    /// Starts a transient unit and waits for the job. A failed unit of that name is reset first.
     ///
     /// # Errors
-    /// [`Error::Call`]; [`Error::Job`] if it does not come up.
+    /// [`Error::Call`]; [`Error::Job`] if the unit fails to start.
     pub fn start(&mut self, unit: &Unit, properties: &[Property]) -> Result<(), Error> {
         let call = "StartTransientUnit";
         let mut retried = false;
@@ -95,7 +94,7 @@ impl Manager {
         }
     }
 
-    /// Stops a unit and forgets that it may have failed. One that is not there is fine.
+    /// Stops a unit and resets its failed state. A missing unit is not an error.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -110,7 +109,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Changes properties of a unit, until it ends.
+    /// Changes properties of a unit at runtime, until it ends.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -133,7 +132,7 @@ impl Manager {
         result.map(drop).map_err(|error| failed(call, &unit.name, error))
     }
 
-    /// The cgroup of systemd itself.
+    /// Returns the cgroup of systemd itself.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -149,14 +148,14 @@ impl Manager {
         }
     }
 
-    /// systemd's version.
+    /// Returns systemd's version.
     ///
     /// # Errors
     /// [`Error::Call`]
     pub fn version(&mut self, unit: &Unit) -> Result<u32, Error> {
         let answer = self.property("Version");
         let answer = answer.map_err(|error| failed("Get Version", &unit.name, error))?;
-        // Such as `252.39-1~deb12u1`, or `v257`.
+        // For example `252.39-1~deb12u1` or `v257`.
         let text = answer.variant_text().unwrap_or_default().trim_start_matches('v');
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         digits.parse().map_err(|_| {
@@ -164,14 +163,14 @@ impl Manager {
         })
     }
 
-    /// Calls for a job and waits for its result. systemd tells its end by a signal.
+    /// Calls a method that queues a job, and waits for the JobRemoved signal with its result.
     fn job(
         &mut self,
         unit: &Unit,
         member: &str,
         arguments: Vec<Value>,
     ) -> Result<String, dbus::Error> {
-        // A unit's name has no quotes.
+        // Unit names contain no quotes.
         self.bus.subscribe(&format!(
             "type='signal',sender='{SYSTEMD}',path='{OBJECT}',interface='{MANAGER}',\
              member='JobRemoved',arg2='{}'",
@@ -183,11 +182,11 @@ impl Manager {
     }
 
     fn reset(&mut self, unit: &Unit) {
-        // Mostly there was nothing to reset.
+        // Usually there was no failed state to reset.
         let _ = self.call(MANAGER, "ResetFailedUnit", [Value::text(&unit.name)].into());
     }
 
-    /// A property of systemd itself.
+    /// Reads a property of systemd itself.
     fn property(&mut self, name: &str) -> Result<Message, dbus::Error> {
         self.call(PROPERTIES, "Get", [Value::text(MANAGER), Value::text(name)].into())
     }
@@ -202,7 +201,7 @@ impl Manager {
     }
 }
 
-/// The result of `job`, if the signal says that it is over: JobRemoved(id, job, unit, result).
+/// Returns the result of `job` if this signal, JobRemoved(id, job, unit, result), is about it.
 fn removed(signal: &Message, job: &str) -> Option<String> {
     if signal.interface != MANAGER || signal.member != "JobRemoved" || signal.signature != "uoss" {
         return None;
@@ -223,7 +222,7 @@ fn list(properties: &[Property]) -> Value {
     Value::Array("(sv)".to_string(), properties.iter().map(pair).collect())
 }
 
-/// Whether the answer is systemd's error of this name.
+/// Returns whether the reply is systemd's error of this name.
 fn is_answer(error: &dbus::Error, short: &str) -> bool {
     let name = error.answer().and_then(|name| name.strip_prefix("org.freedesktop.systemd1."));
     name == Some(short)

@@ -12,7 +12,7 @@ fn unit() -> Unit {
     Unit::parse(Some("a.slice:p:x"), "x", Instance::System).unwrap()
 }
 
-/// A manager on a bus where `answer` has its say on everything but Hello and AddMatch.
+/// Returns a manager on a fake bus where `answer` handles all calls except Hello and AddMatch.
 fn manager(
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
 ) -> (Manager, JoinHandle<Vec<String>>) {
@@ -24,12 +24,12 @@ fn manager(
     (Manager { bus: Bus::over(socket, true, SHORT).unwrap() }, thread)
 }
 
-/// An error of systemd's.
+/// Encodes an error reply of systemd.
 fn fails(asked: &Asked, name: &str, text: &str) -> Vec<u8> {
     fake::fails(asked, &format!("org.freedesktop.systemd1.{name}"), text)
 }
 
-/// systemd's signal that a job is over.
+/// Encodes systemd's JobRemoved signal.
 fn job_removed(job: &str, unit: &str, result: &str) -> Vec<u8> {
     let arguments =
         [Value::Uint32(7), Value::Path(job.into()), Value::text(unit), Value::text(result)];
@@ -40,7 +40,7 @@ fn job(asked: &Asked) -> Vec<u8> {
     returns(asked, &[Value::Path(JOB.into())])
 }
 
-/// The calls that were made, without those to the bus itself.
+/// Returns the received calls, without those to the bus itself.
 fn calls(manager: Manager, thread: JoinHandle<Vec<String>>) -> Vec<String> {
     drop(manager);
     let mut calls = thread.join().unwrap();
@@ -184,7 +184,7 @@ fn a_bus_that_stalls_is_an_error_soon() {
         );
         error.to_string()
     };
-    // No answer; an answer and no end of the job; half an answer; talk about other things without end.
+    // No reply; a reply without the job's end; half a reply; endless unrelated messages.
     let error = stalls(|_| Vec::new());
     let says =
         "systemd: StartTransientUnit p-x.scope: no answer within 0.2 s: D-Bus or systemd is stuck;";

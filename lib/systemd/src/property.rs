@@ -10,25 +10,25 @@ use crate::{Unit, Value};
 /// A property of a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Property {
-    /// As D-Bus has it, such as `CPUQuotaPerSecUSec`.
+    /// Its D-Bus name, such as `CPUQuotaPerSecUSec`.
     pub name: String,
-    /// Its value, not yet in a variant.
+    /// Its value, without the variant around it.
     pub value: Value,
 }
 
 impl Property {
-    /// One of any type.
+    /// Returns a property of any type.
     pub fn new(name: &str, value: Value) -> Self {
         Self { name: name.to_string(), value }
     }
 
-    /// One that is a `t`.
+    /// Returns a property of type `t`.
     pub fn number(name: &str, value: u64) -> Self {
         Self::new(name, Value::Uint64(value))
     }
 }
 
-/// What makes a unit a container's scope around the process `pid`; `unified` is whether cgroup v2 has all
+/// Returns the properties of a container's scope around the process `pid`; `unified` says whether cgroup v2 has all
 /// controllers.
 pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
     let io = if unified { "IOAccounting" } else { "BlockIOAccounting" };

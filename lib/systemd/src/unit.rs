@@ -1,4 +1,4 @@
-//! Which unit a container is, and where its cgroup lies.
+//! The unit of a container and its cgroup.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Instance};
 
-/// The first part of the unit's name for those.
+/// The default prefix of unit names.
 const DEFAULT_PREFIX: &str = "dayfly";
-/// Characters of a unit's name (systemd.unit(5)).
+/// The maximum length of a unit's name (systemd.unit(5)).
 const MAX_NAME: usize = 255;
 
 /// A transient scope of systemd.
@@ -18,16 +18,16 @@ pub struct Unit {
     pub name: String,
     /// The slice it is in.
     pub slice: String,
-    /// Whose unit it is.
+    /// The instance of systemd that manages it.
     pub instance: Instance,
 }
 
 impl Unit {
-    /// Reads `linux.cgroupsPath` as `SLICE:PREFIX:NAME`; without one, the unit is named after the
-    /// container in system.slice, or user.slice of a user. An empty slice is that, too.
+    /// Parses `linux.cgroupsPath` as `SLICE:PREFIX:NAME`; without one, the unit is named after the container and is in
+    /// system.slice, or in user.slice for a user's instance. An empty slice means the same default.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for any other form, and for names that systemd does not take.
+    /// [`Error::BadPath`] for any other form, and for names that systemd rejects.
     pub fn parse(cgroups_path: Option<&str>, id: &str, instance: Instance) -> Result<Self, Error> {
         let path = cgroups_path.unwrap_or_default();
         let bad = |reason| Error::BadPath { path: path.to_string(), reason };
@@ -57,7 +57,7 @@ impl Unit {
         Ok(Self { name: unit, slice: slice.to_string(), instance })
     }
 
-    /// The cgroup's path in each hierarchy.
+    /// Returns the cgroup's path in each hierarchy.
     pub fn path(&self) -> String {
         let above = match &self.instance {
             Instance::User { cgroup, .. } => cgroup,
@@ -67,13 +67,13 @@ impl Unit {
     }
 }
 
-/// What systemd allows in names of units: no quote and no slash among it.
+/// Returns whether systemd allows the character in unit names; quotes and slashes are not allowed.
 fn is_unit_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || ":-_.\\@".contains(c)
 }
 
-/// The path of a slice: dashes in its name are levels, so that `a-b.slice` is `/a.slice/a-b.slice`. The
-/// root slice, `-.slice`, is nothing.
+/// Returns the path of a slice. Dashes in its name separate levels: `a-b.slice` is `/a.slice/a-b.slice`. The root
+/// slice, `-.slice`, is the empty path.
 fn expand(slice: &str) -> Option<String> {
     let name = slice.strip_suffix(".slice").filter(|_| slice.len() <= MAX_NAME)?;
     if !name.chars().all(is_unit_character) {

@@ -1,4 +1,4 @@
-//! What can go wrong with reading a topology.
+//! Errors of reading a topology.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,11 +8,11 @@ use core::fmt;
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// A file of sysfs does not read as documented.
+    /// A file of sysfs does not have the documented format.
     Unreadable {
         /// The file.
         file: String,
-        /// What was found there.
+        /// Its content.
         content: String,
     },
 }

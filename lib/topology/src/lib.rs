@@ -1,8 +1,8 @@
-//! The CPUs and memory nodes of a host, lists of them, and words for some of them.
+//! The CPUs and memory nodes of a host, lists of them, and a language to select them.
 //!
-//! [`Topology`] is read from sysfs, of this host or of one below a directory. [`Pin`](pin::Pin) has the words of
-//! `--pin`, such as `node:0`; [`List`] the form in which the kernel takes CPUs; [`States`] tells which CPUs are offline
-//! or isolated.
+//! [`Topology`] is read from sysfs of this host, or from a copy below a directory. [`Pin`](pin::Pin) parses the words
+//! of `--pin`, such as `node:0`; [`List`] is the kernel's format of CPU lists; [`States`] lists offline and isolated
+//! CPUs.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

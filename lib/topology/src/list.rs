@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The highest number that a list may hold; no kernel is built for more CPUs.
+/// The highest number allowed in a list; no kernel supports more CPUs.
 const HIGHEST: u32 = 65_535;
 
 /// A set of CPUs or memory nodes, in the form of cpuset files (cpuset(7), "List format").
@@ -11,8 +11,8 @@ const HIGHEST: u32 = 65_535;
 pub struct List(Vec<u32>);
 
 impl List {
-    /// Reads `0-3,7`, and also with a stride, `0-31:1/4`: one of each four. An empty text is an empty
-    /// list. `None` if it is not a list.
+    /// Parses `0-3,7`, or a list with a stride such as `0-31:1/4`: one of every four. An empty text is an empty list.
+    /// Returns `None` for an invalid list.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = Vec::new();
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -29,49 +29,49 @@ impl List {
         Some(numbers.into_iter().collect())
     }
 
-    /// The numbers, ascending.
+    /// Iterates over the numbers in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
         self.0.iter().copied()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The lowest number.
+    /// Returns the lowest number.
     pub fn first(&self) -> Option<u32> {
         self.0.first().copied()
     }
 
-    /// Whether `number` is in it.
+    /// Returns whether the list contains `number`.
     pub fn contains(&self, number: u32) -> bool {
         self.0.binary_search(&number).is_ok()
     }
 
-    /// Whether all of it is in `other`.
+    /// Returns whether it is a subset of `other`.
     pub fn is_within(&self, other: &Self) -> bool {
         self.iter().all(|number| other.contains(number))
     }
 
-    /// What is in either.
+    /// Returns the union.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// What is in both.
+    /// Returns the intersection.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.iter().filter(|number| other.contains(*number)).collect()
     }
 
-    /// What is in this one and not in `other`.
+    /// Returns the numbers that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.iter().filter(|number| !other.contains(*number)).collect()

@@ -1,17 +1,17 @@
-//! CPUs by what they are: `node:0`, `ccx:1`, `cores:4,no-smt`.
+//! Selecting CPUs by their place in the topology: `node:0`, `ccx:1`, `cores:4,no-smt`.
 //!
 //! | word | CPUs |
 //! |---|---|
-//! | `node:0`, `nodes:0-1` | those of memory nodes |
-//! | `package:0` | those of sockets, in the order of their first CPUs; `socket` is the same |
-//! | `ccx:1` | those under level 3 caches, in the order of their first CPUs |
-//! | `cpus:0-3` | these |
-//! | `cores:4` | of so many cores, as near to each other as can be |
-//! | `spread:4` | of so many cores, as far from each other as can be: nodes and caches in turns |
-//! | `no-smt` | one of each core |
+//! | `node:0`, `nodes:0-1` | the CPUs of memory nodes |
+//! | `package:0` | the CPUs of sockets, in the order of their first CPUs; `socket` is the same |
+//! | `ccx:1` | the CPUs under level 3 caches, in the order of their first CPUs |
+//! | `cpus:0-3` | these CPUs |
+//! | `cores:4` | the CPUs of 4 cores, as near to each other as possible |
+//! | `spread:4` | the CPUs of 4 cores, as far from each other as possible: nodes and caches in turns |
+//! | `no-smt` | one CPU of each core |
 //!
-//! Words are joined by commas. Each narrows what the others leave; cores are counted last. The memory
-//! nodes are those of the CPUs.
+//! Words are separated by commas. Each word narrows the selection; `cores` and `spread` are applied last. The memory
+//! nodes are those of the selected CPUs.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -20,7 +20,7 @@ use core::fmt;
 
 use crate::{List, Topology};
 
-/// What was asked for.
+/// A parsed selection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pin {
     within: Vec<Within>,
@@ -28,7 +28,7 @@ pub struct Pin {
     no_smt: bool,
 }
 
-/// CPUs and memory nodes, as cpuset.cpus and cpuset.mems take them.
+/// CPUs and memory nodes, in the format of cpuset.cpus and cpuset.mems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The CPUs.
@@ -37,12 +37,12 @@ pub struct Placement {
     pub mems: List,
 }
 
-/// Why there are no such CPUs.
+/// Why no CPUs match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinError {
-    /// The words.
+    /// The given selection.
     words: String,
-    /// What is wrong with them.
+    /// What is wrong with it.
     reason: String,
 }
 
@@ -61,10 +61,10 @@ enum Count {
 }
 
 impl Pin {
-    /// Reads words such as `node:0,cores:4,no-smt`.
+    /// Parses a selection such as `node:0,cores:4,no-smt`.
     ///
     /// # Errors
-    /// A word that is none of those above.
+    /// An unknown word.
     pub fn parse(words: &str) -> Result<Self, PinError> {
         let wrong = |reason: String| PinError { words: words.to_string(), reason };
         let mut pin = Self::default();
@@ -111,10 +111,10 @@ impl Pin {
         None
     }
 
-    /// The CPUs and memory nodes that this is on `topology`, among those `allowed`.
+    /// Returns the CPUs and memory nodes of the selection on `topology`, limited to those `allowed`.
     ///
     /// # Errors
-    /// What is not there, or not enough of it.
+    /// Something selected that does not exist, or too few CPUs.
     pub fn resolve(&self, topology: &Topology, allowed: &List) -> Result<Placement, PinError> {
         let wrong = |reason: String| PinError { words: self.to_string(), reason };
         let mut cpus = topology.online().intersection(allowed);
@@ -186,7 +186,7 @@ impl Within {
 const KNOWN: &str =
     "there are node:, package:, ccx:, cpus: with a list, cores:, spread: with a number, and no-smt";
 
-/// Splits at commas, but for those within lists: `nodes:0,2,no-smt` is two words.
+/// Splits at commas except those within lists: `nodes:0,2,no-smt` is two words.
 fn split(words: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for part in words.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -201,13 +201,13 @@ fn split(words: &str) -> Vec<String> {
     all
 }
 
-/// What there is of each core among `cpus`.
+/// Returns the selected CPUs of each core.
 fn cores(topology: &Topology, cpus: &List) -> Vec<List> {
     let cores = topology.cores().into_iter().map(|core| core.intersection(cpus));
     cores.filter(|core| !core.is_empty()).collect()
 }
 
-/// `cores` by the cache they are under, caches by their node.
+/// Groups `cores` by cache, with the caches grouped by node.
 fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     let mut all: Vec<(u32, Vec<List>)> = Vec::new();
     for ccx in topology.ccxs() {
@@ -223,8 +223,7 @@ fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     all
 }
 
-/// Under one cache if any has room, the one with the least; else on one node, likewise; else from
-/// the first on.
+/// Picks cores under the smallest cache that has enough of them; else on the smallest such node; else the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
     let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
@@ -245,7 +244,7 @@ fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     nodes.into_iter().flat_map(|(_, cores)| cores).take(count).collect()
 }
 
-/// One core of each cache in turns, the caches of different nodes in turns.
+/// Picks one core from each cache in turn, alternating between nodes.
 fn spread(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let mut queues: Vec<Vec<Vec<List>>> = Vec::new();
     let mut node_of_last = None;
@@ -264,7 +263,7 @@ fn spread(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
         for caches in &mut queues {
             let caches_there = caches.len();
             let Some(at) = round_robin(round, caches_there) else { continue };
-            // The caches of a node in turns, passing over the empty ones.
+            // Take the caches of a node in turn, skipping empty ones.
             for step in 0..caches_there {
                 let cache = caches.get_mut((at + step) % caches_there);
                 if let Some(core) = cache.and_then(Vec::pop) {
@@ -288,21 +287,20 @@ fn round_robin(round: usize, among: usize) -> Option<usize> {
     round.checked_rem(among)
 }
 
-/// A group placed on memory nodes by its size; see [`place`].
+/// A group placed on memory nodes according to its size; see [`place`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its CPUs and memory nodes.
     pub placement: Placement,
 }
 
-/// Places groups of so many CPUs on memory nodes: the largest first, each on the node where least is
-/// left over; one that fits on none gets the CPUs of the nearest nodes that have any. No CPU is given
-/// twice.
+/// Places groups of the given CPU counts on memory nodes: the largest first, each on the node where the fewest CPUs are
+/// left over. A group that fits on no node gets the CPUs of the nearest nodes with free ones. No CPU is assigned twice.
 ///
 /// # Errors
-/// More CPUs wanted than there are.
+/// The groups need more CPUs than there are.
 pub fn place(
     groups: &[(String, u32)],
     topology: &Topology,
@@ -314,7 +312,7 @@ pub fn place(
         let reason = format!("{wanted} CPUs are wanted, and there are {}: {cpus}", cpus.len());
         return Err(PinError { words: "auto".to_string(), reason });
     }
-    // CPUs of one core stay together.
+    // The CPUs of a core stay together.
     let mut free: Vec<Vec<u32>> = topology
         .nodes
         .iter()
@@ -350,7 +348,7 @@ pub fn place(
     Ok(placed.into_iter().map(|(_, placed)| placed).collect())
 }
 
-/// The places of nodes in [`Topology::nodes`], by their distance from the one at `home`.
+/// Returns the indices in [`Topology::nodes`], ordered by distance from the node at `home`.
 fn from_nearest(topology: &Topology, home: usize) -> Vec<usize> {
     let distances =
         topology.nodes.get(home).map(|node| node.distances.as_slice()).unwrap_or_default();
@@ -391,7 +389,7 @@ impl fmt::Display for PinError {
 }
 
 impl PinError {
-    /// In words, of what the words were given to.
+    /// Formats the error for the option that was given.
     #[must_use]
     pub fn told_of(&self, option: &str) -> String {
         format!("{option} {}: {}", self.words, self.reason)

@@ -9,8 +9,7 @@ use sys::{Context, Errno};
 use crate::{Cpu, Error, List, Node, Topology};
 
 impl Topology {
-    /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`, which is empty for
-    /// this host.
+    /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`, which is empty for this host.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Unreadable`].
@@ -28,7 +27,7 @@ impl Topology {
 
 fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, Error> {
     let alone = || List::from_iter([id]);
-    // Until Linux 5.2 the one was called by the other's name.
+    // Until Linux 5.2, only the second name exists.
     let mut siblings = None;
     for name in ["core_cpus_list", "thread_siblings_list"] {
         if siblings.is_none() {
@@ -37,14 +36,14 @@ fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, E
     }
     let siblings = siblings.map_or_else(alone, |list| list.intersection(online));
     let package = optional(&format!("{directory}/topology/physical_package_id"))?;
-    // -1 where firmware does not tell.
+    // -1 if the firmware does not report it.
     let package = package.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let (l3, l3_bytes) = l3(directory, online)?;
     let node = nodes.iter().find(|node| node.cpus.contains(id)).map_or(0, |node| node.id);
     Ok(Cpu { id, siblings, l3, l3_bytes, package, node })
 }
 
-/// Caches are numbered as firmware lists them: the one of level 3 is mostly index3.
+/// Caches are numbered in firmware order; level 3 is usually index3.
 fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     for index in [3, 2, 1, 4, 0] {
         let cache = format!("{directory}/cache/index{index}");
@@ -60,7 +59,7 @@ fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     Ok((List::default(), 0))
 }
 
-/// Without NUMA in the kernel there is no such directory, and all is one node.
+/// A kernel without NUMA has no such directory: all CPUs are on one node.
 fn nodes(directory: &str, online: &List) -> Result<Vec<Node>, Error> {
     let Some(numbers) = list(&format!("{directory}/online"))? else {
         let all = online.clone();
@@ -91,7 +90,7 @@ fn node(directory: &str, id: u32, online: &List) -> Result<Node, Error> {
 
 fn optional(path: &str) -> Result<Option<String>, Error> {
     match sys::fs::read_text(path) {
-        // EIO and ENODATA are how a virtual machine's caches and nodes say that they do not know.
+        // Virtual machines report unknown caches and nodes by EIO and ENODATA.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::IO | Errno::NODATA) => Ok(None),
         result => Ok(Some(result.context("read", path)?)),
     }

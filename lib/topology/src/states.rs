@@ -1,29 +1,30 @@
-//! Which CPUs of a host are online, offline, isolated.
+//! Online, offline and isolated CPUs of a host.
 
 use alloc::format;
 
 use crate::read::{list, required_list};
 use crate::{Error, List};
 
-/// What `/sys/devices/system/cpu` says of CPUs as a whole (Documentation/ABI/testing/sysfs-devices-system-cpu).
+/// The CPU lists of `/sys/devices/system/cpu` (Documentation/ABI/testing/sysfs-devices-system-cpu).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct States {
-    /// Those that are plugged in.
+    /// The CPUs that are plugged in.
     pub present: List,
-    /// Those that run.
+    /// The CPUs that are online.
     pub online: List,
-    /// Those that are plugged in and do not run.
+    /// The CPUs that are plugged in but not online.
     pub offline: List,
-    /// Those that the scheduler places nothing on by itself (`isolcpus=`, isolated cpuset partitions), offline ones among
-    /// them.
+    /// The CPUs that the scheduler does not use by itself (`isolcpus=`, isolated cpuset partitions), including offline
+    /// ones.
     pub isolated: List,
 }
 
 impl States {
-    /// Reads them below `root`, which is empty for this host. Without a file `present` those online are all there are.
+    /// Reads the states below `root`, which is empty for this host. Without a file `present`, only the online CPUs are
+    /// present.
     ///
     /// # Errors
-    /// Failing system calls, a missing file `online` among them; [`Error::Unreadable`].
+    /// Failing system calls, including for a missing file `online`; [`Error::Unreadable`].
     pub fn read(root: &str) -> Result<Self, Error> {
         let cpus = format!("{}/sys/devices/system/cpu", root.trim_end_matches('/'));
         let online = required_list(&format!("{cpus}/online"))?;

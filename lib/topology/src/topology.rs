@@ -1,6 +1,6 @@
-//! The CPUs and memory of a host: which share a core, a cache, a socket, a memory node.
+//! The CPUs and memory of a host: which CPUs share a core, a cache, a socket or a memory node.
 //!
-//! Plain data, read once from sysfs. CPUs that are offline are left out.
+//! It is plain data, read once from sysfs. CPUs that are offline are left out.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -13,21 +13,20 @@ use crate::List;
 pub struct Topology {
     /// The CPUs that are online, by number.
     pub cpus: Vec<Cpu>,
-    /// The memory nodes that are online, by number; one where the kernel knows nothing of NUMA.
+    /// The online memory nodes, by number; a single one on a kernel without NUMA.
     pub nodes: Vec<Node>,
-    /// `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty where
-    /// there is no such file.
+    /// `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty without such a file.
     pub smt_control: String,
 }
 
-/// A CPU as the kernel counts them: a hardware thread.
+/// A logical CPU: a hardware thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
     /// Its number.
     pub id: u32,
-    /// The CPUs of its core, itself among them.
+    /// The CPUs of its core, including itself.
     pub siblings: List,
-    /// The CPUs that share its last cache of level 3, itself among them; empty where it has none.
+    /// The CPUs that share its level 3 cache, including itself; empty if it has none.
     pub l3: List,
     /// The size of that cache, in bytes.
     pub l3_bytes: u64,
@@ -42,17 +41,17 @@ pub struct Cpu {
 pub struct Node {
     /// Its number.
     pub id: u32,
-    /// Its CPUs; none where it is memory alone.
+    /// Its CPUs; none on a memory-only node.
     pub cpus: List,
-    /// Its memory, in bytes; 0 where it has none, or that is not known.
+    /// Its memory in bytes, or 0 if it has none or the size is unknown.
     pub memory: u64,
-    /// How much of it is free, in bytes.
+    /// Its free memory in bytes.
     pub free: u64,
-    /// How far it is to each node of [`Topology::nodes`], in their order; 10 is itself (ACPI SLIT).
+    /// Its distance to each node of [`Topology::nodes`], in that order; 10 is local (ACPI SLIT).
     pub distances: Vec<u32>,
 }
 
-/// CPUs under one level 3 cache: all of a socket, or on chiplets a part of it.
+/// The CPUs under one level 3 cache: all of a socket, or one chiplet's part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ccx {
     /// Its CPUs.
@@ -62,35 +61,34 @@ pub struct Ccx {
 }
 
 impl Topology {
-    /// All CPUs.
+    /// Returns all CPUs.
     pub fn online(&self) -> List {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// All memory nodes that have memory.
+    /// Returns all nodes that have memory.
     pub fn memory_nodes(&self) -> List {
         let known = self.nodes.iter().any(|node| node.memory > 0);
         let has = |node: &&Node| node.memory > 0 || !known;
         self.nodes.iter().filter(has).map(|node| node.id).collect()
     }
 
-    /// The CPU of this number.
+    /// Returns the CPU with this number.
     pub fn cpu(&self, id: u32) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.id == id)
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     pub fn node(&self, id: u32) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The CPUs of each core, in the order of their first.
+    /// Returns the CPUs of each core, ordered by the first one.
     pub fn cores(&self) -> Vec<List> {
         groups(self.cpus.iter().map(|cpu| cpu.siblings.clone()))
     }
 
-    /// The CPUs under each level 3 cache, in the order of their first. A socket without one counts as
-    /// if it had.
+    /// Returns the CPUs under each level 3 cache, ordered by the first one. A socket without one counts as having one.
     pub fn ccxs(&self) -> Vec<Ccx> {
         let mut sizes = BTreeMap::new();
         let mut without = BTreeMap::new();
@@ -108,18 +106,17 @@ impl Topology {
         all
     }
 
-    /// The CPUs of each socket, in the order of their first.
+    /// Returns the CPUs of each socket, ordered by the first one.
     pub fn packages(&self) -> Vec<List> {
         groups(self.by_package().into_values())
     }
 
-    /// Whether any core has more than one CPU online.
+    /// Returns whether any core has more than one online CPU.
     pub fn has_smt(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
     }
 
-    /// The nodes with memory nearest to `cpus`: those they are on, or, where these have no memory, the
-    /// next ones by distance.
+    /// Returns the nodes with memory nearest to `cpus`: their own, or, if those have no memory, the next by distance.
     pub fn memory_of(&self, cpus: &List) -> List {
         let with_memory = self.memory_nodes();
         let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());
@@ -135,7 +132,7 @@ impl Topology {
         candidates.min_by_key(|(_, distance)| **distance).map(|(other, _)| other.id)
     }
 
-    /// The CPUs of each socket, by its number.
+    /// Returns the CPUs of each socket, by its number.
     fn by_package(&self) -> BTreeMap<u32, List> {
         let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -145,7 +142,7 @@ impl Topology {
     }
 }
 
-/// The different ones of `lists`, in the order of their first members.
+/// Returns the distinct `lists`, ordered by their first members.
 fn groups(lists: impl Iterator<Item = List>) -> Vec<List> {
     let mut all: Vec<List> = lists.collect();
     all.sort_by(|one, other| one.iter().cmp(other.iter()));

@@ -1,4 +1,4 @@
-//! Words for CPUs, on other hosts.
+//! Pin words, on other hosts.
 
 extern crate dayfly_topology as topology;
 
@@ -23,7 +23,7 @@ fn refused(topology: &Topology, words: &str, says: &str) {
     assert!(error.contains(says), "{words}: {error}");
 }
 
-/// The host of seed 002.
+/// The four-node host of the article on consolidation.
 #[test]
 fn nodes_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();
@@ -103,7 +103,7 @@ fn placed_by_size() {
                 .collect::<Vec<_>>(),
         )
     };
-    // 2, 4, 8 and 14 CPUs (figure 2 there): only the large one is cut.
+    // 2, 4, 8 and 14 CPUs: only the largest group spans both nodes.
     assert_eq!(
         placed(&[("1", 2), ("2", 4), ("3", 8), ("4", 14)]).unwrap(),
         [

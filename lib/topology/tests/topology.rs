@@ -1,4 +1,4 @@
-//! What is read of other hosts' CPUs and memory.
+//! Topologies read from other hosts' sysfs.
 
 extern crate dayfly_topology as topology;
 

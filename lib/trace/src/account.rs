@@ -1,4 +1,4 @@
-//! Who spent how long on what, nothing counted twice.
+//! Self times of spans, which count no time twice.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,23 +6,23 @@ use alloc::vec::Vec;
 use crate::critical::cut;
 use crate::{Phase, Row, Stretch};
 
-/// A row's wall time, taken apart: its parts add up to it.
+/// The wall time of a row, split into parts that add up to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Nanoseconds of each span that are its own, without the spans within it.
+    /// The self time of each span in nanoseconds, without the spans nested in it.
     pub own: Vec<u64>,
     /// Nanoseconds between spans.
     pub between: u64,
 }
 
 impl Account {
-    /// Takes a row apart. A moment belongs to the span that began last of those that it lies in, and
-    /// to none outside of the row's own time.
+    /// Computes the account of a row. Each moment belongs to the latest-started span that covers it; moments outside
+    /// the row's own time are not counted.
     pub fn of(row: &Row) -> Self {
         Self::of_pieces(row, &cut(row, 0))
     }
 
-    /// Takes together what a row was cut into.
+    /// Sums up the pieces of a row.
     pub(crate) fn of_pieces(row: &Row, pieces: &[Stretch]) -> Self {
         let mut account = Self { own: vec![0; row.spans.len()], between: 0 };
         for piece in pieces {
@@ -32,13 +32,13 @@ impl Account {
         account
     }
 
-    /// Nanoseconds of work for a phase.
+    /// Returns the work of a phase, in nanoseconds.
     pub fn work(&self, row: &Row, phase: Phase) -> u64 {
         let spans = row.spans.iter().zip(&self.own);
         spans.filter(|(s, _)| s.wait.is_none() && s.phase == phase).map(|(_, own)| own).sum()
     }
 
-    /// Nanoseconds of waiting.
+    /// Returns the time spent waiting, in nanoseconds.
     pub fn waited(&self, row: &Row) -> u64 {
         let spans = row.spans.iter().zip(&self.own);
         spans.filter(|(span, _)| span.wait.is_some()).map(|(_, own)| own).sum()

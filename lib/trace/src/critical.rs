@@ -1,4 +1,4 @@
-//! What the end had to wait for.
+//! The critical path: what delayed the end.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -8,62 +8,62 @@ use crate::{Awaited, Phase, Row, Span, Timeline};
 /// A piece of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// Whose.
+    /// The index of its row.
     pub row: usize,
-    /// Which of its spans; none between two.
+    /// The index of the span in the row; `None` between two spans.
     pub span: Option<usize>,
-    /// From when.
+    /// Its start time.
     pub start: u64,
-    /// To when.
+    /// Its end time.
     pub end: u64,
 }
 
 impl Stretch {
-    /// Nanoseconds from start to end.
+    /// Returns the nanoseconds from start to end.
     pub fn took(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Its span.
+    /// Returns its span.
     pub fn span<'a>(&self, timeline: &'a Timeline) -> Option<&'a Span> {
         timeline.rows.get(self.row)?.spans.get(self.span?)
     }
 }
 
-/// How much of the critical path is due to the steps of one name in one row.
+/// The part of the critical path in steps of one name in one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSum<'a> {
-    /// Whose.
+    /// The index of the row.
     pub row: usize,
-    /// What the steps are called; none for what lies between steps.
+    /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// Nanoseconds of all of them.
+    /// Their total time, in nanoseconds.
     pub took: u64,
-    /// How many pieces of the path.
+    /// The number of pieces of the path.
     pub pieces: usize,
 }
 
-/// The critical path, in order of time: each piece ends where the next one begins, and the last one
-/// where the command ends.
+/// Returns the critical path in order of time: each piece ends where the next one begins, and the last one ends with
+/// the command.
 ///
-/// It is found from the end, back through what the command did. Where that had waited for another
-/// row, the path goes on in that row, from what it did last; what is left of the wait is the time it
-/// took to wake up. Where a row begins, the path goes on in the one that made it.
+/// The path is followed backwards from the end of the command. Where the row had waited for another row, the path
+/// continues in that row with the last thing it did; the rest of the wait is wake-up latency. Where a row begins, the
+/// path continues in the row that created it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
     path(timeline, &cuts(timeline))
 }
 
-/// The pieces of all rows.
+/// Returns the pieces of all rows.
 pub(crate) fn cuts(timeline: &Timeline) -> Vec<Vec<Stretch>> {
     timeline.rows.iter().enumerate().map(|(index, row)| cut(row, index)).collect()
 }
 
-/// The critical path, from the pieces of all rows.
+/// Returns the critical path, given the pieces of all rows.
 pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     let rows = &timeline.rows;
     let mut path = Vec::new();
     let (mut at, mut time) = (0, rows.first().map_or(0, |row| row.end));
-    // Changes of rows that led to no earlier time; more than there are rows is going round in circles.
+    // Counts row changes that did not go back in time; more than there are rows means a cycle.
     let mut idle = 0;
     while let (Some(row), Some(pieces)) = (rows.get(at), cuts.get(at)) {
         let place = pieces.partition_point(|piece| piece.start < time);
@@ -77,7 +77,7 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
             }
         };
         if piece.end < time {
-            // After the row's own end.
+            // Past the row's own end.
             path.push(Stretch { row: at, span: None, start: piece.end, end: time });
             time = piece.end;
         }
@@ -98,8 +98,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// When, in the time somebody waited for it, a row did what that somebody needed: it ended; or sent a
-/// message; or is still working on it; or did the last thing before it waited itself.
+/// Returns when, during a wait of another row, this row did what that row needed: it ended, sent a message, is still
+/// working on it, or did its last thing before it waited itself.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);
@@ -120,20 +120,20 @@ fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     done
 }
 
-/// Sums the path up by name of step, the most expensive first.
+/// Sums up the path by step name, the most expensive first.
 pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
     let sums = sums_of(timeline, path);
     let order = order(sums.len(), &dearest(&sums));
     order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
 }
 
-/// Which of two sums comes first.
+/// Compares two sums.
 pub(crate) fn dearest<'a>(sums: &'a [PathSum<'_>]) -> impl Fn(usize, usize) -> Ordering + 'a {
     let took = |index: usize| sums.get(index).map(|sum| sum.took);
     move |a, b| took(b).cmp(&took(a))
 }
 
-/// The sums, in no order.
+/// Returns the sums in no particular order.
 pub(crate) fn sums_of<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
     let mut sums: Vec<PathSum<'a>> = Vec::new();
     for piece in path {
@@ -149,8 +149,8 @@ pub(crate) fn sums_of<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathS
     sums
 }
 
-/// Cuts the life of a row, which has that index, into pieces, from its start to its end. Each belongs
-/// to the span that began last of those that it lies in, as in an [`Account`](crate::Account).
+/// Cuts the lifetime of the row with that index into pieces, from its start to its end. Each piece belongs to the
+/// latest-started span that covers it, as in an [`Account`](crate::Account).
 pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let finish = row.end.max(row.start);
     let clip = |time: u64| time.clamp(row.start, finish);
@@ -165,11 +165,11 @@ pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let mut pieces: Vec<Stretch> = Vec::with_capacity(row.spans.len() * 2 + 1);
     let mut open: Vec<(usize, u64)> = Vec::new();
     let mut now = row.start;
-    // After the last span comes the row's end.
+    // The row's end follows the last span.
     for next in coming.into_iter().map(Some).chain([None]) {
         let (begin, end) = next.map_or((finish, finish), times);
         while now < begin {
-            // Those that have ended below the top are taken off when they get there.
+            // Spans that ended while nested ones were open are popped when they reach the top.
             while open.last().is_some_and(|(_, end)| *end <= now) {
                 open.pop();
             }
@@ -186,8 +186,8 @@ pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     pieces
 }
 
-/// The numbers below `len` in order; equals keep theirs. Most lists are in order already, or made of a few that
-/// are: so runs are merged.
+/// Returns a stable order of the indices below `len`. Most lists are sorted already, or consist of a few sorted runs,
+/// so this merges runs.
 pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     let mut ends: Vec<usize> = (1..len).filter(|&at| compare(at - 1, at).is_gt()).collect();
@@ -217,7 +217,7 @@ pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> V
     order
 }
 
-/// The first `limit` of those.
+/// Returns the first `limit` of them.
 pub(crate) fn first(
     limit: usize,
     len: usize,
@@ -357,7 +357,7 @@ mod tests {
                 for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
                     let covers = |span: &Span| span.start <= at && at < span.end;
                     let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
-                    // Of those that began together, the shortest; of those, the last.
+                    // Among those that began together the shortest, then the last.
                     let last = open.max_by_key(|(_, span)| {
                         (span.start.max(row.start), u64::MAX - span.end.min(finish))
                     });
@@ -379,7 +379,7 @@ mod tests {
         ) {
             let mut list = list;
             for end in runs {
-                // With some of it in order already.
+                // Some of it is sorted already.
                 let end = end.min(list.len());
                 list[end / 2..end].sort();
             }

@@ -1,4 +1,4 @@
-//! The time line as a table, picture or file.
+//! Output formats: the time line as a table, a picture or a file.
 
 mod buffer;
 mod chrome;
@@ -23,30 +23,30 @@ use crate::Timeline;
 pub use lines::LinesError;
 pub use sums::PhaseSum;
 
-/// A way to write a time line down.
+/// An output format of a time line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For people: each step, the phases, the slowest steps, the critical path.
+    /// A table for people: each step, the phases, the slowest steps, the critical path.
     #[default]
     Table,
     /// Chrome's trace events as JSON, which Perfetto opens.
     Chrome,
-    /// JSON Lines: a head, then a line a row and a span.
+    /// JSON Lines: a header, then a line per row and per span.
     Lines,
-    /// Comma-separated values: a line a span.
+    /// Comma-separated values: a line per span.
     Csv,
     /// Folded stacks, for flame graphs.
     Folded,
-    /// A picture.
+    /// An SVG picture.
     Svg,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 6] =
         [Self::Table, Self::Chrome, Self::Lines, Self::Csv, Self::Folded, Self::Svg];
 
-    /// What they are called, in the order of [`Self::ALL`].
+    /// Their names, in the order of [`Self::ALL`].
     pub const NAMES: [&'static str; 6] = ["table", "chrome", "jsonl", "csv", "folded", "svg"];
 
     /// The name.
@@ -61,7 +61,7 @@ impl Format {
         }
     }
 
-    /// What the name of a file in this format ends in.
+    /// Returns the file name suffix of this format.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Table => ".txt",
@@ -73,18 +73,18 @@ impl Format {
         }
     }
 
-    /// The one of that name.
+    /// Returns the format of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// The one that the end of a file's name stands for: the table, if none.
+    /// Returns the format for a file's suffix, or the table for any other.
     pub fn of_path(path: &str) -> Self {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }
 
-    /// What the name of a file ends in, from its last dot on, if that stands for no format. A place for a name, such as
-    /// `%i`, may end in anything.
+    /// Returns a file's suffix, from the last dot on, if it matches no format. A path that ends in a placeholder, such
+    /// as `%i`, may have any suffix.
     pub fn unknown_suffix(path: &str) -> Option<&str> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let suffix = name.get(name.rfind('.')?..)?;
@@ -92,21 +92,21 @@ impl Format {
         (!is_known).then_some(suffix)
     }
 
-    /// A time line as a file of this format.
+    /// Returns a time line as a file of this format.
     pub fn bytes(self, timeline: &Timeline) -> Vec<u8> {
         match self {
             Self::Table => table::text(timeline).into_bytes(),
             Self::Lines => lines::text(timeline).into_bytes(),
             _ => {
                 let mut text = String::new();
-                // A String takes whatever it is given.
+                // Writing to a String cannot fail.
                 let _ = self.write(&mut text, timeline);
                 text.into_bytes()
             }
         }
     }
 
-    /// Writes a time line down.
+    /// Writes a time line.
     ///
     /// # Errors
     /// Those of the writer.
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// For the eyes: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
+    /// For visual inspection: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
     #[test]
     #[ignore = "writes files"]
     fn write_samples() {

@@ -1,16 +1,16 @@
-//! Where the time of a container's commands goes.
+//! Tracing of the time that a container's commands take.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`Tracer`] | what the command itself does, span by span; costs nothing when off |
-//! | [`Recorder`] | what a process between clone and exec does, into memory that both share |
-//! | [`Timeline`] | all of it on one time line: a [`Row`] a process, its [`Span`]s |
-//! | [`Account`] | the self times: work, waits and what lies between add up to the wall time |
+//! | [`Tracer`] | records the spans of the command itself; costs nothing when off |
+//! | [`Recorder`] | records the spans of a process between clone and exec, in shared memory |
+//! | [`Timeline`] | the common time line: a [`Row`] per process, with its [`Span`]s |
+//! | [`Account`] | the self times: work, waits and the time between them add up to the wall time |
 //! | [`critical_path`] | what the end had to wait for |
 //! | [`Format`] | the time line as a table, picture or file |
 //!
-//! Always compiled in: a span costs two clock readings when traced, and a branch when not.
-//! The phases are the categories of seed 004 (Table I), with shutdown beside them.
+//! Tracing is always compiled in: a span costs two clock readings when enabled, and a branch when not. The phases are
+//! those of [`Phase`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,11 +1,11 @@
-//! What time is spent on.
+//! Phases: the purposes that time is spent on.
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a span is for: the categories of seed 004, Table I, with shutdown beside them, and the
-/// container's own program, which is no work of the runtime.
+/// The purpose of a span: the runtime's phases, including shutdown, and the container's own program, which is not work
+/// of the runtime.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub enum Phase {
     /// Capabilities, user, seccomp, masks, keyring.
     Security,
-    /// Everything that attaches or changes a mount.
+    /// Attaching and changing mounts.
     Mounts,
     /// Namespaces, hostname, sysctl, console, network.
     Platform,
@@ -21,19 +21,19 @@ pub enum Phase {
     Cgroups,
     /// Process creation, exec, hooks.
     Bootstrap,
-    /// Messages between the actors. Waiting for one is no work, and is told apart.
+    /// Messages between the actors. Waiting for a message is not work; it is reported separately.
     Sync,
     /// Reading, compiling, writing records.
     #[default]
     Configuration,
-    /// From the exit of the container to nothing left.
+    /// Everything from the container's exit until it is removed.
     Shutdown,
     /// The container's program.
     Program,
 }
 
 impl Phase {
-    /// All of them, in the order of seed 004's table.
+    /// All phases, in display order.
     pub const ALL: [Self; 9] = [
         Self::Security,
         Self::Mounts,

@@ -1,4 +1,4 @@
-//! What a command and everybody it made did, on one time line.
+//! The time line of a command and the processes that it created.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,95 +7,95 @@ use serde::{Deserialize, Serialize};
 
 use crate::Phase;
 
-/// A command of a runtime, from its process's start to its end. All times are nanoseconds of
-/// CLOCK_MONOTONIC_RAW, which no time namespace shifts.
+/// A command of a runtime, from the start of its process to its end. All times are nanoseconds of CLOCK_MONOTONIC_RAW,
+/// which time namespaces do not affect.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// What ran, such as `"dayfly run"`.
+    /// The command, such as `"dayfly run"`.
     pub command: String,
-    /// The container.
+    /// The container id.
     pub id: String,
-    /// Who took part; the command itself first.
+    /// The processes; the command itself first.
     pub rows: Vec<Row>,
-    /// What a reader must know: how a time was found out, what is missing.
+    /// Notes for the reader: how a time was determined, what is missing.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A process and what it did.
+/// A process and its spans.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is, such as `"parent"` or `"init"`.
+    /// Its role, such as `"parent"` or `"init"`.
     pub name: String,
-    /// Its number in the caller's PID namespace.
+    /// Its pid in the caller's PID namespace.
     pub pid: i32,
-    /// Who made it: an index into the rows.
+    /// The process that created it: an index into the rows.
     pub parent: Option<usize>,
-    /// When it was made.
+    /// Its creation time.
     pub start: u64,
-    /// When it ended, or its part of the command did.
+    /// The time when it ended, or when its part in the command ended.
     pub end: u64,
-    /// What it did, in order of start; one may lie within another.
+    /// Its spans, ordered by start; they may be nested.
     pub spans: Vec<Span>,
-    /// How many found no room.
+    /// The number of spans that did not fit in the buffer.
     #[serde(default)]
     pub lost: u64,
 }
 
-/// Something done, or waited for.
+/// A piece of work, or a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Span {
-    /// What it is for.
+    /// Its purpose.
     pub phase: Phase,
-    /// What it does, such as `"mount"`.
+    /// The operation, such as `"mount"`.
     pub name: String,
-    /// What it does it to; may be empty.
+    /// The object of the operation; may be empty.
     pub object: String,
-    /// When it began.
+    /// Its start time.
     pub start: u64,
-    /// When it ended.
+    /// Its end time.
     pub end: u64,
-    /// Whom it waited for, if it did not work.
+    /// The awaited row, if this is a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Awaited>,
-    /// What it failed with, or 0.
+    /// The errno of its failure, or 0.
     #[serde(default)]
     pub errno: u16,
 }
 
-/// Whom a span waited for.
+/// What a span waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Awaited {
     /// Another row.
     Row(usize),
-    /// Somebody who is not on the time line, such as the kernel.
+    /// Something that is not on the time line, such as the kernel.
     Other,
 }
 
-/// One process letting another one go on: an arrow in a picture.
+/// A process that lets another one proceed: an arrow in a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
-    /// Whose row it comes from, and when.
+    /// The row and time that it starts from.
     pub from: (usize, u64),
-    /// Whose row it goes to, and when.
+    /// The row and time that it goes to.
     pub to: (usize, u64),
 }
 
 impl Span {
-    /// Nanoseconds from start to end.
+    /// Returns the nanoseconds from start to end.
     pub fn took(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
 impl Row {
-    /// Nanoseconds from start to end.
+    /// Returns the nanoseconds from start to end.
     pub fn took(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// When it had last finished something, up to `time`.
+    /// Returns the end of its last span that ended by `time`.
     fn done_before(&self, time: u64) -> u64 {
         let ends = self.spans.iter().filter(|span| span.wait.is_none()).map(|span| span.end);
         let last = ends.filter(|end| *end <= time).max().unwrap_or(self.start);
@@ -104,17 +104,17 @@ impl Row {
 }
 
 impl Timeline {
-    /// When the first row begins.
+    /// Returns the start of the first row.
     pub fn start(&self) -> u64 {
         self.rows.iter().map(|row| row.start).min().unwrap_or(0)
     }
 
-    /// When the last row ends.
+    /// Returns the end of the last row.
     pub fn end(&self) -> u64 {
         self.rows.iter().map(|row| row.end).max().unwrap_or(0)
     }
 
-    /// Births, and the ends of waiting for a row, in order of time.
+    /// Returns process creations and the ends of waits for a row, in order of time.
     pub fn handovers(&self) -> Vec<Handover> {
         let mut arrows = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {

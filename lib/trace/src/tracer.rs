@@ -1,4 +1,4 @@
-//! What a command does itself, span by span, and whom it makes.
+//! Recording of the command's own spans and the processes that it creates.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -12,28 +12,28 @@ use rustix::process::Pid;
 use crate::{Awaited, Phase, Row, Span, Timeline};
 use sys::recorder::{Recorder, now};
 
-/// What a step is called.
+/// The description of a step.
 #[derive(Debug, Clone)]
 pub struct Label<'a> {
-    /// What it is for.
+    /// Its purpose.
     pub phase: Phase,
-    /// What it does, such as `"mount"`.
+    /// The operation, such as `"mount"`.
     pub name: &'static str,
-    /// What it does it to; may be empty.
+    /// The object of the operation; may be empty.
     pub object: Cow<'a, str>,
-    /// The name of the row it waits for, if it does not work.
+    /// The name of the awaited row, if this is a wait.
     pub awaits: Option<&'static str>,
 }
 
-/// A list of steps that is run, and of which only numbers are recorded meanwhile.
+/// A list of steps, of which only the indices are recorded while it runs.
 pub trait Steps: Debug {
-    /// What a step is called.
+    /// Returns the description of a step.
     fn label(&self, step: usize) -> Option<Label<'_>>;
 }
 
-/// A failure as a span keeps it.
+/// An error that can be recorded in a span.
 pub trait Failed {
-    /// The errno; 0 if there is none.
+    /// Returns the errno, or 0 if there is none.
     fn errno(&self) -> u16;
 }
 
@@ -49,8 +49,8 @@ impl Failed for sys::Error {
     }
 }
 
-/// The spans of a command, while it runs. Whoever is to be traced has a reference to the command's one;
-/// when it is off, nothing is measured and nothing kept.
+/// Records the spans of a command while it runs. Everything that is traced has a reference to the command's tracer;
+/// when it is off, nothing is measured or recorded.
 #[derive(Debug)]
 pub struct Tracer {
     on: Cell<bool>,
@@ -103,46 +103,46 @@ impl Default for Tracer {
 }
 
 impl Tracer {
-    /// One that keeps nothing.
+    /// Returns a tracer that records nothing.
     pub const fn off() -> Self {
         let kept = Kept { entries: Vec::new(), actors: Vec::new(), notes: Vec::new() };
         Self { on: Cell::new(false), began: Cell::new(0), kept: RefCell::new(kept) }
     }
 
-    /// Begins to keep what happens.
+    /// Starts recording.
     pub fn turn_on(&self) {
         self.began.set(now());
         self.on.set(true);
     }
 
-    /// When that was.
+    /// Returns the time when it was turned on.
     pub fn turned_on(&self) -> u64 {
         self.began.get()
     }
 
-    /// The process was made earlier, at `began`.
+    /// Sets the creation time of the process, `began`, which is earlier.
     pub fn began(&self, began: u64) {
         self.began.set(began);
     }
 
-    /// Whether anything is kept.
+    /// Returns whether it records.
     pub fn is_on(&self) -> bool {
         self.on.get()
     }
 
-    /// The time, if anybody wants to know.
+    /// Returns the time if it records, else 0.
     pub fn clock(&self) -> u64 {
         if self.is_on() { now() } else { 0 }
     }
 
-    /// Something a reader must know.
+    /// Adds a note for the reader.
     pub fn remark(&self, note: impl Display) {
         if self.is_on() {
             self.kept.borrow_mut().notes.push(note.to_string());
         }
     }
 
-    /// Does some work, and keeps how long it took and how it ended.
+    /// Does some work, and records its duration and result.
     ///
     /// # Errors
     /// Those of the work.
@@ -156,7 +156,7 @@ impl Tracer {
         self.timed(phase, name, object, None, work)
     }
 
-    /// Waits for a row, or for what has none, such as `"kernel"`.
+    /// Waits for a row, or for something without a row, such as `"kernel"`.
     ///
     /// # Errors
     /// Those of the wait.
@@ -191,7 +191,7 @@ impl Tracer {
         result
     }
 
-    /// Keeps some work that went on from `start` to `end`.
+    /// Records work that lasted from `start` to `end`.
     pub fn add(&self, phase: Phase, name: &'static str, object: &str, (start, end): (u64, u64)) {
         if self.is_on() {
             let what = What::Named { phase, name, object: object.to_string(), awaits: None };
@@ -199,7 +199,7 @@ impl Tracer {
         }
     }
 
-    /// Keeps a step of a list, which began at `start` and ends now.
+    /// Records a step of a list, which began at `start` and ends now.
     pub fn step(&self, steps: &'static dyn Steps, step: usize, start: u64, errno: u16) {
         if self.is_on() {
             let what = What::Step(steps, step);
@@ -207,7 +207,7 @@ impl Tracer {
         }
     }
 
-    /// Takes in a process that records its steps itself: those of `steps` from `first` on.
+    /// Adds a process that records its own steps: those of `steps` from `first` on.
     pub fn joined(
         &self,
         name: &'static str,
@@ -228,7 +228,7 @@ impl Tracer {
         }
     }
 
-    /// Takes in a process that does one thing, from `start` to `end`.
+    /// Adds a process that does a single thing, from `start` to `end`.
     pub fn lived(
         &self,
         name: &'static str,
@@ -250,7 +250,7 @@ impl Tracer {
         }
     }
 
-    /// Takes in a process that was made at `start` and waited for until its end.
+    /// Adds a process that was created at `start` and awaited until its end.
     pub fn lived_awaited(&self, name: &'static str, pid: Pid, object: &str, time: (u64, u64)) {
         self.lived(name, pid, Phase::Bootstrap, object, time);
         if self.is_on() {
@@ -260,11 +260,11 @@ impl Tracer {
         }
     }
 
-    /// Everything up to now, as of the command `command` for the container `id`.
+    /// Returns everything recorded so far, as the time line of `command` for the container `id`.
     pub fn timeline(&self, command: &str, id: &str) -> Timeline {
         let end = now();
         let kept = self.kept.borrow();
-        // Names of rows stand for the last process of that name.
+        // A row name refers to the last process of that name.
         let find = |name: &str| {
             if name == PARENT {
                 return Awaited::Row(0);
@@ -312,7 +312,7 @@ impl Tracer {
     }
 }
 
-/// A step whose end was not seen replaced its program, was cut off by the end of its process, or goes on.
+/// Closes steps whose end was not recorded: execve(2) replaced the program, the process ended, or the step still runs.
 fn close(rows: &mut [Row]) {
     let program = rows.iter().find(|row| row.name == PROGRAM).map(|row| row.start);
     let command = rows.first().map_or(0, |row| row.end);
@@ -326,7 +326,7 @@ fn close(rows: &mut [Row]) {
         .collect();
     for (index, row) in rows.iter_mut().enumerate() {
         for span in row.spans.iter_mut().filter(|span| span.end == 0) {
-            // Somebody waited for this process, and waited no longer.
+            // The end of a wait for this process also ends the step.
             let heard = waits.iter().filter(|(row, end)| *row == index && *end > span.start);
             let heard = heard.map(|(_, end)| *end).max();
             span.end = program.or(heard).unwrap_or(command).max(span.start);

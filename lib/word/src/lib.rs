@@ -1,15 +1,14 @@
-//! Which known word a misspelt one was meant to be.
+//! Suggestions for misspelt words.
 //!
-//! Written here because the crate `strsim` needs std, which the runtime does not have.
+//! The crate `strsim` would do this, but it needs std, which the runtime does not have.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// The word of `known` that `word` was most likely meant to be: the one with the fewest letters to change, at most a
-/// third of the letters of `word`, and at least two. Of words that are equally near, the one that comes first in the
-/// alphabet.
+/// Returns the word of `known` with the smallest edit distance to `word`: at most a third of its letters, rounded up,
+/// within 2 to 4. Of equally near words it returns the alphabetically first.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
@@ -18,10 +17,11 @@ pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = 
     (distance < letters && distance <= letters.div_ceil(3).clamp(2, 4)).then_some(nearest)
 }
 
-/// Letters to add, drop or change, or neighbours to exchange (the optimal string alignment of Damerau and Levenshtein).
+/// Returns the number of insertions, deletions, substitutions and transpositions (the optimal string alignment variant
+/// of Damerau-Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
-    // The distances of what was read of `one`, without and with its last letter, to the beginnings of `other`.
+    // The distances of the letters of `one` read so far to each prefix of `other`, without the last letter and with it.
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=other.len()).collect();
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Callers that are not as they should be: what they ignore, where they live, what they leave lying about.
+//! Unusual callers: signals they ignore, cgroups they are in, files they leave behind.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::console::FdSocket;
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     case!(leftover_beside_the_pid_file).unlike_runc(),
 ];
 
-/// A command of the runtime that something else executes: `through` are its words.
+/// Returns a call of the runtime through the command line `through`.
 fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
@@ -34,7 +34,7 @@ fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) 
     c.bed.program("/usr/bin/env", &command)
 }
 
-/// The kernel reaps the children of whoever ignores SIGCHLD, and tells nobody how they ended.
+/// If a process ignores SIGCHLD, the kernel reaps its children and reports no exit status.
 fn children_are_ignored(bed: &Bed) {
     let ignoring = ["--ignore-signal=CHLD"];
     let hook = json!([{ "path": "/bin/sh", "args": ["sh", "-c", "exit 0"] }]);
@@ -52,7 +52,7 @@ fn children_are_ignored(bed: &Bed) {
     }
     let c = bed.bundle().make().detached();
     through(&c, &ignoring, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
-    // Nobody waits for it, and its init may have ended before it is known.
+    // With --detach, nothing waits for the process, and its init may end before its pid is known.
     for _ in 0..20 {
         let outcome =
             through(&c, &ignoring, "exec", &["--detach", &c.id, "/no/such/program"]).run();
@@ -62,8 +62,8 @@ fn children_are_ignored(bed: &Bed) {
     through(&c, &ignoring, "delete", &["--force", &c.id]).run().ok();
 }
 
-/// A supervisor has cleared its own cgroup by cgroup.kill, and goes on in it. Linux 6.14 and newer then kill
-/// what is born from there into another one.
+/// A supervisor has emptied its own cgroup through cgroup.kill, and continues in it. Linux 6.14 and newer then kill
+/// children that are cloned from there into another cgroup.
 fn cgroup_was_killed(bed: &Bed) {
     let own = killed_cgroup(bed);
     let inside = inside(&own);
@@ -81,7 +81,7 @@ fn cgroup_was_killed(bed: &Bed) {
     c.start().ok();
     through(&c, &inside, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
     through(&c, &inside, "delete", &["--force", &c.id]).run().ok();
-    // In this order: shells listen to their children whatever was ignored.
+    // The order matters: shells reset SIGCHLD, even if it was ignored.
     let ignoring = [&inside[..], &["env", "--ignore-signal=CHLD"]].concat();
     for through_what in [&inside[..], &ignoring] {
         through(&c, through_what, "run", &["--detach"]).run().ok();
@@ -91,7 +91,7 @@ fn cgroup_was_killed(bed: &Bed) {
     fs::remove_dir(&own).expect("remove");
 }
 
-/// Who listens there takes one connection and one descriptor, as conmon does.
+/// The receiver accepts one connection and one descriptor, like conmon.
 fn cgroup_was_killed_beside_sockets(bed: &Bed) {
     let own = killed_cgroup(bed);
     let inside = inside(&own);
@@ -123,7 +123,7 @@ fn cgroup_was_killed_beside_sockets(bed: &Bed) {
     fs::remove_dir(&own).expect("remove");
 }
 
-/// A cgroup that was once killed.
+/// Makes a cgroup and writes to its cgroup.kill.
 fn killed_cgroup(bed: &Bed) -> PathBuf {
     let own = cgroups::dir(bed.view, "", &cgroups::path_of(&bed.id()));
     fs::create_dir_all(&own).expect("make");
@@ -131,13 +131,13 @@ fn killed_cgroup(bed: &Bed) -> PathBuf {
     own
 }
 
-/// The words that have a command live in there.
+/// Returns the command line that runs a command in the cgroup.
 fn inside(own: &Path) -> [&str; 4] {
     let path = own.to_str().expect("path");
     ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", path]
 }
 
-/// The file that becomes the pid file is made, and not found.
+/// The temporary file for the pid file is created anew, never an existing one reused.
 fn link_beside_the_pid_file(bed: &Bed) {
     let precious = bed.dir.join("precious");
     fs::write(&precious, "precious").expect("write");
@@ -148,7 +148,7 @@ fn link_beside_the_pid_file(bed: &Bed) {
     assert_eq!(fs::read_to_string(&precious).expect("read"), "precious");
 }
 
-/// A command that was killed may leave it.
+/// A killed command may leave its temporary file behind.
 fn leftover_beside_the_pid_file(bed: &Bed) {
     fs::write(bed.dir.join(".pid"), "12345678").expect("write");
     let c = bed.bundle().make();

@@ -1,4 +1,4 @@
-//! The state root, and what it says of containers, when either is not what dayfly made.
+//! State roots and records that dayfly did not make.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
     case!(start_is_no_socket).unlike_runc(),
 ];
 
-/// The bed's state root, on a tmpfs with these options.
+/// Mounts a tmpfs with these options as the bed's state root.
 fn small_root(bed: &Bed, options: &str) -> Mounted {
     Mounted::tmpfs(&bed.root(), options)
 }
@@ -37,7 +37,7 @@ fn record(c: &Container<'_>) -> std::path::PathBuf {
     c.bed.root().join(&c.id).join("record")
 }
 
-/// All ways in which a record is not what was written.
+/// Returns all kinds of damaged copies of a record.
 fn damages(whole: &[u8]) -> Vec<Vec<u8>> {
     let mut damages = vec![Vec::new(), vec![0; whole.len()], vec![0xff; whole.len()]];
     let lengths = [1, 8, 31, 32, 33, 100, whole.len() / 2, whole.len() - 1];
@@ -54,7 +54,7 @@ fn damages(whole: &[u8]) -> Vec<Vec<u8>> {
 fn full_state_root(bed: &Bed) {
     let c = bed.bundle().make();
     {
-        // No inode for the directory, or for what is in it.
+        // No inode for the directory, or for its content.
         for inodes in 1..=3 {
             let _mounted = small_root(bed, &format!("nr_inodes={inodes}"));
             let _ = c.create().fails_once(1, "no space left on device");
@@ -69,7 +69,7 @@ fn full_state_root(bed: &Bed) {
     mounted.make_room();
     c.create().ok();
     mounted.fill();
-    // What is there can be used and removed without room.
+    // An existing container can be used and removed without free space.
     assert_eq!(c.status(), "created");
     c.start().ok();
     c.exec(&["true"]).ok();
@@ -93,7 +93,7 @@ fn read_only_state_root(bed: &Bed) {
         let _ = other.run().fails_once(1, "read-only file system");
         let _ = other.delete_force().ok();
         other.assert_gone("read-only");
-        // What only looks works.
+        // Commands that only read still work.
         assert_eq!(c.status(), "running");
         c.exec(&["true"]).ok();
         let _ = c.delete_force().fails_once(1, "read-only file system");
@@ -110,7 +110,7 @@ fn state_root_of_wrong_type(bed: &Bed) {
     }
     let _ = c.create().fails_once(1, "not a directory");
     fs::remove_file(bed.root()).expect("remove");
-    // In the place of a container's directory.
+    // A file in place of a container's directory.
     fs::create_dir(bed.root()).expect("make");
     let place = bed.root().join(&c.id);
     fs::write(&place, "").expect("write");
@@ -133,11 +133,11 @@ fn damaged_record(bed: &Bed) {
         fs::create_dir_all(bed.root().join(&c.id)).expect("make");
         fs::write(record(&c), damage).expect("write");
         let state = c.id_call("state", &[], &[]).run();
-        // What no command acts on may be anything.
+        // A stopped container's record may be damaged where no command needs it.
         if state.code() == 0 {
             assert!(state.stdout.contains("stopped"), "{number}: {state}");
         } else if number == 0 {
-            // As if the `create` had been killed before it wrote anything.
+            // As if `create` had been killed before it wrote anything.
             let _ = state.fails_once(1, "does not exist");
         } else {
             let _ = state.fails_once(1, "is damaged");
@@ -148,12 +148,12 @@ fn damaged_record(bed: &Bed) {
             told += 1;
         }
         c.delete_force().ok();
-        // Of a cgroup nobody knows any more.
+        // The cgroup is no longer known.
         leak::sweep(bed.view, std::slice::from_ref(&c.id));
         c.assert_gone(&format!("damage {number}"));
     }
     assert!(told >= 14, "{told}");
-    // The id is as good as new.
+    // The id can be used again.
     c.run().ok();
 }
 
@@ -168,7 +168,7 @@ fn damaged_record_of_a_living_container(bed: &Bed) {
         let whole = fs::read(record(&c)).expect("record");
         fs::write(record(&c), &damages(&whole)[number]).expect("write");
         let _ = c.create().fails_once(1, "");
-        // Its process is found by what is left of the record, or is not given up for lost.
+        // Either the process is found from the rest of the record, or the record is kept.
         let deleted = c.delete_force();
         if deleted.code() == 0 {
             found += 1;
@@ -195,7 +195,7 @@ fn record_of_another_user(bed: &Bed) {
     c.assert_gone("foreign record");
 }
 
-/// Whoever owns the directory of an id may hold its lock for ever, and that is not waited for.
+/// The owner of an id's directory may hold its lock forever, so commands do not wait for it.
 fn directory_of_another_user(bed: &Bed) {
     let id = bed.id();
     let place = bed.root().join(&id);
@@ -209,7 +209,7 @@ fn directory_of_another_user(bed: &Bed) {
     fs::remove_dir(place).expect("remove");
 }
 
-/// Any other bit in a record is seen by each command, before it gives an exec other rights.
+/// Every command detects any flipped bit of a record, before an exec gets other rights.
 fn bits_of_a_record(bed: &Bed) {
     const HEADER: usize = 40;
     let c = bed.bundle().set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_ALLOW" })).make();
@@ -232,14 +232,14 @@ fn bits_of_a_record(bed: &Bed) {
         }
     }
     fs::write(record(&c), &whole).expect("write");
-    // What is changed in it by commands keeps it whole.
+    // After an update by a command, the record is still valid.
     let _ = c.id_call("update", &["--memory-swap", "100000000", "--memory", "90000000"], &[]).run();
     assert_eq!(rights().ok().stdout, expected);
     c.delete_force().ok();
     c.assert_gone("a record with all its bits");
 }
 
-/// Of a record in another form nothing is read but the process, which `delete --force` ends.
+/// From a record of another version, only the process is read, which `delete --force` kills.
 fn record_of_another_version(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let pid = c.pid();
@@ -257,7 +257,7 @@ fn record_of_another_version(bed: &Bed) {
     c.assert_gone("a record of another version");
 }
 
-/// Who may write to a state root can put anything there; root, who lists it, waits for nobody.
+/// Whoever may write to a state root can put anything there; root's `list` must not block on it.
 fn record_is_no_ordinary_file(bed: &Bed) {
     let other = bed.bundle().make().detached();
     let whole = record(&other);
@@ -284,7 +284,7 @@ fn record_is_no_ordinary_file(bed: &Bed) {
     other.assert_gone("special records");
 }
 
-/// Likewise of the socket that `start` connects to, and of what else is there.
+/// The same for the socket that `start` connects to, and for the other files.
 fn start_is_no_socket(bed: &Bed) {
     for kind in ["fifo", "zero", "directory", "socket", "sparse", "link"] {
         let c = bed.bundle().make().detached();
@@ -299,7 +299,7 @@ fn start_is_no_socket(bed: &Bed) {
     }
 }
 
-/// Makes something other than what dayfly has at that place.
+/// Puts another kind of file at one of dayfly's paths.
 fn put(place: &Path, kind: &str, target: &Path) {
     let mode = Mode::from_raw_mode(0o600);
     match kind {

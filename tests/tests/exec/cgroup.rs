@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     case!(follows_init_below_its_cgroup).on(&[View::V2]).when(huge_pages),
 ];
 
-/// The CPUs that this process may use, as the kernel lists them.
+/// Returns the CPUs that this process may use, as the kernel lists them.
 fn own_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -37,19 +37,19 @@ fn two_cpus() -> Result<(), String> {
     }
 }
 
-/// Whether there is a controller that cgroups can hand down.
+/// Whether cgroups can delegate the hugetlb controller.
 pub fn huge_pages() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     have.split_whitespace().any(|name| name == "hugetlb")
 }
 
-/// The path of a process on cgroup v2.
+/// Returns the path of a process on cgroup v2.
 fn unified_path(pid: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()
 }
 
-/// That an exec ends up in this cgroup, with `change` made to its call.
+/// Asserts that an exec, its call modified by `change`, ends up in this cgroup.
 pub fn exec_joins(c: &Container<'_>, path: &str, change: impl FnOnce(Call) -> Call) {
     let file = c.bed.dir.join(format!("{}.pid", c.id));
     let flags = ["-d", "--pid-file", file.to_str().expect("path")];
@@ -101,7 +101,7 @@ fn sub_cgroup_missing(bed: &Bed) {
     let (missing, outside) =
         if bed.view.has_v1() { ("memory:nope", "memory:../../..") } else { ("nope", "../../..") };
     c.exec_with(&["--cgroup", missing], &["true"]).exits(255);
-    // A path that climbs out of the container's cgroup is cut off at it.
+    // A path that climbs out of the container's cgroup is cut off there.
     let outcome = c.exec_with(&["--cgroup", outside], &["cat", "/proc/self/cgroup"]);
     assert!(outcome.code() == 255 || !outcome.stdout.contains("/.."), "{outcome}");
 }
@@ -110,7 +110,7 @@ fn sub_cgroup_of_all_controllers(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.exec_with(&["--cgroup", "bogus:inner"], &["true"]).exits(255);
     c.exec_with(&["--cgroup", "bogus:/"], &["true"]).fails_as(255, "unknown controller");
-    // One path without controllers is meant for all of them: it has to be there in each.
+    // A path without controllers applies to all hierarchies, so it must exist in each.
     fs::create_dir(c.cgroup_file("memory", "inner")).expect("make sub-cgroup");
     c.exec_with(&["--cgroup", "inner"], &["true"]).fails_as(255, "no such file or directory");
 }
@@ -131,7 +131,7 @@ fn cpus_of_the_caller_do_not_stay(bed: &Bed) {
     assert_eq!((told(&ran.stdout), told(&joined.stdout)), (wanted.clone(), wanted));
 }
 
-/// As a container with a writable cgroup tree and no cgroup namespace may do to itself.
+/// A container with a writable cgroup tree and no cgroup namespace may do this to itself.
 fn follows_init_to_another_cgroup(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let own = c.cgroup_file("", "");
@@ -146,8 +146,8 @@ fn follows_init_to_another_cgroup(bed: &Bed) {
     wait::until_true("an empty cgroup", || fs::remove_dir(&other).is_ok());
 }
 
-/// A container that hands a controller down to a cgroup of its own, where its init is; and that cgroup's path. From then
-/// on there are processes in cgroups at the end of the tree only.
+/// Starts a container that delegates a controller to a cgroup of its own, with its init there; returns that cgroup's
+/// path, too. From then on only leaf cgroups can have processes.
 pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     let limit = json!([{ "pageSize": "2MB", "limit": 0 }]);
     let c = bundle.set("/linux/resources/hugepageLimits", limit).make().detached();
@@ -160,7 +160,7 @@ pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     (c, path)
 }
 
-/// Those of a PID namespace have an intermediate process that goes ahead.
+/// With a PID namespace, an intermediate process enters first.
 fn follows_init_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

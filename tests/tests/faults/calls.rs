@@ -1,5 +1,4 @@
-//! Between any two system calls: each process of a command, whether the command itself, its init, or one that
-//! helps to make that, is killed before each of its calls.
+//! Kills each process of a command (the command itself, its init, and helpers) before each of its system calls.
 
 use super::fault_points;
 use super::users::users;
@@ -26,24 +25,24 @@ pub const CASES: &[Case] = &[
     case!(exec_in_a_namespace_of_somebody_else).needs(users),
 ];
 
-/// A process by its descent: the command is `[]`, its second child `[1]`, whose first `[1, 0]`.
+/// A process's place in the tree: the command is `[]`, its second child `[1]`, whose first child is `[1, 0]`.
 type Descent = Vec<usize>;
 
-/// One system call: the first of a process is 0.
+/// A system call of a process; the first is 0.
 #[derive(Clone)]
 struct Moment {
     whose: Descent,
     number: usize,
 }
 
-/// The processes of a command, and what calls each has made. At one moment it kills.
+/// The processes of a command, and the calls each has made. At one moment it kills a process.
 #[derive(Default)]
 struct Family {
     command: Option<Pid>,
     members: HashMap<Pid, Descent>,
     children: HashMap<Pid, usize>,
     calls: BTreeMap<Descent, Vec<u64>>,
-    /// When it kills: all calls are heard of where it doesn't.
+    /// The moment of the kill; `None` to record all calls instead.
     last: Option<Moment>,
     has_killed: bool,
 }
@@ -59,7 +58,7 @@ impl Listener for Family {
                 *number += 1;
                 self.members.insert(pid, descent);
             }
-            // A user's call begins with a script that becomes the user; helpers and hooks are others' programs.
+            // A user's call begins with a script that becomes the user; helpers and hooks are other programs.
             Event::Executed { command, .. } => {
                 let is_ours = command.first().is_some_and(|name| name.ends_with("dayfly"));
                 match is_ours && self.command == Some(pid) {
@@ -88,7 +87,7 @@ impl Listener for Family {
     }
 }
 
-/// A command, what has to be there before it, and what must be there after it.
+/// A command, its preparation, and the check after it.
 struct Walk<'a> {
     prepare: &'a dyn Fn(),
     call: &'a dyn Fn() -> Call,
@@ -96,10 +95,10 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns how many calls were struck.
+    /// Returns the number of calls killed at.
     fn take(&self) -> usize {
         let call = || (self.call)().env("DAYFLY_WITHOUT", super::WITHOUT);
-        // What a host keeps between starts is there from the first one on.
+        // The first start creates what a host keeps between starts.
         (self.prepare)();
         (self.check)("nothing", &call().run().ok());
         let mut family = Family::default();
@@ -113,7 +112,7 @@ impl Walk<'_> {
                 let last = Moment { whose: whose.clone(), number };
                 let mut family = Family { last: Some(last), ..Family::default() };
                 let outcome = call().followed_by(&mut family);
-                // It may have come not to make that call.
+                // The call may not have occurred this time.
                 if !family.has_killed {
                     continue;
                 }
@@ -126,10 +125,10 @@ impl Walk<'_> {
     }
 }
 
-/// Takes a command that makes a container, which must not be left afterwards.
+/// Walks through a command that makes a container, which must not remain.
 fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
     let check = |fault: &str, outcome: &Outcome| {
-        // To be killed that late cannot be told from a program that is.
+        // A kill that late looks like the end of a killed program.
         let quiet = outcome.code() == 0 || outcome.died_of_signal() || fault.ends_with("execve");
         assert!(quiet || !outcome.stderr.is_empty(), "{fault}: {outcome}");
         c.delete_force().ok();
@@ -163,7 +162,7 @@ fn joined(bed: &Bed) {
     making(&c, &nothing, &|| c.bundle_call("create", &[]));
 }
 
-/// Strikes `exec` in a container that goes on as if nothing had been.
+/// Walks through `exec` in a container that must continue unaffected.
 fn executing(c: &Container<'_>, left: &dyn Fn() -> Vec<String>) {
     let there = || (leak::processes(std::slice::from_ref(&c.id)).len(), left());
     let before = there();
@@ -188,7 +187,7 @@ fn start_and_delete(bed: &Bed) {
         c.delete_force().ok();
         c.assert_gone(fault);
     };
-    // What was not started can be.
+    // A container that was not started can still be started.
     let start = |fault: &str, outcome: &Outcome| {
         if c.status() == "created" {
             c.start().ok();

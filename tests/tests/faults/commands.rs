@@ -1,4 +1,4 @@
-//! What root's commands do besides the lists of a plan, and `run` and `exec` with theirs.
+//! The steps of root's commands outside the plan's lists, and those of `run` and `exec`.
 
 use super::ground::Ground;
 use super::{KINDS, fault_points, faulty, walk_through, walked};
@@ -49,7 +49,7 @@ fn exec_in_a_user_namespace(bed: &Bed) {
     walked();
 }
 
-/// The container's root is known by its init alone.
+/// Only init knows the container's root.
 fn exec_without_a_mount_namespace(bed: &Bed) {
     let bundle = || {
         let bundle = bed.bundle().without_namespace("mount");
@@ -71,7 +71,7 @@ fn delete(bed: &Bed) {
     walked();
 }
 
-/// A socket whose callers are heard out.
+/// Makes a socket that keeps its connections open.
 pub fn patient(path: &Path) -> String {
     let listener = UnixListener::bind(path).expect("bind");
     std::thread::spawn(move || {
@@ -84,7 +84,7 @@ pub fn patient(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The pid file and the pidfd: the file goes with what it speaks of, unless nobody was left to see to that.
+/// The pid file and the pidfd: the file is removed together with its container, unless no process is left to do so.
 fn announcements(bed: &Bed) {
     let directory = bed.dir.join("announced");
     fs::create_dir(&directory).expect("make");
@@ -116,7 +116,7 @@ fn announcements(bed: &Bed) {
     walked();
 }
 
-/// A terminal that is sent to a socket, and one that is carried to the caller's own.
+/// A terminal that is sent to a socket, and one that is relayed to the caller's own.
 fn terminals(bed: &Bed) {
     let socket = patient(&bed.dir.join("console.sock"));
     let sent = ["--console-socket", &socket];
@@ -146,7 +146,7 @@ fn terminals(bed: &Bed) {
     walked();
 }
 
-/// The two ends of a terminal.
+/// Returns the two ends of a terminal.
 fn caller_terminal() -> (OwnedFd, File) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let master = openpt(flags).expect("openpt");
@@ -157,7 +157,7 @@ fn caller_terminal() -> (OwnedFd, File) {
     (master, terminal)
 }
 
-/// Commands that a service manager waits for, with containers that end without a word to it.
+/// Commands that a service manager waits for, with containers that exit without notifying it.
 fn service_managers(bed: &Bed) {
     let path = bed.dir.join("manager.sock");
     let _manager = UnixDatagram::bind(&path).expect("bind");
@@ -198,8 +198,8 @@ fn hooks_of_the_end(bed: &Bed) {
     walked();
 }
 
-/// Who makes init from inside a user namespace that is joined: init has the channel as well, which so does not
-/// close with the intermediate.
+/// The process that makes init from inside a joined user namespace: init has the channel as well, so the channel does
+/// not close with the intermediate.
 fn intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
@@ -222,8 +222,7 @@ fn intermediate(bed: &Bed) {
     walked();
 }
 
-/// Init may get ahead of an intermediate with memory of its own, and has said by then that it is ready, or what it
-/// failed by.
+/// Init may overtake an intermediate with memory of its own, and have reported by then that it is ready, or its error.
 fn late_intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let joining = |kinds: &[&str]| {
@@ -251,7 +250,7 @@ fn late_intermediate(bed: &Bed) {
     walked();
 }
 
-/// Who makes the network namespace; init tells of it.
+/// The process that makes the network namespace; init reports its failure.
 fn network_maker(bed: &Bed) {
     let c = bed.bundle().make();
     for (kind, step) in KINDS.iter().flat_map(|kind| (0..3).map(move |step| (kind, step))) {

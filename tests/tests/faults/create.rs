@@ -1,4 +1,4 @@
-//! The ways of making a container that have steps of their own.
+//! The ways of creating a container that have steps of their own.
 
 use super::commands::patient;
 use super::walk::Walk;
@@ -71,7 +71,7 @@ fn with_attributes(bed: &Bed) {
     walked();
 }
 
-/// Id-mapped mounts, an overlay, network devices of the host, an agent for system calls, clocks of its own.
+/// Id-mapped mounts, an overlay, network devices of the host, a seccomp agent, a time namespace.
 fn with_things_of_the_host(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Continue);
     let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);
@@ -97,7 +97,7 @@ fn with_things_of_the_host(bed: &Bed) {
     let prepare = || {
         let mut device = device.borrow_mut();
         if !device.as_ref().is_some_and(Pair::is_on_the_host) {
-            // The old one is gone with its namespace, or about to go.
+            // The old device has vanished with its namespace, or is about to.
             drop(device.take());
             let peer = format!("{}p", &name);
             *device = Some(wait::until("a network device", || Pair::named(&name, &peer).ok()));
@@ -150,7 +150,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     walked();
 }
 
-/// What a module would have to be there for is refused before; that refusal can fail, too.
+/// A missing kernel module is detected in a step of its own, which can fail, too.
 fn modules_that_are_missing(bed: &Bed) {
     let walk = Walk::new(bed.bundle().set("/process/apparmorProfile", json!("p")));
     for step in walk.steps().iter().filter(|step| step.name == "require module") {

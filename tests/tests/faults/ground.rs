@@ -1,4 +1,4 @@
-//! What is walked for every caller: the commands, with whatever of them can be struck.
+//! The commands to walk through for every caller, with all their fault points.
 
 use super::walk::Walk;
 use super::{KINDS, faulty, walk_through};
@@ -9,22 +9,22 @@ use dayfly_tests::steps::{self, Step};
 use dayfly_tests::{leak, wait};
 use serde_json::{Value, json};
 
-/// Whose containers they are, and of what kind.
+/// The containers' owner and kind.
 pub struct Ground<'a> {
-    /// A new bundle.
+    /// Returns a new bundle.
     pub bundle: Box<dyn Fn() -> Bundle<'a> + 'a>,
-    /// What there is of theirs besides what can be told by a container's id.
+    /// Returns remains that a container's id does not identify.
     pub left: Box<dyn Fn() -> Vec<String> + 'a>,
 }
 
-/// A program that ends at once, with all that `exec` can be asked for.
+/// Returns a process file for a program that exits at once, with all that `exec` supports.
 fn process() -> Value {
     json!({ "args": ["/bin/true"], "cwd": "/", "user": { "uid": 0, "gid": 0 }, "oomScoreAdj": 377,
         "execCPUAffinity": { "initial": "0", "final": "0" } })
 }
 
 impl<'a> Ground<'a> {
-    /// Bundles of root's, which leave nothing that an id would not tell.
+    /// Makes root's bundles, whose remains are all identified by an id.
     pub fn new(bundle: impl Fn() -> Bundle<'a> + 'a) -> Self {
         Self { bundle: Box::new(bundle), left: Box::new(Vec::new) }
     }
@@ -38,14 +38,14 @@ impl<'a> Ground<'a> {
         wait::until_none(&format!("anything left by {fault}"), || (self.left)());
     }
 
-    /// The lists of the plan, by `create` and `start`.
+    /// Walks through the plan's lists, with `create` and `start`.
     pub fn create(&self) {
         let mut walk = Walk::new((self.bundle)().set("/process/oomScoreAdj", json!(377)));
         walk.left = Box::new(|| (self.left)());
         walk.take();
     }
 
-    /// The lists of the plan, by `run`.
+    /// Walks through the plan's lists, with `run`.
     pub fn run(&self, flags: &[&str]) {
         let c = (self.bundle)().args(&["/bin/true"]).set("/process/oomScoreAdj", json!(377)).make();
         for place in ["parent", "init"] {
@@ -65,8 +65,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// What `create` or `run` does besides its lists: at `least` so many steps. The container of a `run` may
-    /// have had its life before the failure.
+    /// Walks through what `create` or `run` does outside its lists: at `least` that many steps. The container of a
+    /// `run` may have ended before the failure.
     pub fn besides(&self, verb: &str, call: &dyn Fn(&Container<'_>) -> Call, least: usize) {
         let c = (self.bundle)().args(&["/bin/true"]).make();
         for kind in KINDS {
@@ -82,7 +82,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// `exec`, in a container that goes on as if nothing had been.
+    /// Walks through `exec`, in a container that must continue unaffected.
     pub fn exec(&self, flags: &[&str]) {
         let c = self.make().detached();
         let file = c.bundle.join("process.json");
@@ -111,7 +111,7 @@ impl<'a> Ground<'a> {
         self.assert_gone(&c, "nothing");
     }
 
-    /// What `start` does besides letting init go on.
+    /// Walks through what `start` does besides releasing init.
     pub fn start(&self) {
         for kind in KINDS {
             let steps = walk_through("command", kind, |step, fault| {
@@ -131,7 +131,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// `delete`, of a container that waits to be started and of one that runs.
+    /// Walks through `delete`, of a created container and of a running one.
     pub fn delete(&self) {
         for (kind, force) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
             let flags: &[&str] = if force { &["--force"] } else { &[] };
@@ -150,7 +150,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// `delete --force` of what a `create` leaves that is killed before it has a record.
+    /// Walks through `delete --force` after a `create` that was killed before it wrote a record.
     pub fn delete_unrecorded(&self) {
         for kind in KINDS {
             let steps = walk_through("command", kind, |step, fault| {
@@ -168,7 +168,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Notes what was struck where only the error tells what it was: it comes before the kill.
+/// Records the step that was made to fail, as the error names it; the same step is killed afterwards.
 pub fn note(
     named: &mut Vec<Option<Step>>,
     place: &'static str,

@@ -1,5 +1,5 @@
-//! The steps that need AppArmor or SELinux, in a kernel that has them: `scripts/guest-labels`. All others are
-//! struck where there is no need to emulate a machine.
+//! The steps that need AppArmor or SELinux, on kernels that have them: `scripts/guest-labels`. All other steps are
+//! tested without emulation.
 
 use super::walk::Walk;
 use super::{KINDS, fault_points, faulty};
@@ -43,7 +43,7 @@ fn with_labels(bed: &Bed) {
     strike_exec(&bundle().make().detached(), &["label keys", "label process"]);
 }
 
-/// Strikes the steps of these kinds, during `create`.
+/// Makes the steps of these kinds fail, during `create`.
 fn strike(walk: &Walk<'_>, kinds: &[&str]) {
     let steps = walk.steps();
     for kind in kinds {
@@ -55,7 +55,7 @@ fn strike(walk: &Walk<'_>, kinds: &[&str]) {
     }
 }
 
-/// Strikes the steps of these kinds that init has in `exec`, whose plan nothing prints: errors name them.
+/// Makes init's steps of these kinds fail in `exec`; its plan can't be printed, so errors name them.
 fn strike_exec(c: &Container<'_>, kinds: &[&str]) {
     let call =
         |step, kind| faulty(c.id_call("exec", &[], &["/bin/true"]), "init", step, kind).run();

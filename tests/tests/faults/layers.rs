@@ -10,8 +10,8 @@ use dayfly_tests::{case, wait};
 
 pub const CASES: &[Case] = &[case!(layers).needs(fault_points)];
 
-/// Every step of host and init, and what the command does besides. `path` and `parent` have the steps of the
-/// others.
+/// Walks through every step of host and init, and the rest of the command. The modes `path` and `parent` have the same
+/// steps as others.
 fn layers(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let others = |mode: &&str| !["path", "parent"].contains(mode);

@@ -1,5 +1,5 @@
-//! Callers without privileges: users with ids of their own only, with ranges of them, and in user namespaces of
-//! somebody else's.
+//! Unprivileged callers: users with only their own ids, with ranges of ids, and in a user namespace made by another
+//! user.
 
 use super::ground::Ground;
 use super::{fault_points, walked};
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     case!(scopes).needs(managed_users).on(&[View::V2]),
 ];
 
-/// Whether there are fault points, and what users need.
+/// Checks for fault points, and for what users require.
 pub fn users() -> Result<(), String> {
     fault_points().and_then(|()| can_be())
 }
@@ -34,7 +34,8 @@ fn managed_users() -> Result<(), String> {
     fault_points().and_then(|()| can_be_managed())
 }
 
-/// Containers of `user`, each of which leaves nothing that runs as the user, nor a cgroup in the user's.
+/// Returns the ground for containers of `user`, after which neither processes of the user nor cgroups in the user's
+/// remain.
 fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
     Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
 }
@@ -69,7 +70,7 @@ fn single_besides(bed: &Bed) {
     besides(&ground(&User::new(bed), User::single));
 }
 
-/// With a time namespace, which is init's own to make.
+/// With a time namespace, which init creates itself.
 fn timed(user: &User) -> Bundle<'_> {
     let offsets = json!({ "monotonic": { "secs": 1000 } });
     let bundle = user.ranges().push("/linux/namespaces", json!({ "type": "time" }));
@@ -100,7 +101,7 @@ fn nested_besides(bed: &Bed) {
     besides(&ground(&User::nested(bed), User::plain));
 }
 
-/// Pods: of a user the intermediate joins the user namespace, in somebody else's only that of processes.
+/// Pods: for a user, the intermediate joins the user namespace; in another user's namespace, only the PID namespace.
 fn joined(bed: &Bed) {
     for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
         let bundle = || if is_nested { user.plain() } else { user.single() };
@@ -126,11 +127,11 @@ fn joined(bed: &Bed) {
     walked();
 }
 
-/// Containers that are scopes of the user's systemd.
+/// Containers in scopes of the user's systemd.
 fn scopes(bed: &Bed) {
     let mut user = User::managed(bed);
     user.asks_systemd();
-    // The bus is begun by the first who asks.
+    // The first client starts the bus.
     user.ranges().args(&["/bin/true"]).make().run().ok();
     let there = user.left();
     let left = || {

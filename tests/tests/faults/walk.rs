@@ -1,4 +1,4 @@
-//! Every step of the two lists of a plan fails, or is the last of its process: during `create`, or after `start`.
+//! Makes every step of a plan's two lists fail or kill its process: during `create`, or after `start`.
 
 use super::{KINDS, WITHOUT, assert_told, faulty};
 use dayfly_tests::bundle::Bundle;
@@ -7,20 +7,20 @@ use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::steps::{self, Step};
 use dayfly_tests::{leak, wait};
 
-/// One way of making containers whose steps are struck, all of them.
+/// A kind of container, all of whose steps are made to fail.
 pub struct Walk<'a> {
-    /// The container that is made again and again.
+    /// The container, created repeatedly.
     pub c: Container<'a>,
     /// Flags of `create`.
     pub flags: Vec<String>,
-    /// What has to be there before each `create`.
+    /// Runs before each `create`.
     pub prepare: Box<dyn Fn() + 'a>,
-    /// What a user has left besides what can be told by the container's id.
+    /// Returns a user's remains that the container's id does not identify.
     pub left: Box<dyn Fn() -> Vec<String> + 'a>,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk through the steps of this bundle's plan.
+    /// Makes a walk through the steps of this bundle's plan.
     pub fn new(bundle: Bundle<'a>) -> Self {
         Self {
             c: bundle.make(),
@@ -30,11 +30,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The steps, as `plan` tells them.
+    /// Returns the steps, as `plan` prints them.
     pub fn steps(&self) -> Vec<Step> {
         (self.prepare)();
         let mut steps = steps::of(&self.c, WITHOUT);
-        // `plan` has no flags of `create`.
+        // `plan` does not accept the flags of `create`.
         if self.flags.iter().any(|flag| flag == "--console-socket")
             && let Some(at) = steps.iter().position(|step| step.name == "make network")
         {
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         self.c.bundle_call("create", &flags)
     }
 
-    /// Strikes a step in both ways; returns whether it was one after `start`.
+    /// Makes a step fail and kill its process; returns whether it is one after `start`.
     pub fn strike(&self, step: &Step) -> bool {
         let c = &self.c;
         let mut after_start = false;
@@ -74,18 +74,18 @@ impl<'a> Walk<'a> {
                 assert_told(&created, kind, &fault);
                 assert!(kind == "kill" || names(&created, step), "{fault}: {created}");
             } else {
-                // A step of init after it was told to start.
+                // A step of init after the start.
                 assert_eq!(step.actor, "init", "{fault} did not strike");
                 assert_waits_alone(c, &fault);
                 let start = c.start();
-                // An init that is killed once it was started cannot be told from a program that is.
+                // An init killed after its start looks like a killed program.
                 match (kind, start.code()) {
                     ("kill", 0) => c.wait_status("stopped"),
                     _ => assert_told(&start, kind, &fault),
                 }
                 after_start = true;
             }
-            // What failed has cleared up by itself.
+            // A failed command has cleaned up itself.
             if kind == "kill" || created.code() == 0 {
                 c.delete_force().ok();
             }
@@ -95,14 +95,14 @@ impl<'a> Walk<'a> {
         after_start
     }
 
-    /// Strikes every step, and then none.
+    /// Makes every step fail, and finally none.
     pub fn take(&self) {
         let steps = self.steps();
         let of = |actor: &str| steps.iter().filter(|step| step.actor == actor).count();
         assert!(of("parent") > 6 && of("init") > 15, "{steps:?}");
         let after_start = steps.iter().filter(|step| self.strike(step)).count();
         assert!(after_start >= 1, "exec is after start");
-        // The id is as good as new.
+        // The id can be used again.
         let c = &self.c;
         self.create().env("DAYFLY_WITHOUT", WITHOUT).run().ok();
         c.start().ok();
@@ -118,20 +118,20 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a failure names the step that failed, where it is told of by that.
+/// Whether a failure names the failed step; hooks and exec have messages of their own.
 fn names(outcome: &Outcome, step: &Step) -> bool {
     let found = steps::named_by(step.actor, step.number, &outcome.stderr);
     let by_itself = step.actor == "init" && ["run hooks", "exec"].contains(&step.name.as_str());
     by_itself || found.is_some_and(|found| found.name == step.name)
 }
 
-/// An init that waits to be started has the socket it listens on, and nothing else.
+/// Asserts that an init waiting for its start has only the socket it listens on open.
 #[track_caller]
 fn assert_waits_alone(c: &Container<'_>, fault: &str) {
     let state = c.state();
     if state["status"] == "created" {
         let pid = state["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("pid");
-        // Another one is there for a moment after `state` has asked who waits.
+        // After `state` has connected, its connection remains open for a moment.
         wait::until_none(&format!("descriptors besides the socket after {fault}"), || {
             let open = leak::descriptors(pid);
             if open.len() <= 1 && open.iter().all(|fd| fd.starts_with("socket:")) {

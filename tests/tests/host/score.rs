@@ -1,4 +1,4 @@
-//! `dayfly host score`: what a scheduler reads, and what is no curve.
+//! `dayfly host score`: the document for schedulers, and invalid curves.
 
 use super::tool;
 use dayfly_tests::bed::Bed;
@@ -28,7 +28,7 @@ fn score_for_schedulers(bed: &Bed) {
     let report = score(bed, &["--quick"]);
     assert_eq!((&report["version"], &report["source"]), (&json!(1), &json!("measured quickly")));
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {report}"));
-    // The number is what the document says that it is, of the curve that is in it.
+    // The score follows from the curve in the same document, as documented.
     let points = report["curve"]["points"].as_array().expect("points");
     let done = |point: &Value| number(&point["per_second"]);
     let most = points.iter().map(done).fold(0.0, f64::max);
@@ -46,7 +46,7 @@ fn score_for_schedulers(bed: &Bed) {
     assert!(points.iter().all(|point| number(&point["turn_us"]) > 0.0), "{report}");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     assert!((1..=cpus as u64).contains(&report["width"].as_u64().expect("width")), "{report}");
-    // What a scheduler filters by is where it is looked for.
+    // The properties that a scheduler filters by are at their documented places.
     assert_eq!(report["verdicts"]["cgroup.mode"]["data"]["mode"], bed.view.name());
     assert_eq!(report["verdicts"]["machine.numa"]["data"]["nodes"], report["machine"]["nodes"]);
     let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
@@ -58,7 +58,7 @@ fn score_for_schedulers(bed: &Bed) {
     assert!(report["formula"].as_str().is_some_and(|text| text.contains("log2(1 + 64)")));
 }
 
-/// Curves of a host with two CPUs, of a thread and of two.
+/// Makes curves of a host with two CPUs, for one thread and for two.
 fn curves(bed: &Bed, name: &str, one: f64, two: f64) -> String {
     let points = json!([{"threads": 1, "turn_us": one}, {"threads": 2, "turn_us": two}]);
     let curve = json!({"work": "mounts", "placement": "all CPUs", "cpus": "0-1", "points": points});
@@ -68,7 +68,7 @@ fn curves(bed: &Bed, name: &str, one: f64, two: f64) -> String {
 }
 
 fn score_of_recorded_curves(bed: &Bed) {
-    // What `host locks` writes is what `host score` reads.
+    // `host score` reads the output of `host locks`.
     let file = bed.dir.join("locks.json");
     let call = ["host", "locks", "--time", "10", "--work", "mounts,lock", "--format", "json"];
     let written = bed.call_bare(&call).run().ok().stdout;
@@ -82,7 +82,7 @@ fn score_of_recorded_curves(bed: &Bed) {
     );
     assert_eq!(report["width"], written["advice"][0]["starts"]);
 
-    // Another host, by its files: one that slows down is worse than one that does not.
+    // Another host, given by its files: one that slows down scores worse than one that does not.
     let root = bed.dir.join("sysroot");
     for (file, text) in [
         ("proc/sys/kernel/osrelease", "6.17.0\n"),
@@ -106,7 +106,7 @@ fn score_of_recorded_curves(bed: &Bed) {
     let expected = [score_of(2.0).round(), score_of(0.25).round()];
     assert_eq!([flat["score"].as_f64(), slow["score"].as_f64()], expected.map(Some), "{flat}");
     assert_eq!((flat["kept"].as_f64(), slow["kept"].as_f64()), (Some(1.0), Some(0.25)));
-    // One whose kernel starts no containers, however flat its curve.
+    // A host whose kernel can't start containers, however flat its curve.
     let release = bed.dir.join("sysroot/proc/sys/kernel/osrelease");
     fs::write(release, "5.10.0\n").expect("write");
     let broken = of(10.0, 10.0);

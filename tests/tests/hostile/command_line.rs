@@ -1,4 +1,4 @@
-//! Words of command lines and configurations that mean more than they should.
+//! Command-line and configuration values with unintended effects.
 
 use super::{Evidence, attacks};
 use crate::net_devices::{Pair, pairs};
@@ -22,7 +22,7 @@ fn exec_inherits_capabilities(bed: &Bed) -> Evidence {
     if sets.stdout != "CapInh:\t0000000000000000\n" {
         return Some(sets.stdout);
     }
-    // Nor where the container has others: bit 13 in neither set.
+    // The same where the container has others: bit 13 must be in neither set.
     let inheritable = json!(["CAP_CHOWN"]);
     let c = bed.bundle().set("/process/capabilities/inheritable", inheritable).make().detached();
     let script = "grep -E 'Cap(Inh|Amb)' /proc/self/status";
@@ -62,17 +62,18 @@ fn exec_cgroup_climbs_out(bed: &Bed) -> Evidence {
     outside.then(|| format!("it runs in another container's cgroup: {}", outcome.stdout))
 }
 
-/// The name of a network device is an attribute of a netlink message, whose length has 16 bits: what is
-/// beyond would be read as attributes of its own.
+/// A network device's name becomes a netlink attribute with a 16-bit length: the excess would be parsed as further
+/// attributes.
 fn overlong_netlink_attribute(bed: &Bed) -> Evidence {
-    /// What is left of the name when its length has wrapped.
+    /// The rest of the name after its length has wrapped.
     const NAME: &str = "hostile8";
-    /// IFLA_IFALIAS, with the flag NLA_F_NET_BYTEORDER so that no byte is NUL: 257 bytes with this header.
+    /// The header of IFLA_IFALIAS, with the flag NLA_F_NET_BYTEORDER so that no byte is NUL: 257 bytes including the
+    /// header.
     const HEADER: &str = "\u{1}\u{1}\u{14}@";
     let pair = Pair::new().expect("veth");
     let alias = "injected".repeat(32);
     let mut name = format!("{NAME}{HEADER}{alias}");
-    // With the NUL that ends it.
+    // Including the terminating NUL.
     let filler = 0x1_0000 + NAME.len() - 1 - name.len();
     name.push_str(&"x".repeat(filler));
     let c = bed

@@ -1,4 +1,4 @@
-//! What a process inside could reach of the host by descriptors and by the runtime's own executable.
+//! Attacks on the host through descriptors and the runtime's own executable.
 
 use super::pause::{paused as stopped, run_paused};
 use super::{Evidence, attacks};
@@ -20,8 +20,8 @@ pub const CASES: &[Case] = attacks! {
     inherited_directory without "close-range",
 };
 
-/// The container has the runtime execute itself inside, holds it by a pipe that nobody reads, opens its
-/// executable and writes to that once it has ended.
+/// The container makes the runtime execute itself inside, keeps it alive by a pipe that nobody reads, opens its
+/// executable and writes to it after it has exited.
 fn runtime_is_overwritten(bed: &Bed) -> Evidence {
     let script = r#"
         busybox mkfifo /tmp/pipe
@@ -96,7 +96,7 @@ fn exec_cwd_of_the_host(bed: &Bed) -> Evidence {
     None
 }
 
-/// The caller of the runtime has a directory open.
+/// The runtime's caller has a directory open.
 fn inherited_directory(bed: &Bed) -> Evidence {
     let c = bed.bundle().sh(&format!("ls -d /proc/self/fd/7{}", bed.dir.display())).make();
     let script = "exec 7</; exec \"$@\"";
@@ -109,15 +109,15 @@ fn inherited_directory(bed: &Bed) -> Evidence {
     (outcome.code() == 0).then(|| format!("the host's root is open: {}", outcome.stdout))
 }
 
-/// A container whose processes may trace, with no user namespace around them.
+/// Returns a container with CAP_SYS_PTRACE and without a user namespace.
 fn tracer(bed: &Bed) -> Bundle<'_> {
     ["bounding", "effective", "permitted"].iter().fold(bed.bundle(), |bundle, set| {
         bundle.push(&format!("/process/capabilities/{set}"), json!("CAP_SYS_PTRACE"))
     })
 }
 
-/// What a process of the container finds of the host in a process of dayfly that is stopped there: by its
-/// descriptors, root and working directory.
+/// Returns what a process of the container finds of the host in a stopped dayfly process: through its descriptors, root
+/// and working directory.
 fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     let marker = bed.dir.to_string_lossy();
     let script = format!(
@@ -139,7 +139,7 @@ fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     c.sh(&script).ok().stdout
 }
 
-/// The first step that the exec's process takes itself is stopped: what it has then, it was born with.
+/// The exec's process is stopped at its first step, so that it shows what it has inherited.
 fn newborn_of_exec(bed: &Bed) -> Evidence {
     let c = tracer(bed).make().detached();
     let mut seen = None;
@@ -149,7 +149,7 @@ fn newborn_of_exec(bed: &Bed) -> Evidence {
     Some(seen.expect("it never stopped")).filter(|seen| !seen.is_empty())
 }
 
-/// As above, of a container that joins the PID namespace of another one.
+/// As above, for a container that joins another one's PID namespace.
 fn newborn_of_a_pod(bed: &Bed) -> Evidence {
     let first = tracer(bed).make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());

@@ -1,6 +1,6 @@
-//! Inodes of the host's that containers have: root of the container is to change nothing of them.
+//! Host inodes that containers can reach: root of the container must not change them.
 //!
-//! Files of devices are the machine's own here, and so attacks give them the mode and the owner that they have.
+//! The device files are the machine's own, so the attacks set the mode and owner that they have already.
 
 use super::{Evidence, WAYS, falls, holds, with_template};
 use crate::exec::with_null_output;
@@ -20,7 +20,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An attack, and the same without the defences. Alone: others have the same inodes.
+/// Declares an attack, and the same one without the defences. They run alone, because other cases use the same inodes.
 macro_rules! attack {
     ($attack:ident) => {
         Case::new(stringify!($attack), |bed| holds(bed, $attack)).alone()
@@ -58,11 +58,11 @@ pub const CASES: &[Case] = &[
     attack!(mask_of_a_directory),
 ];
 
-/// What the host's devices are called that containers have.
+/// The host's devices that containers have.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"];
 
-/// All that is known of an inode, but for when it was read.
+/// Returns everything known of an inode, except its access time.
 fn inode(path: &Path) -> String {
     let stat = fs::symlink_metadata(path).expect("inode");
     let mut names = [0u8; 1024];
@@ -75,7 +75,7 @@ fn inode(path: &Path) -> String {
     text
 }
 
-/// What has changed of the host's inodes once `act` is through.
+/// Returns the changes of the host's inodes made by `act`.
 fn changed(paths: &[PathBuf], act: impl FnOnce()) -> Evidence {
     let all = || paths.iter().map(|path| inode(path)).collect::<Vec<_>>();
     let before = all();
@@ -91,7 +91,7 @@ fn devices() -> Vec<PathBuf> {
     DEVICES.iter().map(PathBuf::from).collect()
 }
 
-/// Everything that root can do to the inode behind a path, with the values that it has.
+/// Returns a script that makes every change root can make to the inode behind a path, with the present values.
 fn tamper(paths: &[&str]) -> String {
     format!(
         "for p in {}; do chmod $(stat -Lc %a $p) $p; chown $(stat -Lc %u:%g $p) $p; touch $p
@@ -116,7 +116,7 @@ fn mask_of_a_file(bed: &Bed) -> Evidence {
 
 const STREAMS: [&str; 4] = ["/proc/self/fd/0", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
 
-/// Engines give containers /dev/null as standard input; those that are not to say anything, as output, too.
+/// Engines give containers /dev/null as standard input, and as output if it is to be discarded.
 fn standard_streams(bed: &Bed) -> Evidence {
     let c = bed.bundle().sh(&tamper(&STREAMS)).make();
     changed(&devices(), || {
@@ -124,7 +124,7 @@ fn standard_streams(bed: &Bed) -> Evidence {
     })
 }
 
-/// The root of a container that waits for others to come in, as well.
+/// The same for processes added by exec.
 fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     changed(&devices(), || {
@@ -132,8 +132,8 @@ fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     })
 }
 
-/// Nor if its container has no such device. By another number than that of the standard output, which is a pipe where
-/// the shell reads what mode the file has: the machine's own is to get no other one.
+/// The same if the container lacks /dev/null. Descriptor 3 is used, because the shell's standard output is a pipe while
+/// it reads the file's mode: the machine's own device must keep its mode.
 fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     c.sh("rm /dev/null").ok();
@@ -143,15 +143,15 @@ fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     })
 }
 
-/// A container in a user namespace with every capability there that bears on files and mounts.
+/// Returns a container in a user namespace with all capabilities there that concern files and mounts.
 fn with_rights(bed: &Bed) -> Bundle<'_> {
     const MORE: [&str; 5] =
         ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_FSETID", "CAP_LINUX_IMMUTABLE", "CAP_DAC_READ_SEARCH"];
     with_capabilities(mapped(bed), &MORE)
 }
 
-/// Mounts and superblocks are loosened as far as they can be, before; but for those of lent devices, before Linux
-/// 6.15: who has CAP_SYS_ADMIN there can have these writable, and then change their times, as all users of the host can.
+/// First, mounts and superblocks are made writable as far as possible, except those of lent devices before Linux 6.15:
+/// CAP_SYS_ADMIN there can make them writable, and then change their times, as every user of the host can.
 fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     let c = with_rights(bed).make().detached();
     let paths: Vec<&str> = DEVICES.into_iter().chain(["/proc/keys", "/proc/timer_list"]).collect();
@@ -163,7 +163,8 @@ fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     })
 }
 
-/// Who may not make nodes has the host's. A write to them is all that every user of the host may do.
+/// A container that can't make device nodes gets the host's. It may write to them like every user of the host, and
+/// nothing else.
 fn devices_of_a_user(bed: &Bed) -> Evidence {
     let user = User::new(bed);
     let c = user.ranges().sh(&tamper(&DEVICES)).make();
@@ -172,7 +173,8 @@ fn devices_of_a_user(bed: &Bed) -> Evidence {
     })
 }
 
-/// As in `runtime_is_overwritten`; the executable is a program inside here, held by a pipe that nobody reads.
+/// As in `runtime_is_overwritten`, but the executable is run as a program inside, and kept alive by a pipe that nobody
+/// reads.
 fn runtime(bed: &Bed) -> Evidence {
     let tamper = tamper(&["$p/exe"]);
     let script = format!(
@@ -199,8 +201,8 @@ fn runtime(bed: &Bed) -> Evidence {
     })
 }
 
-/// Its own, wherever that is seen: without a cgroup namespace, what is mounted is the host's. Of what the kernel makes
-/// up when it is looked at, times say nothing.
+/// Its own cgroup, wherever it is visible: without a cgroup namespace, the host's tree is mounted. Times are not
+/// compared, since the kernel generates these files when they are read.
 fn cgroup_directory(bed: &Bed) -> Evidence {
     let c = bed.bundle().without_namespace("cgroup").make().detached();
     let procs = c.cgroup_file("pids", "cgroup.procs");
@@ -211,7 +213,7 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
             format!("{}: {:o} {}:{}", path.display(), stat.mode(), stat.uid(), stat.gid())
         })
     };
-    // v1 binds the container's own directory of each hierarchy.
+    // On v1 the container's own directory of each hierarchy is bound.
     let seen = match bed.view.has_v1() {
         true => "/sys/fs/cgroup/pids".to_owned(),
         false => directory.to_string_lossy().into_owned(),
@@ -225,10 +227,10 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// What is below the root of all containers that start from the template: one file system, of which they have copies.
-/// With CAP_SYS_ADMIN of the host it is reached; nothing can be left there for others.
+/// The file system below the root of all containers that start from the template; each has a copy of its mount. The
+/// host's CAP_SYS_ADMIN can reach it, but must not leave anything there for others.
 fn template(bed: &Bed) -> Evidence {
-    // A template for this case alone, in a mount namespace that goes with it.
+    // A template for this case only, in a mount namespace of its own.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
         while [ $# -gt 0 ]; do $RUNTIME --root $ROOT run --detach --bundle $1 $2 || exit; shift 2; done";
     let containers = [bed.bundle().make(), bed.bundle().make()];
@@ -245,7 +247,7 @@ fn template(bed: &Bed) -> Evidence {
     (is_bad(&first) || is_bad(&second)).then(|| format!("{first}{second}"))
 }
 
-/// The directory of the host's that a container is told of readiness in.
+/// The host directory of the socket on which a container reports that it is ready.
 fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     let manager = bed.dir.join("manager.sock");
     let _socket = std::os::unix::net::UnixDatagram::bind(&manager).expect("bind");
@@ -258,7 +260,7 @@ fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     })
 }
 
-/// The files of an image that all its containers share.
+/// The files of an image, which all its containers share.
 fn files_of_layers(bed: &Bed) -> Evidence {
     let layers = Layers::new(bed, 2);
     let base = layers.store.join("layers/base");
@@ -272,7 +274,7 @@ fn files_of_layers(bed: &Bed) -> Evidence {
     })
 }
 
-/// An empty file system, of each container its own: what one leaves there nobody else sees.
+/// Each container has an empty file system of its own: what one writes there, others do not see.
 fn mask_of_a_directory(bed: &Bed) -> Evidence {
     let c = with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
     let other =

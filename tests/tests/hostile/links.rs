@@ -1,4 +1,4 @@
-//! Images whose links lead to the host, or to files of the kernel.
+//! Images with links to the host, or to files of the kernel.
 
 use super::{Evidence, WAYS, attacks};
 use crate::security::{replace_by_link, without_mounts};
@@ -26,8 +26,8 @@ pub const CASES: &[Case] = attacks! {
     terminal_is_a_kernel_file without "pty-peer",
 };
 
-/// Runs bundles in every way, one for a link to `victim` by its absolute path and one for a link that climbs
-/// there; `make` gets the path.
+/// Runs bundles with every way of starting: with a link to `victim` by its absolute path, and with a relative link that
+/// climbs there; `make` gets the path.
 fn run_with_links<'a>(
     bed: &'a Bed,
     victim: &Victim,
@@ -77,7 +77,7 @@ fn device_dangles(bed: &Bed) -> Evidence {
     })
 }
 
-/// A source that is taken from an earlier mount, in which the container's owner has links.
+/// The source lies in an earlier mount, where the container's owner has put links.
 fn bind_source_leads_outside(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     run_with_links(bed, &Victim::new(bed), |bundle, target| {
@@ -93,7 +93,7 @@ fn bind_source_leads_outside(bed: &Bed) -> Evidence {
     })
 }
 
-/// dayfly writes no such file; the only thing of its own that it makes of a given name is a place to mount on.
+/// dayfly writes no such file; it only creates mount points at given names.
 fn krun_config_dangles(bed: &Bed) -> Evidence {
     run_with_links(bed, &Victim::new(bed), |bundle, target| {
         let name = ".krun_config.json";
@@ -167,7 +167,7 @@ fn null_is_a_kernel_file(bed: &Bed) -> Evidence {
     None
 }
 
-/// What is bound over /dev/console is what the container has at /dev/pts/N.
+/// The file bound over /dev/console is the one at the container's /dev/pts/N.
 fn terminal_is_a_kernel_file(bed: &Bed) -> Evidence {
     let name = "/proc/sys/kernel/domainname";
     let volume = bed.dir.join("pts");
@@ -185,13 +185,13 @@ fn terminal_is_a_kernel_file(bed: &Bed) -> Evidence {
             }),
         )
         .mount("bind", "/dev/pts/ptmx", "/dev/pts/ptmx", &["bind"])
-        // Where the kernel looks for the file system of a multiplexer that was bound.
+        // The kernel looks here for the file system of a bound ptmx.
         .mount("bind", "/dev/pts", "/dev/pts/pts", &["bind"])
         .set("/process/terminal", json!(true))
         .sh(&format!("echo direct >{name}; echo hit >/dev/console; cat {name} >/result"))
         .make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
-    // Asking for the name by number allocates, which init may not in the command's memory.
+    // Looking up the name by number allocates, which init must not do in the command's memory.
     let way = if bed.is_undefended() { "shared-memory" } else { "" };
     let call = c.bundle_call("run", &["-d", "--console-socket", &socket.arg()]);
     let started = call.env("DAYFLY_WITHOUT", way).run();

@@ -1,4 +1,4 @@
-//! Attacks on what hides files of the kernel, by mounts of the container's own.
+//! Attacks on the mounts that hide kernel files, by mounts of the container's own.
 
 use super::{Evidence, attacks};
 use crate::userns::mapped;
@@ -11,7 +11,7 @@ pub const CASES: &[Case] = attacks! {
     fresh_sysfs_without_masks without "old-tree",
 };
 
-/// The kernel lets a user namespace mount what is seen in full in its mount namespace already.
+/// The kernel allows a user namespace such mounts only if its mount namespace already shows an unobstructed one.
 fn fresh(bed: &Bed, script: &str) -> Evidence {
     let kinds: [fn(&Bed) -> Bundle<'_>; 2] = [Bed::bundle, mapped];
     for (number, kind) in kinds.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Init stopped halfway, so that what others could do at that moment is done for certain.
+//! Stops init halfway, so that an attack happens at exactly that moment.
 
 use dayfly_tests::container::Container;
 use dayfly_tests::runtime::{Call, Outcome};
@@ -6,8 +6,8 @@ use dayfly_tests::wait;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// A command whose init stops before the first step of the name `step` (as `dayfly plan` has it); `meanwhile` is
-/// done then. Without the stop if the start fails before.
+/// Runs a command whose init stops before the first step named `step` (as `dayfly plan` prints it), and calls
+/// `meanwhile` then. If the start fails before, nothing stops.
 #[track_caller]
 pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     let (reader, writer) = std::io::pipe().expect("pipe");
@@ -22,7 +22,7 @@ pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     running.wait()
 }
 
-/// `run` of a container, likewise.
+/// Runs `run` of a container, likewise.
 #[track_caller]
 pub fn run_paused(c: &Container<'_>, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     paused(c.bundle_call("run", &[]), step, meanwhile)

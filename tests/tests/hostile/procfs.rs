@@ -1,4 +1,4 @@
-//! Attacks on what the runtime reads and writes below /proc and /sys, and on what covers them.
+//! Attacks on the runtime's reads and writes below /proc and /sys, and on the mounts that cover them.
 
 use super::pause::run_paused;
 use super::{Evidence, attacks};
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = attacks! {
     cgroup_of_the_host_is_writable without "cgroup-read-only",
 };
 
-/// The runtime's write, of a sysctl here and of a label in the CVE, ends in a file of the volume.
+/// The runtime's write (here of a sysctl, in the CVE of a label) ends up in a file of the volume.
 fn volume_over_proc(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     let file = volume.join("sys/kernel/domainname");
@@ -44,8 +44,8 @@ fn volume_over_proc(bed: &Bed) -> Evidence {
         .then(|| format!("the volume caught what was meant for the kernel: {caught}"))
 }
 
-/// /proc is a link into a volume. Once proc is mounted at its end, a neighbour on the volume puts something
-/// else there: masks cover that.
+/// /proc is a link into a volume. After proc is mounted at its target, a neighbour on the volume replaces the target,
+/// and the masks cover the replacement.
 fn linked_proc_is_exchanged(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     fs::create_dir_all(volume.join("proc")).expect("make");
@@ -73,7 +73,7 @@ fn linked_sys(bed: &Bed) -> Evidence {
     linked(bed, "sys", "kernel")
 }
 
-/// The container runs with a file system of the kernel where its image wants it.
+/// Runs a container that gets a kernel file system where its image wants it.
 fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
     for target in ["/tmp", "tmp", "../../tmp"] {
         let bundle = bed.bundle();
@@ -86,8 +86,8 @@ fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
     None
 }
 
-/// By the time a sysctl is written, somebody who can write to the rootfs has put another tree at /proc: a
-/// link in it redirects the write to another file of the kernel.
+/// Before a sysctl is written, a process that can write to the rootfs replaces the tree at /proc: a link in it
+/// redirects the write to another kernel file.
 fn sysctl_is_redirected(bed: &Bed) -> Evidence {
     let bundle = bed.bundle();
     let rootfs = bundle.rootfs();
@@ -106,9 +106,9 @@ fn sysctl_is_redirected(bed: &Bed) -> Evidence {
     hit.then(|| format!("the domain name is written to the host name: {}", outcome.stdout))
 }
 
-/// Without a cgroup namespace, what is mounted is the host's.
+/// Without a cgroup namespace, the host's tree is mounted.
 fn cgroup_of_the_host_is_writable(bed: &Bed) -> Evidence {
-    // Its own one, wherever that is seen: nothing is made in anybody else's.
+    // The container's own directory, wherever it is visible: nothing is made in other cgroups.
     let id = bed.id();
     let dirs = match bed.view.has_v1() {
         true => "/sys/fs/cgroup/*/".to_owned(),

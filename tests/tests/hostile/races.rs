@@ -1,5 +1,5 @@
-//! A neighbour on a shared volume exchanges a directory for a link to the host, over and over, while
-//! containers that mount into it start.
+//! A neighbour on a shared volume repeatedly exchanges a directory for a link to the host, while containers that mount
+//! into it start.
 
 use super::{Evidence, attacks};
 use dayfly_tests::bed::Bed;
@@ -19,7 +19,7 @@ pub const CASES: &[Case] = attacks! {
     dangling_link_is_exchanged without "resolve-in-root",
 };
 
-/// How long containers are started, unless one falls for it.
+/// Returns how long to start containers, unless an attack succeeds first.
 fn patience(bed: &Bed) -> Duration {
     Duration::from_secs(if bed.is_undefended() { 20 } else { 2 })
 }
@@ -34,7 +34,7 @@ fn parent_is_exchanged(bed: &Bed) -> Evidence {
     })
 }
 
-/// What the place's link leads to is missing, so that it is made, below what the neighbour exchanges.
+/// The mount point is a link with a missing target, which is created below the directory that the neighbour exchanges.
 fn dangling_link_is_exchanged(bed: &Bed) -> Evidence {
     race(bed, |bundle| {
         let place = bundle.rootfs().join("volume/place");

@@ -1,5 +1,5 @@
-//! What root of a container may do to its standard streams under the shim: they are pipes of its own, never what
-//! containerd has made on the host.
+//! Attacks of a container's root on its standard streams under the shim: they are the shim's pipes, never containerd's
+//! FIFOs on the host.
 
 use super::{Evidence, holds};
 use dayfly_tests::bed::Bed;
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
     Case::new("streams_of_a_user", streams_of_a_user).unlike_runc(),
 ];
 
-/// Runs the script to its end; returns its status and its output.
+/// Runs the script to its end; returns its status, its output and the changes.
 #[track_caller]
 fn run(bed: &Bed, user: u32, options: Options, script: &str, pipes: &str) -> (u32, String, String) {
     let bundle = bed.bundle().set("/process/user", json!({ "uid": user, "gid": user }));
@@ -52,8 +52,8 @@ fn run(bed: &Bed, user: u32, options: Options, script: &str, pipes: &str) -> (u3
     (ended.exit_status, format!("{said}{complaint}"), changed)
 }
 
-/// It changes mode and owner, truncates, and opens them anew for whatever they allow, to read what is meant for the
-/// host, or to keep them open.
+/// It changes mode and owner, truncates, and reopens them with every access mode, to read what is meant for the host,
+/// or to keep them open.
 fn streams_of_the_host(bed: &Bed) -> Evidence {
     if program(bed).is_none() {
         println!("skipped: no containerd-shim-dayfly-v2 beside the runtime: make build");
@@ -63,12 +63,12 @@ fn streams_of_the_host(bed: &Bed) -> Evidence {
                   stat -L -c '%a %u %F' $f; touch -d @0 $f; done; exec 3<>/proc/self/fd/1 3>&-; echo end";
     let (status, said, changed) = run(bed, 0, Options::default(), script, "root");
     assert_eq!(status, 0, "{said}");
-    // It was heard, and its own pipes are what it has changed.
+    // The output arrived, and the attack changed only the shim's pipes.
     assert!(said.contains("end\n") && said.contains("666 1234 fifo"), "{said}");
     (!changed.is_empty()).then_some(changed)
 }
 
-/// Whoever is no root opens /dev/stdout anew, be the user named to the shim or not.
+/// An unprivileged user can reopen /dev/stdout, whether or not its id is in the shim's options.
 fn streams_of_a_user(bed: &Bed) {
     if program(bed).is_none() {
         return println!("skipped: no containerd-shim-dayfly-v2 beside the runtime: make build");

@@ -1,4 +1,4 @@
-//! Images of a few kilobytes that want gigabytes of memory, or hours. Each is refused, by a limit with a name, in
+//! Images of a few kilobytes that would take gigabytes of memory, or hours. Each is rejected by a named limit, in
 //! bounded memory and time.
 
 use super::{V2, visible};
@@ -26,13 +26,13 @@ pub const CASES: &[Case] = &[
     case!(documents).on(V2).when(uses_every_fast_path).needs(python),
 ];
 
-/// What no import takes that unpacks so little, in KiB and in seconds of a CPU.
+/// The bounds of an import that unpacks this little, in KiB and in CPU seconds.
 const MEMORY: u64 = 256 << 10;
 const TIME: f64 = 60.0;
-/// When one is given up. Other cases have the CPUs as well.
+/// The time after which an import is given up. Other cases use the CPUs as well.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs a program and tells the most memory that it had, in KiB, and how many seconds of a CPU it took.
+/// Runs a program and prints its peak memory in KiB, and its CPU time in seconds.
 const MEASURE: &str = "
 import resource, subprocess, sys
 code = subprocess.call(['setpriv', '--pdeathsig', 'KILL'] + sys.argv[1:])
@@ -49,7 +49,7 @@ fn python() -> Result<(), String> {
     }
 }
 
-/// The bed's store in memory: how fast a disk is says nothing of an import.
+/// Mounts a tmpfs for the bed's store: the speed of a disk must not matter.
 struct Memory<'a>(&'a Bed);
 
 impl<'a> Memory<'a> {
@@ -70,7 +70,7 @@ impl Drop for Memory<'_> {
     }
 }
 
-/// An import within the bounds. `refused` is what is said of one that must fail, and leave nothing.
+/// Asserts that an import stays within the bounds. `refused` is the error of one that must fail and leave nothing.
 #[track_caller]
 fn bounded(bed: &Bed, layout: &Layout, refused: Option<&str>) {
     let program = image::program();
@@ -121,13 +121,13 @@ fn directories_without_entries(bed: &Bed) {
         let options = ["import", source, "--name", "test", "--max-entries", most];
         image::call(bed, &options).run()
     };
-    // 3000 files in 10 directories each, and none of these has an entry.
+    // 3000 files in 10 directories each; the directories have no entries.
     let outcome = call("32999").exits(1);
     assert!(outcome.stderr.contains("--max-entries"), "{outcome}");
     call("33000").ok();
 }
 
-/// What a global header says, it says of every entry.
+/// A global header applies to every entry.
 fn headers_for_every_entry(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let global = |records: &[(&str, &[u8])]| {
@@ -149,12 +149,12 @@ fn headers_for_every_entry(bed: &Bed) {
     let names = named(60_000);
     let many: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
     refused(bed, vec![files(global(&many), 800)], "names are");
-    // As many as a file may have, for more files than a file may have attributes.
+    // The maximum for one file, on more files than the ratio allows.
     refused(bed, vec![files(global(&many[..5000]), 2000)], "--max-ratio");
-    // Long names, each of them in each entry.
+    // Long names, all of them in every entry.
     let path = "n/".repeat(2000);
     refused(bed, vec![files(global(&[("linkpath", path.as_bytes())]), 20_000)], "--max-ratio");
-    // One name has one value, the last one.
+    // A name has one value, the last one.
     let same = [("SCHILY.xattr.user.a", &[b'x'; 60_000][..]); 30];
     let global = (0..6).fold(Layer::new(), |layer, _| layer.raw(&trimmed(&global(&same))));
     bounded(bed, &image::layout(bed, "same", vec![global.symlink("l", "f")]), None);
@@ -190,13 +190,13 @@ fn maps_of_holes(bed: &Bed) {
     header.as_gnu_mut().expect("gnu").isextended[0] = 1;
     old.header(&mut header, b"");
     let mut block = [b'0'; 512];
-    // Another one follows.
+    // The flag that another block follows.
     block[504] = 1;
     let old = old.raw(&block.repeat(100_000));
     refused(bed, vec![old], "more than 131072 parts");
 }
 
-/// What zstd makes of `text` with a window of that power of two.
+/// Compresses `text` by zstd with a window of `1 << window` bytes.
 fn with_window(window: u32, text: &[u8]) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
     encoder.window_log(window).expect("window");
@@ -204,7 +204,7 @@ fn with_window(window: u32, text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("zstd")
 }
 
-/// A frame of zstd asks for as much memory as its window: several long ones are not there at once.
+/// Decoding a zstd frame allocates its window: several large ones must not exist at the same time.
 fn windows(bed: &Bed) {
     let too_long = "wants a window of zstd of 256 MiB, and 128 MiB is the most that is read";
     for (window, count, refused) in [(27, 1, None), (27, 6, None), (28, 1, Some(too_long))] {
@@ -233,7 +233,7 @@ fn windows(bed: &Bed) {
             image::call(bed, &["rm", "test"]).run().ok();
         }
     }
-    // Of an archive that is compressed as a whole, and not by its first frame.
+    // An archive that is compressed as a whole, where a frame after the first has the large window.
     let archive = bed.dir.join("long.tar");
     let frames = [with_window(20, b"short"), with_window(28, &[0; 1 << 20])].concat();
     std::fs::write(&archive, frames).expect("write");
@@ -271,7 +271,7 @@ fn links_through_links(bed: &Bed) {
     refused(bed, vec![layer], "too many links");
 }
 
-/// Whatever takes the place of a directory is not looked for among all directories.
+/// Replacing a directory must not search all directories.
 fn directories_replaced(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let base = "p/".repeat(40);
@@ -283,7 +283,7 @@ fn directories_replaced(bed: &Bed) {
     bounded(bed, &image::layout(bed, "layout", vec![layer]), None);
 }
 
-/// A hard link to a file below is a copy of it, with its holes.
+/// A hard link to a file of a lower layer becomes a copy, which keeps its holes.
 fn copies_of_holes(bed: &Bed) {
     let records = [("GNU.sparse.map", &b"0,1"[..]), ("GNU.sparse.size", b"20000000000")];
     let bottom = Layer::new().pax(&records).file("huge", 0o644, b"x");
@@ -295,7 +295,7 @@ fn copies_of_holes(bed: &Bed) {
     let meta = std::fs::metadata(copy).expect("copy");
     let blocks = std::os::unix::fs::MetadataExt::blocks(&meta);
     assert!(meta.len() == 20_000_000_000 && blocks < 64, "{blocks} blocks");
-    // And it is bytes, as others are.
+    // The copy counts as bytes like any other.
     let source = layout.dir.to_str().expect("path");
     image::call(bed, &["rm", "test"]).run().ok();
     let few = ["import", source, "--name", "test", "--max-bytes", "30000000000"];
@@ -303,7 +303,7 @@ fn copies_of_holes(bed: &Bed) {
     assert!(outcome.stderr.contains("--max-bytes"), "{outcome}");
 }
 
-/// What is short as a text is long in memory.
+/// A short text can take much memory once it is parsed.
 fn documents(bed: &Bed) {
     let shell = || (Layer::new().file("f", 0o644, b""), Packing::Gzip);
     let process = |name: &str, process: &Value| {

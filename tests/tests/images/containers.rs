@@ -1,4 +1,4 @@
-//! From an image to its container, and until nothing of either is left.
+//! From an image to its container, until nothing remains of either.
 
 use super::V2;
 use dayfly_tests::bed::Bed;
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// What layers show: a file removed, a directory replaced, one's own user and directory.
+/// Prints what the layers should show: a removed file, a replaced directory, a user and a directory of the image.
 const LOOK: &str =
     "id -u; id -g; pwd; echo $A; ls /gone /replaced; cat /shared; echo x >/srv/new; ls /srv";
 const SEEN: &str = "7\n8\n/srv\nb\n/replaced:\nnew\nabove\nnew\n";
@@ -41,7 +41,7 @@ fn users() -> Result<(), String> {
     can_be()
 }
 
-/// The way by descriptors is the newest one.
+/// The newest way requires mounting by descriptors.
 fn every_way() -> Result<(), String> {
     programs()?;
     kernel::has_detached()
@@ -52,7 +52,7 @@ fn users_in_every_way() -> Result<(), String> {
     kernel::has_detached()
 }
 
-/// An image of three layers with a shell, for the user `app`.
+/// Makes an image of three layers with a shell, for the user `app`.
 fn layout(bed: &Bed) -> Layout {
     let shell = fs::read(busybox().expect("busybox")).expect("read busybox");
     let applets = ["sh", "cat", "echo", "env", "id", "ls", "true"];
@@ -98,7 +98,7 @@ fn run(bed: &Bed, options: &[&str], command: &[&str]) -> Call {
         .env("DAYFLY_SUBGID", "/dev/null")
 }
 
-/// What containers have left of themselves in the store and among the ranges.
+/// Asserts that containers have left nothing in the store or among the ranges.
 #[track_caller]
 fn nothing_is_left(bed: &Bed) {
     for directory in
@@ -142,7 +142,7 @@ fn its_digest_names_an_image(bed: &Bed) {
     run(bed, &["--image", &digest[..7]], &[]).run().fails("no image");
 }
 
-/// What a container and a mount that were killed have left below their directories is on the host.
+/// A killed container and a killed mount leave mounts below their directories on the host.
 fn gc_counts_mounts(bed: &Bed) {
     let store = image::store(bed);
     let directories = [store.join("containers/killed"), store.join("mounts/killed")];
@@ -154,7 +154,7 @@ fn gc_counts_mounts(bed: &Bed) {
                 mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).expect("mount");
             }
         }
-        // Two on one place.
+        // Two mounts at one place.
         let twice = directories[0].join("mnt/1");
         mount("tmpfs", &twice, "tmpfs", MountFlags::empty(), None).expect("mount");
         symlink(bed.dir.join("nowhere"), directories[0].join("owner")).expect("link");
@@ -173,7 +173,7 @@ fn gc_counts_mounts(bed: &Bed) {
     assert_eq!(gc(&["gc"]), "2 directories, 5 mounts, 0 ranges of ids removed\n");
     assert_eq!(mounts(), 0);
     assert!(!directories.iter().any(|directory| directory.exists()));
-    // That of images is for containers, which keep these; mounts have commands of their own.
+    // `image gc` is for containers of images, whose directories it removes; mounts have commands of their own.
     leave();
     let told = gc(&["image", "gc"]);
     assert!(told.starts_with("1 directories of containers and 3 mounts removed\n"), "{told}");
@@ -208,7 +208,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// Where overlayfs keeps its marks in `user.overlay`, in the user's own store.
+/// overlayfs keeps its marks in `user.overlay` there, in the user's own store.
 fn root_of_a_user_namespace(bed: &Bed) {
     let layout = layout(bed);
     let user = User::nested(bed);
@@ -255,7 +255,7 @@ fn a_user_is_told_what_it_takes(bed: &Bed) {
     let at = base.join("home");
     let outcome = user.bed.call_bare(&["rootfs", "mount", "test", path(&at)]).run().exits(1);
     assert!(outcome.stderr.contains(told), "{outcome}");
-    // With no more than its own id, and no group for terminals.
+    // With only its own id, and no tty group.
     let script = format!("{told} {}/dayfly run --image test 'id -u; cat /shared'", base.display());
     let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run();
     assert!(outcome.stderr.contains("unmapped gid 8"), "{outcome}");

@@ -1,4 +1,4 @@
-//! Several commands at one store: imports at once, killed and interrupted ones, and who holds its lock.
+//! Concurrent commands on one store: imports, killed and interrupted ones, and holders of its lock.
 
 use super::{V2, visible};
 use dayfly_tests::bed::Bed;
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     case!(who_relies_is_not_waited_for).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// A layout whose import takes a while: 12 layers of 60 files.
+/// Makes a layout whose import takes a while: 12 layers of 60 files.
 fn long_one(bed: &Bed) -> Layout {
     let layer = |number: u32| {
         (0..60).fold(Layer::new().dir("d/", 0o755), |layer, at| {
@@ -66,7 +66,7 @@ fn killed_imports(bed: &Bed) {
         let killed = running.wait().died_of_signal();
         let named = image::store(bed).join("refs/test:latest").exists();
         if named {
-            // Whole, then.
+            // A named image must be complete.
             let out = bed.dir.join(format!("out{round}"));
             image::call(
                 bed,
@@ -86,7 +86,7 @@ fn killed_imports(bed: &Bed) {
 }
 
 fn an_interrupted_import(bed: &Bed) {
-    // While its layers are unpacked.
+    // While its layers are being unpacked.
     let layout = long_one(bed);
     let running =
         image::call(bed, &["import", layout.dir.to_str().expect("path"), "--name", "test"]).spawn();
@@ -113,7 +113,7 @@ fn layers(bed: &Bed) -> usize {
     fs::read_dir(image::store(bed).join("layers")).expect("layers").count()
 }
 
-/// As long as `--wait` says, and then it is told.
+/// A removing command is waited for as long as `--wait` allows, and then reported.
 fn who_removes_is_waited_for(bed: &Bed) {
     let lock = held(bed, FlockOperation::NonBlockingLockExclusive);
     let out = bed.dir.join("out");
@@ -135,13 +135,13 @@ fn who_removes_is_waited_for(bed: &Bed) {
         assert!(line.contains("longer with --wait SECONDS"), "{outcome}");
         assert!(!fs::exists(out).expect("out"), "{outcome}");
     }
-    // Its end is what is waited for.
+    // The command waits for the lock's release.
     let export = image::call(bed, &["export", "test", out]).spawn();
     export.until_it_waits();
     flock(&lock, FlockOperation::Unlock).expect("unlock");
     export.wait().ok();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("lock");
-    // A name can be removed all the same.
+    // A name can be removed nevertheless.
     let begin = Instant::now();
     let outcome = image::call(bed, &["rm", "test", "--wait", "2"]).run().ok();
     about(2, begin);
@@ -154,7 +154,7 @@ fn who_removes_is_waited_for(bed: &Bed) {
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
 }
 
-/// Imports rely on what no name has yet: what takes as long as they do is left to a later gc.
+/// Imports rely on content that has no name yet, so removals that would have to wait for them are left to a later gc.
 fn who_relies_is_not_waited_for(bed: &Bed) {
     let lock = held(bed, FlockOperation::NonBlockingLockShared);
     let out = bed.dir.join("out");

@@ -1,4 +1,4 @@
-//! Images that leave the store, and those of engines.
+//! Images exported from the store, and images of engines.
 
 use super::{V2, outside, unpacked, visible};
 use dayfly_tests::bed::Bed;
@@ -31,7 +31,7 @@ fn exports_are_the_same_image(bed: &Bed) {
         .dir("./", 0o755)
         .file("file", 0o4755, &[3; 100_000])
         .link("hard", "file")
-        // One entry takes the place of another: the archive has both.
+        // One entry replaces another: the archive contains both.
         .file("twice", 0o644, b"first")
         .file("twice", 0o644, b"second");
     let top = Layer::new()
@@ -59,7 +59,7 @@ fn exports_are_the_same_image(bed: &Bed) {
         let out = bed.dir.join(format!("out{at}"));
         let out = out.to_str().expect("path");
         image::call(bed, &[&["export", "test", out], *options].concat()).run().ok();
-        // Into an empty store, so that every layer is unpacked and checked.
+        // Import into an empty store, so that every layer is unpacked and checked.
         let other = bed.dir.join(format!("other{at}"));
         let other = other.to_str().expect("path");
         image::call(bed, &["import", out, "--name", "again", "--store", other]).run().ok();
@@ -100,7 +100,7 @@ fn archives_of_engines(bed: &Bed) {
         let image = image::store(bed).join("refs/registry.test%2Fweb:2");
         assert_eq!(fs::read(image::layers(&image)[0].join("file")).expect("file"), b"contents");
         image::call(bed, &["rm", "registry.test/web:2"]).run().ok();
-        // Compressed as a whole, from standard input; a zstd stream may begin with a frame to skip.
+        // Compressed as a whole, from standard input; a zstd stream may begin with a skippable frame.
         let plain = file.to_str().expect("path");
         bed.program("gzip", &["-k", plain]).run().ok();
         bed.program("zstd", &["-q", "-k", plain]).run().ok();
@@ -127,7 +127,7 @@ fn archives_of_engines(bed: &Bed) {
     assert!(told.contains("sha256:"), "{told}");
 }
 
-/// An archive as "docker save" writes it, whose only layer's file has these bytes.
+/// Writes an archive like "docker save", whose only layer has these bytes.
 fn docker_archive(path: &Path, config: &[u8], layer: &[u8]) {
     let items = json!([{ "Config": "config", "RepoTags": ["box:1"], "Layers": ["layer"] }]);
     let mut archive = tar::Builder::new(fs::File::create(path).expect("file"));
@@ -142,8 +142,8 @@ fn docker_archive(path: &Path, config: &[u8], layer: &[u8]) {
     archive.finish().expect("archive");
 }
 
-/// Its diff-id is in the store, so that it need not be unpacked: it is looked at all the same, since nothing but the
-/// diff-id tells what it must be.
+/// A layer whose diff-id is in the store is not unpacked, but checked all the same, since only its diff-id identifies
+/// it.
 fn a_damaged_layer_that_is_there(bed: &Bed) {
     let sound = Layer::new().file("file", 0o644, b"contents").archive();
     let mut damaged = sound.clone();

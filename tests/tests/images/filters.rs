@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
     case!(profiles_by_name).on(V2).when(uses_every_fast_path).needs(programs),
 ];
 
-/// A call, what it says under the filter, and where it matters the architecture that it is made by.
+/// Calls, with their results under the filter, and the architecture if it matters.
 const PROBE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,7 +77,7 @@ int main(void) {
 }
 "#;
 
-/// What engines' containers get: EPERM (1), ENOSYS (38), or what the kernel itself says of the nonsense asked for.
+/// The results in engines' containers: EPERM (1), ENOSYS (38), or the kernel's own error for the invalid arguments.
 const VERDICTS: &[(&str, i32)] = &[
     ("mode", 2),
     ("keyctl", 1),
@@ -129,7 +129,7 @@ fn programs() -> Result<(), String> {
     }
 }
 
-/// An image whose only program is the one that asks.
+/// Makes an image whose only program is the probe.
 fn layout(bed: &Bed) -> Layout {
     let (source, program) = (bed.dir.join("probe.c"), bed.dir.join("probe"));
     fs::write(&source, PROBE).expect("write");
@@ -163,7 +163,7 @@ fn config(bed: &Bed) -> PathBuf {
     image::store(bed).join("refs/test:latest/config.json")
 }
 
-/// Nothing below /usr/share/containers is there, neither when the image comes nor when it runs.
+/// /usr/share/containers is empty, both at the import and at the run.
 fn without_the_engines_file(bed: &Bed) {
     let layout = layout(bed);
     let (store, id) = (image::store(bed), bed.id());
@@ -192,7 +192,7 @@ fn verdicts(bed: &Bed) {
     let wrong: Vec<_> =
         VERDICTS.iter().filter(|(name, wanted)| found.get(*name) != Some(wanted)).collect();
     assert!(wrong.is_empty(), "wanted {wrong:?}, found {found:?}");
-    // The program can tell: without a filter the kernel answers otherwise.
+    // The probe detects the filter: without it the kernel answers differently.
     import(bed, &layout, &["--seccomp", "none"]).ok();
     let open = said(&run(bed).run().ok());
     assert_eq!(open.get("mode"), Some(&0));
@@ -203,7 +203,7 @@ fn verdicts(bed: &Bed) {
     }
 }
 
-/// One that was made where there was no profile has none, and does not say that nobody wants one.
+/// An image imported before profiles existed has none, and is not marked as unconfined.
 fn an_image_of_an_older_import(bed: &Bed) {
     let layout = layout(bed);
     import(bed, &layout, &[]).ok();

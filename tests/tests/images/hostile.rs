@@ -1,4 +1,4 @@
-//! Archives that no honest hand made, and blobs that are not what they are said to be.
+//! Malicious archives, and blobs that do not match their descriptors.
 
 use super::{V2, outside, refused, unpacked, visible};
 use dayfly_tests::bed::Bed;
@@ -91,13 +91,13 @@ fn what_leads_out_stays_inside(bed: &Bed) {
     let out = victim.to_str().expect("path");
     let up = format!("{}{out}", "../".repeat(30));
     let layer = Layer::new()
-        // Absolute names are the layer's own.
+        // Absolute names are relative to the layer.
         .file("/absolute", 0o644, b"inside")
         .symlink("by-path", out)
         .file("by-path/file", 0o644, b"evil")
         .symlink("by-dots", &up)
         .file("by-dots/file2", 0o644, b"evil")
-        // A link in the place of a directory, and of a file that is then written.
+        // A link replaces a directory, and a file that is written afterwards.
         .dir("swap/", 0o755)
         .symlink("swap", out)
         .file("swap/file3", 0o644, b"evil")
@@ -120,7 +120,7 @@ fn what_leads_out_stays_inside(bed: &Bed) {
     }
 }
 
-/// What is no image's archive, or unpacks to too much of one.
+/// Files that are not archives of images, or that unpack to too much.
 fn bombs_around_images(bed: &Bed) {
     let import = |source: &str, options: &[&str], text: &str| {
         let all = [&["import", source, "--name", "test"], options].concat();
@@ -128,7 +128,7 @@ fn bombs_around_images(bed: &Bed) {
         assert!(outcome.stderr.contains(text), "lacks {text:?}: {outcome}");
         assert_eq!(visible(bed), Vec::<PathBuf>::new(), "left by {outcome}");
     };
-    // Endless.
+    // A file without an end.
     import("/dev/zero", &[], "is no archive");
     let file = |name: &str, bytes: &[u8]| {
         let path = bed.dir.join(name);
@@ -151,7 +151,7 @@ fn bombs_around_images(bed: &Bed) {
         .exits(1);
     assert!(outcome.stderr.contains("standard input has more than 1000000 bytes"), "{outcome}");
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
-    // A name of 64 GB, of holes.
+    // A name of 64 GB of holes.
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(EntryType::GNULongName);
     header.set_path("././@LongLink").expect("name");
@@ -184,7 +184,7 @@ fn bombs(bed: &Bed) {
     let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
     let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
     refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
-    // Links that lead ever deeper, where no path leads and no stack is enough.
+    // Links that lead ever deeper, beyond the length of a path and the size of a stack.
     let down = vec!["d"; 1000].join("/");
     let deep = (0..30).fold(Layer::new(), |layer, at| {
         let above = if at == 0 { String::new() } else { format!("l{}/", at - 1) };
@@ -226,7 +226,7 @@ fn damaged_blobs(bed: &Bed) {
         &|layout, manifest, _| {
             let path = blob(layout, manifest);
             let mut bytes = fs::read(&path).expect("blob");
-            // In the header of gzip, where nothing else would notice.
+            // In the header of gzip, where nothing else would detect it.
             bytes[4] ^= 1;
             fs::write(path, bytes).expect("write");
         },

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
     case!(a_containers_image_is_kept).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// A program by which single system calls fail.
+/// Checks for strace, which makes single system calls fail.
 fn strace() -> Result<(), String> {
     image::needed()?;
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
@@ -68,7 +68,7 @@ fn names_and_their_removal(bed: &Bed) {
     image::call(bed, &["inspect", &digest[..20]]).run().ok();
     image::call(bed, &["rm", digest]).run().ok();
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
-    // All of what is asked for, or nothing.
+    // All requested names are removed, or none.
     import(&one, "one");
     image::call(bed, &["rm", "one", "two"]).run().exits(1);
     kept(2);
@@ -82,7 +82,7 @@ fn names_and_their_removal(bed: &Bed) {
     assert!(outcome.stderr.contains("no name of an image"), "{outcome}");
 }
 
-/// One image has several spellings, and one name in the store. Older versions kept names as they were written.
+/// An image may be spelled in several ways, but has one name in the store. Older versions stored names as written.
 fn names_of_docker_hub(bed: &Bed) {
     let layout = image::layout(bed, "layout", vec![Layer::new().file("file", 0o644, b"")]);
     let source = layout.dir.to_str().expect("path");
@@ -118,7 +118,7 @@ fn names_of_docker_hub(bed: &Bed) {
     assert!(outcome.stderr.contains("but team/box:latest"), "{outcome}");
 }
 
-/// A name that is made of a directory's may be another image's: that is said.
+/// A default name, taken from the source's directory, may move from another image: a warning says so.
 fn names_from_where_an_image_is(bed: &Bed) {
     let import = |directory: &str, contents: &[u8], options: &[&str]| {
         fs::create_dir_all(bed.dir.join(directory)).expect("make");
@@ -137,7 +137,8 @@ fn names_from_where_an_image_is(bed: &Bed) {
     assert!(outcome.stderr.contains("perhaps with k, m, g or t"), "{outcome}");
 }
 
-/// Whoever is slower finds the name gone: before it looks, or when it removes it. Both are no failures of the store.
+/// The slower of two commands finds the name gone: before it looks, or when it removes it. Neither is a failure of the
+/// store.
 fn many_remove_the_same_name(bed: &Bed) {
     let layout = image::layout(bed, "layout", vec![Layer::new().file("file", 0o644, b"")]);
     let source = layout.dir.to_str().expect("path");
@@ -159,7 +160,7 @@ fn many_remove_the_same_name(bed: &Bed) {
     }
 }
 
-/// The same for certain: the name is there when it is looked at, and not when it is removed.
+/// Forces this: the name exists at the lookup, but not at the removal.
 fn one_that_is_gone_when_it_is_removed(bed: &Bed) {
     image::import(bed, &image::layout(bed, "layout", vec![Layer::new().file("f", 0o644, b"")]));
     let store = image::store(bed);

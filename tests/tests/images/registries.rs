@@ -1,4 +1,4 @@
-//! Registries that send too little to ever be done: given up in bounded time, and at once where a signal says so.
+//! Registries that send too slowly or too little: given up in bounded time, and at once after a signal.
 
 use super::{V2, visible};
 use dayfly_tests::bed::Bed;
@@ -29,22 +29,23 @@ pub const CASES: &[Case] = &[
         .needs(image::needed),
 ];
 
-/// What a registry does where it would send a document or a layer.
+/// The behaviour of a registry when it should send a document or a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Sends it.
+    /// Sends it completely.
     Sound,
-    /// Sends a byte each 100 ms.
+    /// Sends a byte every 100 ms.
     Drips,
-    /// Sends so many bytes, and closes the connection.
+    /// Sends this many bytes, and closes the connection.
     Breaks(usize),
-    /// Sends the head, and nothing more.
+    /// Sends the header, and then nothing.
     Stalls,
-    /// Sends so many bytes the first time, and nothing more; then the rest.
+    /// Sends this many bytes the first time, and then nothing; the rest at the next request.
     StallsOnce(usize),
-    /// Sends so many bytes the first time, and closes the connection; then says 503 so often; then sends the rest.
+    /// Sends this many bytes the first time, and closes the connection; then answers 503 this many times; then sends
+    /// the rest.
     Refuses(usize, usize),
-    /// Knows no ranges: sends so many bytes, twice as many the second time and so on, and closes the connection.
+    /// Supports no ranges: sends this many bytes, twice as many the second time and so on, and closes the connection.
     Anew(usize),
 }
 
@@ -59,7 +60,7 @@ impl Registry {
         Self::serve_long(400_000, manifests, layers)
     }
 
-    /// One whose layer has a file of `length` bytes.
+    /// Starts a registry whose layer has a file of `length` bytes.
     fn serve_long(length: u32, manifests: Way, layers: Way) -> Self {
         let noise: Vec<u8> =
             (0..length).map(|at| (at.wrapping_mul(at ^ 0x5bd1_e995) >> 7) as u8).collect();
@@ -84,7 +85,7 @@ impl Registry {
         let port = listener.local_addr().expect("address").port();
         let asked = Arc::new(AtomicUsize::new(0));
         let (count, manifest) = (Arc::clone(&asked), manifest.to_string().into_bytes());
-        // It ends with this process.
+        // The thread ends with this process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (count, layer) = (Arc::clone(&count), layer.clone());
@@ -117,7 +118,7 @@ impl Registry {
     }
 }
 
-/// A request's path, and the first byte that it wants.
+/// Reads a request; returns its path, and the first byte of its range.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, usize)> {
     let (mut path, mut from) = (None, 0);
     loop {
@@ -136,7 +137,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, usize)> {
     }
 }
 
-/// Answers a request before which `before` others were; whether the connection goes on.
+/// Answers a request after `before` others; returns whether the connection stays open.
 fn answer(mut stream: &TcpStream, body: &[u8], from: usize, way: Way, before: usize) -> bool {
     let way = match way {
         Way::StallsOnce(_) | Way::Refuses(..) if before == 0 => way,
@@ -181,7 +182,7 @@ fn answer(mut stream: &TcpStream, body: &[u8], from: usize, way: Way, before: us
     }
 }
 
-/// A pull that must be given up within `limit`, for that reason.
+/// Asserts that a pull is given up within `limit`, with this error.
 #[track_caller]
 fn given_up(bed: &Bed, registry: &Registry, limit: Duration, text: &str) {
     let begin = Instant::now();
@@ -205,16 +206,16 @@ fn one_that_breaks_off(bed: &Bed) {
     assert_eq!(registry.asked.load(Ordering::Relaxed), 4);
 }
 
-/// As long as it gets on by 64 KiB a try it is taken up again.
+/// The transfer is resumed as long as each attempt adds 64 KiB.
 fn one_that_breaks_off_and_goes_on(bed: &Bed) {
     let registry = Registry::serve(Way::Sound, Way::Breaks(70_000));
     registry.pull(bed, &[]).run().ok();
-    // 400 KB, and of each try the last piece may be lost.
+    // 400 KB, and each attempt may lose its last piece.
     let asked = registry.asked.load(Ordering::Relaxed);
     assert!((6..=8).contains(&asked), "{asked}");
 }
 
-/// What comes after an error is asked for anew, whatever the error was; what asking says then is what is told.
+/// The rest is requested again after any error; if that request fails, its error is reported.
 fn errors_in_mid_transfer(bed: &Bed) {
     for (way, asked) in [(Way::StallsOnce(70_000), 2), (Way::Refuses(70_000, 1), 3)] {
         let registry = Registry::serve(Way::Sound, way);
@@ -228,13 +229,13 @@ fn errors_in_mid_transfer(bed: &Bed) {
     assert_eq!(registry.asked.load(Ordering::Relaxed), 4);
 }
 
-/// It sends what has come already once more, each time: that is borne up to eight times a blob's length.
+/// Each attempt sends the received bytes again: tolerated up to eight times a blob's length.
 fn one_without_ranges(bed: &Bed) {
     let registry = Registry::serve(Way::Sound, Way::Anew(70_000));
     registry.pull(bed, &[]).run().ok();
     assert_eq!(registry.asked.load(Ordering::Relaxed), 6);
     image::call(bed, &["rm", &format!("127.0.0.1:{}/x:latest", registry.port)]).run().ok();
-    // 2 MB in 29 times; with the 22nd 231 times 70 KB came for nothing.
+    // 2 MB would take 29 attempts; by the 22nd, 231 times 70 KB were sent in vain.
     let registry = Registry::serve_long(2_000_000, Way::Sound, Way::Anew(70_000));
     given_up(bed, &registry, Duration::from_secs(40), "given up after 1540000 of");
     assert_eq!(registry.asked.load(Ordering::Relaxed), 22);
@@ -270,7 +271,7 @@ fn the_lock_is_not_waited_for_for_ever(bed: &Bed) {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: {outcome}", begin.elapsed());
     let who = format!("process {} (", pull.pid().as_raw_nonzero());
     assert!(outcome.stderr.contains(&who) && outcome.stderr.contains("--wait"), "{outcome}");
-    // Who waits hears signals as well.
+    // A waiting command reacts to signals as well.
     let gc = image::call(bed, &["gc"]).spawn();
     gc.until_it_waits();
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What a layer is for those above and below it.
+//! The effects of layers on each other.
 
 use super::V2;
 use dayfly_tests::bed::Bed;
@@ -16,13 +16,13 @@ pub const CASES: &[Case] = &[
     case!(a_layer_that_is_there_twice).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// Everything below `root` in an overlayfs of `layers` (the bottom one first).
+/// Runs `script` in an overlayfs of `layers` (the lowest first).
 #[track_caller]
 fn merged(bed: &Bed, layers: &[PathBuf], script: &str) -> String {
     let mount = bed.dir.join("merged");
     fs::create_dir_all(&mount).expect("make mount point");
     let lower: Vec<String> = layers.iter().rev().map(|layer| layer.display().to_string()).collect();
-    // overlayfs wants two layers, or an upper one.
+    // overlayfs requires two layers, or an upper one.
     let empty = bed.dir.join("empty");
     fs::create_dir_all(&empty).expect("make empty layer");
     let command = format!(
@@ -56,11 +56,11 @@ fn whiteouts_as_overlayfs_sees_them(bed: &Bed) {
         .dir("hidden/", 0o755)
         .file("hidden/new", 0o644, b"new")
         .file("hidden/.wh..wh..opq", 0o644, b"")
-        // Removed and made anew in the same layer.
+        // Removed and created again in the same layer.
         .file(".wh.again", 0o644, b"")
         .dir("again/", 0o755)
         .file("again/new", 0o644, b"new")
-        // A whiteout beside what takes the place.
+        // A whiteout beside its replacement.
         .file("file", 0o644, b"above")
         .file(".wh.file", 0o644, b"")
         .file(".wh..wh.plnk", 0o644, b"");
@@ -89,7 +89,7 @@ fn what_layers_below_decide(bed: &Bed) {
     let script =
         "stat -c '%a %F' tmp && readlink lib && cat usr/lib/more linked && stat -c %a linked";
     assert_eq!(merged(bed, &layers, script), "1777 directory\nusr/lib\nmorebase750\n");
-    // Kept by what it is together with those below, unlike the others.
+    // This layer is stored under an id that includes the layers below, unlike the others.
     let info: Value =
         serde_json::from_slice(&fs::read(image.join("info.json")).expect("info")).expect("json");
     let own = |at: usize| {

@@ -24,15 +24,15 @@ pub const CASES: &[Case] = &[
     case!(features).needs(profiles),
 ];
 
-/// Allows all; linux_process_apparmor_profile of runtime-tools has it too.
+/// Allows everything; linux_process_apparmor_profile of runtime-tools uses it too.
 const SECURE: &str = "acme_secure_profile";
-/// Refuses to write /refused, and to give files away.
+/// Denies writing /refused, and chown.
 pub const CONFINED: &str = "dayfly-confined";
-/// Refuses to write /other.
+/// Denies writing /other.
 const OTHER: &str = "dayfly-other";
 const UNKNOWN: &str = "dayfly-no-such-profile";
 
-/// Whether the profiles of tests/labels are loaded.
+/// Checks that the profiles of tests/labels are loaded.
 pub fn profiles() -> Result<(), String> {
     match fs::read_to_string("/sys/kernel/security/apparmor/profiles") {
         Ok(loaded) if loaded.contains("dayfly-confined (enforce)") => Ok(()),
@@ -60,7 +60,7 @@ fn profile(bed: &Bed) {
     assert_eq!(run.lines(), [enforced(SECURE), enforced(SECURE)]);
 }
 
-/// What root may do by all other rules.
+/// Actions that root may do unless the profile denies them.
 const TRY: &str = "echo x >/allowed; echo $?; echo x >/refused; echo $?; echo x >/other; echo $?; \
                    chown 1:1 /allowed; echo $?";
 
@@ -75,7 +75,7 @@ fn refuses(bed: &Bed) {
     assert_eq!(tried(json!(OTHER)), "0 0 1 0");
 }
 
-/// Another user, no new privileges, a filter of system calls: none of them keeps the profile from being taken.
+/// Another user, no_new_privs, a seccomp filter: none of them prevents the profile from being applied.
 fn with_everything_that_restricts(bed: &Bed) {
     let run = bed
         .bundle()
@@ -95,15 +95,15 @@ fn exec_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let exec = c.sh(&format!("{CURRENT}; {TRY}")).ok();
     assert_eq!(exec.lines(), [&enforced(CONFINED), "0", "1", "0", "1"]);
-    // A process that is left behind.
+    // A detached process.
     let file = bed.dir.join("pid").to_string_lossy().into_owned();
     c.exec_with(&["--detach", "--pid-file", &file], &["sleep", "1000"]).ok();
     let pid = fs::read_to_string(&file).expect("read pid").trim().parse().expect("pid");
     assert_eq!(current(pid), enforced(CONFINED));
 }
 
-/// A process.json that says nothing of it. runc has it so for SELinux and means to for AppArmor, but its
-/// container does not know its profile any more (specconv leaves it out): that process is unconfined.
+/// A process.json without a profile gets the container's. runc does so for SELinux and intends to for AppArmor, but its
+/// container no longer knows its profile (specconv omits it): there, the process is unconfined.
 fn process_file_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
@@ -168,8 +168,7 @@ fn of_a_user(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Those that run in the container just before its program have the program's profile; those before them
-/// have none.
+/// Hooks that run in the container just before its program have the program's profile; earlier ones have none.
 fn hooks_of_the_container(bed: &Bed) {
     let hook = |file: &str| {
         let write = format!("cat /proc/self/attr/current >{file}");

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-/// Before the policy is loaded, which cannot be taken back.
+/// Cases that run before the policy is loaded, which can't be undone.
 pub const BEFORE: &[Case] = &[
     case!(process_label_without_a_policy).needs(no_policy),
     case!(mount_label_without_a_policy).needs(no_policy).unlike_runc(),
@@ -32,19 +32,19 @@ pub const CASES: &[Case] = &[
     case!(of_a_user).needs(policy_and_users),
 ];
 
-/// May not write files of [`REFUSED`].
+/// A label that may not write files of [`REFUSED`].
 pub const CONTAINER: &str = "system_u:system_r:container_t:s0:c1,c2";
-/// May, and has the categories of [`MOUNT`].
+/// A label that may write them, with the categories of [`MOUNT`].
 pub const OTHER: &str = "system_u:system_r:container_other_t:s0:c715,c811";
-/// What linux_mount_label of runtime-tools mounts with.
+/// The mount label of linux_mount_label in runtime-tools.
 pub const MOUNT: &str = "system_u:object_r:svirt_sandbox_file_t:s0:c715,c811";
-/// Of the categories of [`CONTAINER`].
+/// A mount label with the categories of [`CONTAINER`].
 pub const OWN: &str = "system_u:object_r:svirt_sandbox_file_t:s0:c1,c2";
 const REFUSED: &str = "system_u:object_r:dayfly_refused_t:s0";
-/// Of a type that the policy does not have.
+/// A label with a type that the policy does not define.
 pub const WRONG: &str = "system_u:object_r:dayfly_no_such_t:s0";
 
-/// Whether the policy of tests/labels is loaded, and enforced.
+/// Checks that the policy of tests/labels is loaded, and enforced.
 pub fn policy() -> Result<(), String> {
     let enforced = fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text == "1");
     match enforced && fs::write("/sys/fs/selinux/context", REFUSED).is_ok() {
@@ -58,7 +58,7 @@ fn policy_and_users() -> Result<(), String> {
     can_be()
 }
 
-/// SELinux as it is before a policy is loaded: it takes any label for that of the kernel.
+/// Checks that no policy is loaded: SELinux then accepts any label as the kernel's.
 fn no_policy() -> Result<(), String> {
     let own = fs::read_to_string("/proc/self/attr/current").unwrap_or_default();
     match Path::new("/sys/fs/selinux/load").exists() && own.trim_end_matches('\0') == "kernel" {
@@ -94,12 +94,12 @@ fn process_label(bed: &Bed) {
     assert_eq!(shown(&run.run().ok()), [CONTAINER]);
 }
 
-/// What was printed, without the ends of labels.
+/// Returns the output, without the terminators of labels.
 fn shown(outcome: &Outcome) -> Vec<String> {
     outcome.stdout.replace('\0', "\n").lines().map(str::to_owned).collect()
 }
 
-/// With a directory where only [`OTHER`] may write.
+/// Adds a directory where only [`OTHER`] may write.
 fn with_files(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle.mount("tmpfs", "tmpfs", "/mnt", &[&format!("context={REFUSED}")])
 }
@@ -115,7 +115,7 @@ fn refuses(bed: &Bed) {
     assert_eq!(tried(OTHER), "0 0");
 }
 
-/// What one container's mount label is, another one's program may not write.
+/// A program may not write to files with another container's mount label.
 fn categories_keep_apart(bed: &Bed) {
     let tried = |process: &str, mount: &str| {
         let c = bed
@@ -134,7 +134,7 @@ fn categories_keep_apart(bed: &Bed) {
     assert_eq!(tried(OTHER, MOUNT), "written\n");
 }
 
-/// Another user, no new privileges, a filter of system calls: none of them keeps the label from being taken.
+/// Another user, no_new_privs, a seccomp filter: none of them prevents the label from being applied.
 fn with_everything_that_restricts(bed: &Bed) {
     let run = bed
         .bundle()
@@ -156,7 +156,7 @@ fn with_everything_that_restricts(bed: &Bed) {
 fn exec_has_the_containers_label(bed: &Bed) {
     let c = bed.bundle().set("/process/selinuxLabel", json!(CONTAINER)).make().detached();
     assert_eq!(shown(&c.sh(CURRENT).ok()), [CONTAINER]);
-    // A process.json that says nothing of it.
+    // A process.json without a label.
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
     assert_eq!(shown(&exec_process(bed, &c, &process).run().ok()), [CONTAINER]);
 }
@@ -165,7 +165,7 @@ fn exec_has_its_own_label(bed: &Bed) {
     let c = with_files(bed.bundle()).set("/process/selinuxLabel", json!(CONTAINER));
     let c = c.make().detached();
     assert_eq!(c.sh(TRY).ok().stdout, "0\n1\n");
-    // A file that is made has the categories of who makes it.
+    // A new file has the categories of the process that creates it.
     let show = ["/bin/sh", "-c", &format!("{CURRENT}; echo; rm /allowed; {TRY}")];
     let first = |outcome: &Outcome| shown(outcome)[0].clone();
     let exec = c.exec_with(&["--process-label", OTHER], &show).ok();
@@ -178,7 +178,7 @@ fn exec_has_its_own_label(bed: &Bed) {
     assert_eq!(current(c.pid()), CONTAINER);
 }
 
-/// keyctl(KEYCTL_GET_SECURITY) of the session keyring that ends with the container.
+/// Returns the result of keyctl(KEYCTL_GET_SECURITY) for the session keyring that ends with the container.
 fn label_of_keyring(c: &Container<'_>) -> String {
     let script = "import ctypes, sys\n\
                   name = '_ses.' + sys.argv[1]\n\
@@ -195,7 +195,7 @@ fn key_label(bed: &Bed) {
     c.create().ok();
     assert_eq!(label_of_keyring(&c), format!("{CONTAINER}\n"));
     c.start().ok();
-    // Keys that the program makes have its own label, whatever that of the keyring.
+    // Keys that the program creates have its own label, whatever the keyring's is.
     let made = fs::read(format!("/proc/{}/attr/keycreate", c.pid())).expect("attr/keycreate");
     assert_eq!(String::from_utf8_lossy(&made), "");
 }
@@ -208,7 +208,7 @@ fn wrong_process_label(bed: &Bed) {
     }
 }
 
-/// A wrong label is told of with what was written, and why the kernel did not take it.
+/// Asserts that the error names the file that the label was written to, and the kernel's reason.
 fn is_refused(outcome: Outcome, code: i32) {
     let outcome = outcome.fails_as(code, "invalid argument");
     assert!(outcome.stderr.contains("attr/"), "{outcome}");

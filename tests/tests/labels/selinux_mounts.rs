@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
     case!(wrong_mount_label_of_layers).needs(policy).unlike_runc(),
 ];
 
-/// The label of a file of the container, as the kernel tells it.
+/// Returns the label of a file in the container, as the kernel reports it.
 pub fn label_of(c: &Container<'_>, path: &str) -> String {
     label_at(format!("/proc/{}/root/{path}", c.pid()).as_ref())
 }
@@ -31,7 +31,7 @@ fn label_at(path: &Path) -> String {
     String::from_utf8_lossy(&value[..length]).trim_end_matches('\0').to_owned()
 }
 
-/// The options of the superblock at a place of the container.
+/// Returns the superblock options at a mount point of the container.
 fn options(c: &Container<'_>, place: &str) -> String {
     let mountinfo = std::fs::read_to_string(format!("/proc/{}/mountinfo", c.pid())).expect("read");
     let line = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some(place));
@@ -39,7 +39,7 @@ fn options(c: &Container<'_>, place: &str) -> String {
     line.rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
-/// As runc has it: proc, sysfs and cgroup2 have labels of their own, mqueue takes one at its root only.
+/// As with runc: proc, sysfs and cgroup2 have labels of their own, and mqueue accepts one only at its root.
 fn mount_label(bed: &Bed) {
     let c = bed
         .bundle()
@@ -68,7 +68,7 @@ fn mount_label(bed: &Bed) {
     }
 }
 
-/// What is too long for fsconfig(2) goes by mount(2), where the label has to be quoted.
+/// Data that is too long for fsconfig(2) is passed to mount(2), where the label must be quoted.
 fn mount_label_and_large_data(bed: &Bed) {
     let (lower, upper, work) = ("l".repeat(120), "u".repeat(10), "w".repeat(10));
     let dir = |name: &str| {
@@ -92,19 +92,19 @@ fn mount_label_and_large_data(bed: &Bed) {
     assert_eq!(label_of(&c, "mnt/file"), MOUNT);
 }
 
-/// Of what is mounted in a user namespace the kernel takes a context for some file systems only.
+/// In a user namespace the kernel accepts a context for some file systems only.
 fn mqueue_in_a_user_namespace(bed: &Bed) {
     let c = crate::userns::mapped(bed).set("/linux/mountLabel", json!(OWN)).make().detached();
     assert_eq!(label_of(&c, "dev/mqueue"), OWN);
     assert_eq!(label_of(&c, "proc/acpi"), OWN);
 }
 
-/// Of the layers, and made in the container.
+/// Files of the layers, and files made in the container.
 const FILES: [&str; 9] =
     ["", "last", "secret", "of-user", "bin", "bin/sh", "new", "made", "made/file"];
 
-/// Every way to put layers together: the files of the layers, and those that are made later. The layers
-/// themselves keep what they have.
+/// Every way of assembling layers: the files of the layers, and those made later. The layers themselves keep their
+/// labels.
 fn layers(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let before = label_at(&layers.store.join("layers/base/secret"));

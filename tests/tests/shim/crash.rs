@@ -15,7 +15,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Kills per call; spread evenly over the time that it takes.
+/// Kills per call, spread evenly over its duration.
 const ROUNDS: u32 = 25;
 
 pub const CASES: &[Case] = &[
@@ -25,13 +25,13 @@ pub const CASES: &[Case] = &[
     case!(killed_while_deleting).unlike_runc().alone(),
 ];
 
-/// A call, and those that come before it.
+/// A call, and the calls before it.
 struct Step {
     before: usize,
     name: &'static str,
 }
 
-/// What each request does in turn.
+/// Returns the requests of a task's life, in order.
 fn requests(container: &Container<'_>, pipes: &Pipes) -> Vec<(Method, Vec<u8>)> {
     let id = || container.id.clone();
     let process = json!({
@@ -68,7 +68,8 @@ fn rounds(bed: &Bed, step: &Step) {
     println!("{}: {whole:?} each", step.name);
 }
 
-/// Calls all up to the step, kills the shim `after` that has begun, deletes. How long the step took.
+/// Makes all calls up to the step, kills the shim at time `after` since its start, and deletes. Returns how long the
+/// step took.
 #[track_caller]
 fn once(bed: &Bed, step: &Step, round: u32, after: Option<Duration>) -> Duration {
     let container = bed.bundle().args(&["sleep", "1000"]).make();

@@ -1,5 +1,5 @@
-//! What a container has of whoever has made it: the same under the shim as under `dayfly run`, but for the score that the
-//! shim has for the OOM killer, as under containerd's own.
+//! The properties that a container inherits from its maker: the same under the shim as under `dayfly run`, except the
+//! shim's OOM score, which equals that of containerd's own shim.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[
     case!(user_and_time_namespaces).unlike_runc(),
 ];
 
-/// Signals, limits, mask of modes, credentials, groups and session of processes, name spaces of pids, descriptors.
+/// Signals, limits, umask, credentials, groups and session of processes, pid namespaces, descriptors.
 const SCRIPT: &str = "grep -E '^(Umask|NSpid|NSpgid|NSsid|Sig[PBIC]|Shd|Cap|NoNewPrivs|Seccomp|Uid|Gid|Groups|\
     TracerPid|CoreDumping|Cpus_allowed|Mems_allowed|Speculation)' /proc/self/status; cat /proc/self/limits; \
     echo stat $(cut -d ' ' -f 7-8,18,19,38,41 /proc/self/stat); \
@@ -24,7 +24,7 @@ const SCRIPT: &str = "grep -E '^(Umask|NSpid|NSpgid|NSsid|Sig[PBIC]|Shd|Cap|NoNe
     echo oom $(cat /proc/self/oom_score_adj); echo slack $(cat /proc/self/timerslack_ns); env";
 
 fn bundle(bed: &Bed) -> Bundle<'_> {
-    // Those of whoever has made it, as far as the configuration says nothing else.
+    // These are the maker's, unless the configuration sets them.
     bed.bundle().unset("/process/rlimits").unset("/process/oomScoreAdj")
 }
 
@@ -32,7 +32,7 @@ fn lines(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
 }
 
-/// Lines that only one of both has, but for those that begin with what is given.
+/// Asserts that both have the same lines, except those that begin with `but`.
 #[track_caller]
 fn assert_same(ours: &[u8], wanted: &str, but: Option<&str>) {
     let (ours, wanted) = (lines(ours), lines(wanted.as_bytes()));
@@ -72,12 +72,12 @@ fn exec(bed: &Bed) {
     task.exec("e", &script, Some(&pipes));
     task.start("e");
     assert_eq!(task.wait("e"), 0);
-    // But for process numbers, of the exec and of what it has begun.
+    // Except process ids, of the exec and of its children.
     assert_same(&out.join().expect("stdout"), &wanted.replace("oom 0", "oom 1"), Some("NS"));
     task.finish();
 }
 
-/// The memory of the shim is nobody's to look at, which makes /proc/self root's of the host (`PR_SET_DUMPABLE`).
+/// The shim is not dumpable (`PR_SET_DUMPABLE`), so its /proc/self belongs to the host's root.
 fn user_and_time_namespaces(bed: &Bed) {
     if is_missing(bed) {
         return;

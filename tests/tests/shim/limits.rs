@@ -1,4 +1,4 @@
-//! Much at once, and others that do nothing: the shim stays small, idle and complete.
+//! Many requests at once, and clients that do not read: the shim stays small and idle, and loses nothing.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     case!(secrets_of_execs).unlike_runc(),
 ];
 
-/// The field `name` of a file of /proc/PID, in kB.
+/// Returns the field `name` of a file in /proc/PID, in kB.
 fn kilobytes(pid: u32, file: &str, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/{file}")).expect("read");
     let line = text.lines().find(|line| line.starts_with(name)).expect("field");
@@ -33,7 +33,7 @@ fn private(pid: u32) -> u64 {
     kilobytes(pid, "smaps_rollup", "Private_Dirty:")
 }
 
-/// The processor's time of a process, in ticks of 10 ms.
+/// Returns the CPU time of a process, in ticks of 10 ms.
 fn ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let (_, fields) = stat.rsplit_once(')').expect("name");
@@ -41,7 +41,7 @@ fn ticks(pid: u32) -> u64 {
     times.map(|field| field.parse::<u64>().expect("number")).sum()
 }
 
-/// With a limit of descriptors that is lower: the shim raises it for itself, and its containers have it as it was.
+/// The limit of descriptors is lower: the shim raises it for itself, and its containers get the original one.
 fn thousand_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -63,7 +63,7 @@ fn thousand_execs(bed: &Bed) {
 
     let pipes = Pipes::new(&task.container, "many");
     let reader = pipes.reader("stdout");
-    // Or what was read would end with the first program that ends before the next one's start.
+    // Otherwise the reader would see the end when one program exits before the next one starts.
     let writer = pipes.writer("stdout");
     let names: Vec<String> = (0..1000).map(|number| format!("e{number}")).collect();
     for name in &names {
@@ -93,7 +93,7 @@ fn thousand_execs(bed: &Bed) {
     task.finish();
 }
 
-/// The program waits, the shim has nothing to do, and both can be ended.
+/// The program blocks, the shim is idle, and both can be ended.
 fn output_that_nobody_reads(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -123,7 +123,7 @@ fn output_that_nobody_reads(bed: &Bed) {
     task.shut_down();
 }
 
-/// Neither are events taken nor answers read; nothing of either is lost, and little is kept.
+/// Neither events are accepted nor answers read; nothing is lost, and little memory is used.
 fn frozen_containerd(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -189,14 +189,14 @@ fn nothing_is_kept(bed: &Bed) {
     run(50, 50 + rounds);
     let after = private(pid);
     println!("private memory: {memory} kB, after {rounds} more {after} kB");
-    // The heap keeps the pages of its fullest moment, which depends on how fast events are heard: some 40 kB, after 300
-    // execs as after 3000. A hundred bytes kept of each would be more than that.
+    // The heap keeps the pages of its peak, which depends on how fast events are accepted: about 40 kB, after 300 execs
+    // as after 3000. A hundred bytes kept per exec would be more.
     assert!(after <= memory + 64, "{memory} kB, then {after} kB");
     dayfly_tests::wait::until_true("descriptors to be as before", || open() <= descriptors);
     task.finish();
 }
 
-/// How often `text` is in a process's memory.
+/// Returns how often `text` occurs in a process's memory.
 fn occurrences(pid: u32, text: &str) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("mem");
@@ -213,7 +213,8 @@ fn occurrences(pid: u32, text: &str) -> usize {
     found
 }
 
-/// What a container or a started exec has is not in the memory of the shim, nor so in that of its workers for others.
+/// The environment of a container or of a started exec must not stay in the memory of the shim, nor in that of its
+/// workers for others.
 fn secrets_of_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -222,7 +223,7 @@ fn secrets_of_execs(bed: &Bed) {
     let task = Task::started(container, None);
     let pid = task.shim.pid();
     task.exec("e", "SECRET=of-the-exec exec sleep 1000", None);
-    // Until then it is kept: the test can see it.
+    // Before the start it is kept, so the search works.
     assert!(occurrences(pid, "of-the-exec") > 0);
     task.start("e");
     for secret in ["of-the-exec", "of-the-container"] {

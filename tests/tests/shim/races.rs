@@ -1,4 +1,4 @@
-//! Calls that meet each other, and ends at bad moments: everybody is answered, and nothing is left.
+//! Calls that collide, and ends at bad moments: every call is answered, and nothing is left.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -42,7 +42,7 @@ fn sleeper(bed: &Bed) -> Container<'_> {
     bed.bundle().args(&["sleep", "1000"]).make()
 }
 
-/// Their end may be heard before that of the worker that has made them.
+/// The program's end may be reported before that of the worker that has made it.
 fn programs_that_end_at_once(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -60,7 +60,7 @@ fn programs_that_end_at_once(bed: &Bed) {
         assert!(answer.expect("answer").pid > 0);
         assert_eq!((task.wait(name), task.delete(name).exit_status), (6, 6));
     }
-    // Of each, the start comes before the exit.
+    // For each, the start comes before the exit.
     let mut seen = [0, 0];
     while seen[1] < names.len() {
         match task.shim.events.next().topic.as_str() {
@@ -73,7 +73,8 @@ fn programs_that_end_at_once(bed: &Bed) {
     task.finish();
 }
 
-/// What Exec has prepared and nobody started goes with its container, and whoever waits for it hears of it.
+/// A process that Exec has prepared but nobody started is deleted with its container, and calls that wait for it are
+/// answered.
 fn deleted_with_its_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -142,7 +143,7 @@ fn waits_have_limits(bed: &Bed) {
     task.finish();
 }
 
-/// A FIFO, and a hook that waits for it to be written to.
+/// Returns a FIFO, and a hook that waits until it is written to.
 fn gate(bed: &Bed) -> (PathBuf, Value) {
     let gate = bed.dir.join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).expect("mkfifo");
@@ -150,14 +151,14 @@ fn gate(bed: &Bed) -> (PathBuf, Value) {
     (gate, json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }]))
 }
 
-/// A container whose making is kept by a hook, and the FIFO that lets it go on.
+/// Returns a container whose creation is blocked by a hook, and the FIFO that releases it.
 fn kept(bed: &Bed) -> (Container<'_>, PathBuf) {
     let (gate, hook) = gate(bed);
     let bundle = bed.bundle().args(&["sleep", "1000"]);
     (bundle.set("/hooks/createRuntime", hook).make(), gate)
 }
 
-/// What was made by then goes before the answer, so that the next one may have the name; whoever waits is answered.
+/// What was made by then is removed before the answer, so that the name can be used again; waiting calls are answered.
 fn create_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -193,9 +194,9 @@ fn create_whose_worker_dies(bed: &Bed) {
 fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::path::Path) {
     let request = creation(&container, None);
     let create = shim.send(Method::Create, &request);
-    // Whichever hook takes it: the first may be there still.
+    // Either hook may read it, as the first may still exist.
     let answer = loop {
-        // Opened for both, so that nobody is waited for.
+        // Opened for reading and writing, so that open(2) does not block.
         let mut file = fs::OpenOptions::new();
         let file = file.read(true).write(true).open(gate).expect("open the gate");
         std::io::Write::write_all(&mut &file, b"go\n").expect("write");
@@ -209,7 +210,7 @@ fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::pat
     task.finish();
 }
 
-/// Nobody knows whether it was started: it has ended then.
+/// Whether it was started is unknown, so it is ended.
 fn start_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -226,7 +227,7 @@ fn start_that_takes_too_long(bed: &Bed) {
     task.finish();
 }
 
-/// A shim that is told to end, and has events to tell before, serves who comes meanwhile.
+/// A shim that was asked to shut down but still has events to deliver serves a client that connects meanwhile.
 fn comes_back_for_another(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -251,7 +252,7 @@ fn comes_back_for_another(bed: &Bed) {
     task.finish();
 }
 
-/// Two who connect just before it is told to end: one of them is taken when nobody is expected any more.
+/// Two clients connect just before the shutdown: one of them is accepted when no more are expected.
 fn ends_after_who_only_connects(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -273,14 +274,14 @@ fn ends_after_who_only_connects(bed: &Bed) {
     task.await_end(number);
 }
 
-/// The children of a process of one thread.
+/// Returns the children of a single-threaded process.
 fn children(pid: u32) -> Vec<Pid> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// Without a PID namespace of its own nothing ends with init by itself.
+/// Without its own PID namespace, init's end does not end the other processes.
 fn rest_ends_with_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -329,7 +330,7 @@ fn as_many_connections_as_containers(bed: &Bed) {
     task.finish();
 }
 
-/// Only the container that is made waits for systemd.
+/// Only the creation of the container waits for systemd.
 fn bus_that_never_answers(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -338,7 +339,7 @@ fn bus_that_never_answers(bed: &Bed) {
     let bus = bed.dir.join("bus");
     fs::create_dir(&bus).expect("mkdir");
     let listener = std::os::unix::net::UnixListener::bind(bus.join("system_bus_socket")).unwrap();
-    // A /run of its own, in which systemd seems to run. The shim's socket is where it always is.
+    // A /run of its own, in which systemd seems to run. The shim's socket is at its usual place.
     let script = format!(
         "cd {} && mkdir run && mount -t tmpfs none run && mkdir run/up run/work run/c \
          && mkdir -p /run/containerd && mount --bind /run/containerd run/c \
@@ -374,7 +375,7 @@ fn bus_that_never_answers(bed: &Bed) {
     task.finish();
 }
 
-/// A pod goes on when the programs are replaced on disk, and the new ones understand it.
+/// A pod continues when the programs are replaced on disk, and the new ones work with it.
 fn replaced_programs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -397,7 +398,7 @@ fn replaced_programs(bed: &Bed) {
     assert_eq!(task.shim.dayfly(&["exec", &id, "echo", "new"]).run().ok().stdout, "new\n");
     let list = task.shim.dayfly(&["list"]).run().ok();
     assert!(list.stdout.contains(&id), "{list}");
-    // As containerd has it where the old shim dies.
+    // As containerd does when the old shim dies.
     let pid = Pid::from_raw(task.shim.pid() as i32).expect("pid");
     kill_process(pid, Signal::KILL).expect("kill");
     task.shim.program = new;

@@ -1,4 +1,4 @@
-//! Root filesystems in their place in the bundle, as a shim mounts them there.
+//! Root filesystems mounted at their path in the bundle, as a shim does.
 
 use container::{RootMount, mount_on_host, unmount_on_host, wants_host_root};
 use dayfly_tests::bed::Bed;
@@ -53,7 +53,7 @@ pub fn in_the_bundle_for_hooks(bed: &Bed) {
         }
     }
     unmount_on_host(&format!("{}/none", rootfs.display())).expect("nothing there");
-    // All or nothing.
+    // All mounts are made, or none.
     let text = list(&json!([
         mount("bind", &snapshot.base(), &words(&["rbind"])),
         { "type": "tmpfs", "source": "tmpfs", "target": "gone", "options": [] },
@@ -74,7 +74,7 @@ pub fn in_the_bundle_not_through_links(bed: &Bed) {
     let link = link.display().to_string();
     mount_on_host(&link, &mounts).expect_err("a link");
     nothing_is_left(bed);
-    // What somebody else has mounted there stays.
+    // A mount of another program at that place stays.
     let place = elsewhere.display().to_string();
     mount_on_host(&place, &mounts).expect("mount");
     let _ = unmount_on_host(&link);

@@ -1,7 +1,7 @@
-//! `ablation`: what each fast path, or each of the levers they pull, is worth on this host.
+//! `ablation`: measures what each fast path, or each of the three levers, is worth on this host.
 //!
-//! dayfly leaves out what a variable of its environment names ([`plan::WITHOUT`]), which is there for
-//! this experiment only.
+//! dayfly omits the fast paths that an environment variable names ([`plan::WITHOUT`]), which exists for this experiment
+//! only.
 
 use crate::Error;
 use crate::options::Ablation;
@@ -43,10 +43,10 @@ const LEVERS: [(&str, FastPaths); 3] = [
     ),
 ];
 
-/// The entrant that leaves nothing out.
+/// The entrant with all fast paths.
 const BASELINE: &str = "everything";
 
-/// What one fast path is worth in one step.
+/// The worth of one fast path in one step.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     step: String,
@@ -54,14 +54,14 @@ struct Row {
     without: String,
     /// The time without it, in microseconds.
     wall_us: Summary,
-    /// How much longer that is, in microseconds.
+    /// How much longer it takes without, in microseconds.
     worth_us: Option<Estimate>,
     /// The time without it ÷ the time with everything.
     ratio: Option<Estimate>,
 }
 
-/// dayfly as it is, without each of the fast paths or levers that `options` names, or of all fast paths, and without all of
-/// those.
+/// Returns dayfly with everything; without each of the fast paths or levers that `options` names, or of all fast paths;
+/// and without all of them.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {
@@ -89,16 +89,16 @@ pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     entrants
 }
 
-/// The names of fast paths, as the environment variable takes them.
+/// Returns the names of fast paths, as in the environment variable.
 fn names(fast_paths: FastPaths) -> String {
     let named = FastPaths::NAMES.iter().filter(|(_, one)| fast_paths.contains(*one));
     named.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Ablation,
     stand: &Stand,
@@ -136,7 +136,7 @@ fn row(series: &[Series], of: &Series) -> Option<Row> {
     })
 }
 
-/// How much longer a start takes without each fast path, a bar each.
+/// Draws a bar for each fast path: how much longer a start takes without it.
 fn picture(rows: &[Row]) -> Picture {
     let worth = |row: &Row| {
         let percent = (row.ratio?.value - 1.0) * 100.0;

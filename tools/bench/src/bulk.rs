@@ -1,7 +1,7 @@
-//! `bulk`: many containers are created, and then the starts of all of them are timed.
+//! `bulk`: creates many containers, and then times the starts of all of them.
 //!
-//! That is how a host with everything made ready comes up, and how the effect of the kernel's favordynmods on
-//! Podman has been shown: a hundred containers created before, each with limits, and a loop over `start`.
+//! This is how a prepared host comes up. The effect of favordynmods on Podman has been shown in the same way: by a loop
+//! over `start` for a hundred containers with limits, created before.
 
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};
@@ -26,16 +26,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What one round of one entrant took.
+/// The times of one round of one entrant.
 #[derive(Debug, Clone)]
 struct Round {
-    /// To create all, one after the other, in seconds.
+    /// The time to create all, one after the other, in seconds.
     create_s: f64,
-    /// To start all: from before the first until the last one is back, in seconds.
+    /// The time to start all: from before the first start until the last one returns, in seconds.
     start_s: f64,
-    /// To delete all, one after the other, in seconds.
+    /// The time to delete all, one after the other, in seconds.
     delete_s: f64,
-    /// Of each start, in microseconds.
+    /// The time of each start, in microseconds.
     starts_us: Vec<f64>,
 }
 
@@ -52,10 +52,10 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// The experiment: every width, the entrants taking turns round by round.
+/// Runs the experiment: every width, the entrants taking turns round by round.
 ///
 /// # Errors
-/// Limits that the cgroups here don't have; the harness's; an interrupt.
+/// Limits without the controllers for them; the harness's own; an interrupt.
 pub fn experiment(
     options: &Bulk,
     stand: &Stand,
@@ -105,7 +105,7 @@ pub fn experiment(
     })
 }
 
-/// Bars of the time that all starts take.
+/// Draws the time for all starts as bars.
 fn picture(rows: &[Row], count: usize) -> Picture {
     let medians = rows.iter().map(|row| {
         let how = format!("{} at a time", row.width);
@@ -118,13 +118,13 @@ fn figures(rounds: &[Round], figure: fn(&Round) -> f64) -> Vec<f64> {
     rounds.iter().map(figure).collect()
 }
 
-/// What `podman create --cpus 2 -m 4g` writes.
+/// Sets what `podman create --cpus 2 -m 4g` sets.
 fn limit(config: &mut Value) {
     config["linux"]["resources"]["cpu"] = json!({ "quota": 200_000, "period": 100_000 });
     config["linux"]["resources"]["memory"] = json!({ "limit": 4_i64 << 30 });
 }
 
-/// Creates all containers, starts them, waits for their ends, and deletes them.
+/// Creates all containers, starts them, waits for their programs, and deletes them.
 fn round(
     stand: &Stand,
     racer: &Entrant,
@@ -156,7 +156,7 @@ fn round(
     Ok(deleted.map(|delete_s| Round { create_s, start_s: time.as_secs_f64(), delete_s, starts_us }))
 }
 
-/// Has a command executed for each, and returns how long all of them took, in seconds.
+/// Executes a command for each container, and returns the total time in seconds.
 fn each<'a>(
     command: impl Fn(&Container<'a>) -> Result<Sample, Fault>,
     containers: &[Container<'a>],
@@ -172,8 +172,8 @@ fn each<'a>(
     Ok(Ok(sum))
 }
 
-/// Starts all, so many at a time, and returns how long that took, with the containers, which go on the thread that
-/// made them.
+/// Starts all containers, `width` at a time; returns the time, and the containers, which must be dropped on the thread
+/// that made them.
 fn start(
     mut containers: Vec<Container<'_>>,
     width: usize,
@@ -184,7 +184,7 @@ fn start(
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let work = || {
         while let Some(container) = next() {
-            // What is left is not started any more, but goes back.
+            // After an interrupt the remaining containers are returned without being started.
             let result = (!interrupt::came()).then(|| container.start());
             done.lock().unwrap_or_else(PoisonError::into_inner).push((container, result));
         }

@@ -1,4 +1,4 @@
-//! `burst`: many containers with so many in flight, and how the host feels meanwhile.
+//! `burst`: runs many containers with several in flight, and probes the host's responsiveness meanwhile.
 
 use crate::Error;
 use crate::container::Container;
@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 
-/// The runtimes, and each dayfly among them once more a limit of starts in flight.
+/// Returns the runtimes, and each dayfly again for every limit of starts in flight.
 #[must_use]
 pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
     let mut entrants = runtimes;
@@ -38,7 +38,7 @@ pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
     entrants
 }
 
-/// A limit of starts in flight, lifted in the end.
+/// A limit of starts in flight, removed when dropped.
 struct Limited;
 
 impl Limited {
@@ -55,29 +55,29 @@ impl Drop for Limited {
     }
 }
 
-/// What one entrant at one width showed, over all rounds.
+/// The results of one entrant at one width, over all rounds.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Load {
-    /// Containers per second, a figure a round.
+    /// Containers per second, for each round.
     pub(crate) rates: Vec<f64>,
-    /// Of each container that ended well, in microseconds.
+    /// The latency of each successful container, in microseconds.
     pub(crate) latencies_us: Vec<f64>,
-    /// How many did not.
+    /// The number of failed containers.
     pub(crate) failed: usize,
-    /// Why the first of them did not.
+    /// The reason of the first failure.
     pub(crate) reason: Option<String>,
-    /// What the probe saw.
+    /// The probe's measurements.
     pub(crate) health: Health,
 }
 
 impl Load {
-    /// Whether there was nothing to see.
+    /// Whether there are no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.latencies_us.is_empty() && self.failed == 0
     }
 }
 
-/// The same beside the others.
+/// A load with its comparison.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     width: usize,
@@ -88,17 +88,17 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// The experiment: every width, the entrants taking turns round by round.
+/// Runs the experiment: every width, the entrants taking turns round by round.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Burst,
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     if entrants.iter().any(|entrant| entrant.limit.is_some()) {
-        // The host's own limit stays as it is.
+        // The host's own limit must not change.
         sys::ns::unshare(CloneFlags::NEWIPC)
             .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
     }
@@ -141,7 +141,7 @@ pub fn experiment(
     })
 }
 
-/// One container each, uncounted. Who fails here is out.
+/// Runs one uncounted container of each entrant. An entrant that fails is excluded.
 pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
     for entrant in entrants {
         let racer = entrant.clone();
@@ -152,7 +152,7 @@ pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Err
     Ok(())
 }
 
-/// Runs `count` containers, `width` at a time, and adds what came of it to `load`.
+/// Runs `count` containers, `width` at a time, and adds the results to `load`.
 pub(crate) fn burst(
     stand: &Stand,
     racer: &Entrant,
@@ -198,7 +198,7 @@ pub(crate) fn burst(
     Ok(())
 }
 
-/// Compares the rates at one width with those of the first.
+/// Compares the rates at one width with the first entrant's.
 fn compare(rows: &mut [Row]) {
     let Some((first, rest)) = rows.split_first_mut() else { return };
     for row in rest {
@@ -206,7 +206,7 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-/// Over the starts in flight: how long one takes, how many fail, how many there are in a second, and how the host feels.
+/// Draws, over the starts in flight: the latency, the failures, the rate, and the host's responsiveness.
 fn pictures(rows: &[Row]) -> Vec<Picture> {
     let curves = |title: &str, unit: Axis, figure: &dyn Fn(&Load) -> Option<f64>| {
         let rows = rows.iter().map(|row| (row.runtime.clone(), row.width, figure(&row.load)));

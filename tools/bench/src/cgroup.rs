@@ -1,4 +1,4 @@
-//! The one cgroup below which every container of an experiment lives.
+//! The parent cgroup of all containers of an experiment.
 
 use crate::Error;
 use crate::view::View;
@@ -10,21 +10,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long processes may take to go once killed, on a host with more to do.
+/// The time after which a killed process counts as stuck, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The parent cgroup; emptied and removed when dropped.
 #[derive(Debug)]
 pub struct Parent {
-    /// Its path from the root of each hierarchy, with a slash before it.
+    /// Its path from the root of each hierarchy, with a leading slash.
     pub path: String,
-    /// The directories at which it is, or will be when a runtime makes it.
+    /// Its directories, which may not exist yet: runtimes create them on v1.
     directories: Vec<PathBuf>,
 }
 
 impl Parent {
-    /// Makes the cgroup `name` in cgroup2, if that is all there is; in v1 hierarchies the runtimes
-    /// make it, each where it wants one.
+    /// Creates the cgroup `name` on cgroup v2 if that is the only hierarchy; in v1 hierarchies the runtimes create it
+    /// as needed.
     ///
     /// # Errors
     /// Those of mkdir(2).
@@ -40,7 +40,7 @@ impl Parent {
         Ok(parent)
     }
 
-    /// What is left of the parent `name` of an experiment that lives no more, if anything is.
+    /// Returns the parent `name` of an experiment that has ended, if any of it exists.
     #[must_use]
     pub fn left(name: &str) -> Option<Self> {
         let directories: Vec<PathBuf> =
@@ -48,7 +48,7 @@ impl Parent {
         (!directories.is_empty()).then(|| Self { path: format!("/{name}"), directories })
     }
 
-    /// Makes the child `name`: in cgroup2, or in a v1 hierarchy that takes processes without further ado.
+    /// Creates the child `name`: on cgroup v2, or in a v1 hierarchy that accepts processes without further settings.
     ///
     /// # Errors
     /// Those of mkdir(2).
@@ -65,30 +65,30 @@ impl Parent {
         Ok(child)
     }
 
-    /// In how many hierarchies it is.
+    /// Returns the number of hierarchies it exists in.
     #[must_use]
     pub fn count(&self) -> usize {
         self.directories.iter().filter(|directory| directory.exists()).count()
     }
 
-    /// Kills what is in the child `name` and removes it, in every hierarchy.
+    /// Kills the processes in the child `name` and removes it, in every hierarchy.
     pub fn clear(&self, name: &str) {
         for directory in &self.directories {
             tell(clear(&directory.join(name)));
         }
     }
 
-    /// Kills all that is in it and removes it, in every hierarchy. What can't be removed is said on stderr.
+    /// Kills all its processes and removes it, in every hierarchy. Prints failures to stderr.
     pub fn clear_all(&self) {
         tell(self.remove());
     }
 
-    /// Kills all that is in it and removes it, in every hierarchy.
+    /// Kills all its processes and removes it, in every hierarchy.
     ///
     /// # Errors
-    /// The first one that can't be removed.
+    /// The first directory that can't be removed.
     pub fn remove(&self) -> Result<(), Error> {
-        // Whoever is in it in one hierarchy alone must not make it anew in another that was cleared before.
+        // Kill everywhere first: a process that is in one hierarchy only could create the cgroup again in another one.
         let deadline = Instant::now() + PATIENCE;
         for directory in &self.directories {
             let _ = kill(directory, deadline);
@@ -110,13 +110,13 @@ fn tell(result: Result<(), Error>) {
     }
 }
 
-/// The mounted hierarchies of this view.
+/// Returns the mounted hierarchies of this view.
 #[must_use]
 pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
-/// Whether the containers of this view can be limited by a controller.
+/// Whether a controller can limit the containers of this view.
 #[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");
@@ -124,11 +124,11 @@ pub fn can_limit(controller: &str) -> bool {
         let all = fs::read_to_string(top.join("cgroup.controllers")).unwrap_or_default();
         return all.split_whitespace().any(|name| name == controller);
     }
-    // One that is mounted with others has a link of its name.
+    // A controller mounted together with others has a link with its name.
     top.join(controller).join("cgroup.procs").exists()
 }
 
-/// The mounted hierarchies.
+/// Returns the mounted hierarchies.
 fn hierarchies(view: View) -> Vec<PathBuf> {
     let top = Path::new("/sys/fs/cgroup");
     if view == View::V2 {
@@ -138,13 +138,13 @@ fn hierarchies(view: View) -> Vec<PathBuf> {
     entries.filter(|path| path.join("cgroup.procs").exists()).collect()
 }
 
-/// Kills and removes a cgroup with all below it. That it is gone is no error.
+/// Kills and removes a cgroup with its descendants. A missing directory is no error.
 fn clear(directory: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match kill(directory, deadline).and_then(|()| remove(directory)) {
             Err(_) if !directory.exists() => return Ok(()),
-            // Somebody was born between the two.
+            // A process was forked between the two.
             Err(error)
                 if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {}
             result => return result.map_err(Error::at("remove cgroup", directory)),
@@ -152,14 +152,14 @@ fn clear(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Kills every process in the cgroup and below, and waits for the end of each.
+/// Kills every process in the cgroup and below, and waits for their ends.
 fn kill(directory: &Path, deadline: Instant) -> io::Result<()> {
     for child in children(directory)? {
         kill(&child, deadline)?;
     }
-    // A v1 freezer holds even what is killed.
+    // A frozen v1 cgroup delays even SIGKILL.
     let _ = fs::write(directory.join("freezer.state"), "THAWED");
-    // By cgroup.kill (Linux 5.14) those go as well that are born meanwhile.
+    // cgroup.kill (Linux 5.14) also kills processes that are being forked.
     let _ = fs::write(directory.join("cgroup.kill"), "1");
     let procs = fs::read_to_string(directory.join("cgroup.procs"))?;
     let pids = procs.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw));

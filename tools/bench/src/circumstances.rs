@@ -1,4 +1,4 @@
-//! The circumstances of an experiment: what its figures depend on.
+//! The circumstances of an experiment, which its figures depend on.
 
 use crate::runtime::Runtime;
 use crate::view::View;
@@ -10,42 +10,42 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The host and the runtimes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Circumstances {
-    /// When, in UTC.
+    /// The date and time, in UTC.
     pub date: String,
     /// The kernel's release and version.
     pub kernel: String,
-    /// What /sys/fs/cgroup shows.
+    /// The cgroup layout of /sys/fs/cgroup.
     pub cgroups: View,
-    /// File system and options there.
+    /// Type and options of the file system there.
     pub cgroup_mount: String,
-    /// File system and options where the runtimes keep their state.
+    /// Type and options of the file system of the runtimes' state.
     pub state_mount: String,
-    /// How many mounts the runtimes see.
+    /// The number of mounts that the runtimes see.
     pub mounts: usize,
-    /// Whether grace periods are always expedited (/sys/kernel/rcu_expedited).
+    /// Whether RCU grace periods are always expedited (/sys/kernel/rcu_expedited).
     pub rcu_expedited: String,
-    /// Whether they never are (/sys/kernel/rcu_normal).
+    /// Whether they are never expedited (/sys/kernel/rcu_normal).
     pub rcu_normal: String,
-    /// The processor's name.
+    /// The CPU's model name.
     pub cpu: String,
-    /// How many of them there are.
+    /// The number of CPUs.
     pub cpus: usize,
     /// The memory of the host, in MiB.
     pub memory_mib: u64,
-    /// Memory nodes.
+    /// The number of memory nodes.
     pub nodes: usize,
-    /// How their frequency is chosen, if it is.
+    /// The cpufreq governor, if any.
     pub governor: String,
     /// The load averages.
     pub load: String,
     /// The kind of container.
     pub container: String,
-    /// What was compared.
+    /// The compared runtimes.
     pub runtimes: Vec<Runtime>,
 }
 
 impl Circumstances {
-    /// Takes note of everything; what a host does not tell is `-`.
+    /// Collects everything; what the host does not report is `-`.
     #[must_use]
     pub fn take(container: String, runtimes: Vec<Runtime>, state: &Path) -> Self {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -74,7 +74,7 @@ impl Circumstances {
         }
     }
 
-    /// For people, some lines.
+    /// Formats some lines of text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!(
@@ -110,7 +110,7 @@ impl Circumstances {
     }
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 fn line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("-").to_owned()
@@ -121,7 +121,7 @@ fn memory_mib() -> u64 {
     total.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) >> 10
 }
 
-/// How many memory nodes there are; one where the kernel knows of none.
+/// Returns the number of memory nodes; one if the kernel reports none.
 pub(crate) fn nodes() -> usize {
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let is_node =
@@ -138,8 +138,8 @@ fn cpu() -> String {
     field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "-".to_owned())
 }
 
-/// Type and options of the file system at `path`: of the mounts in `table`, the last of those with
-/// the longest mount point above it.
+/// Returns type and options of the file system at `path`: of the mounts in `table`, the last one with the longest mount
+/// point above it.
 fn mount_of(table: &str, path: &Path) -> String {
     let mount =
         table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));
@@ -147,7 +147,7 @@ fn mount_of(table: &str, path: &Path) -> String {
     format!("{} {}", mount.kind, mount.options)
 }
 
-/// What a line of mountinfo says (proc_pid_mountinfo(5)).
+/// A parsed line of mountinfo (proc_pid_mountinfo(5)).
 struct Mount<'a> {
     point: &'a str,
     kind: &'a str,
@@ -165,7 +165,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// `time` as ISO 8601, in UTC, to the second.
+/// Formats `time` as ISO 8601, in UTC, to the second.
 fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86400, seconds % 86400);
@@ -174,8 +174,8 @@ fn date(time: SystemTime) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date `days` after 1970-01-01, counted in years that begin with March: then the leap day is
-/// the last of its year, and months follow one line.
+/// Returns the date `days` after 1970-01-01. Years begin with March here, so that the leap day is the last of its year,
+/// and the lengths of months follow a linear formula.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

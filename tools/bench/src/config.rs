@@ -1,7 +1,6 @@
-//! config.json as Podman 4 and 5 write it by default, and its variations.
+//! The config.json that Podman 4 and 5 write by default, and variations of it.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration says nothing
-//! that came later.
+//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration contains nothing newer.
 
 use crate::Error;
 use clap::ValueEnum;
@@ -9,7 +8,7 @@ use defaults::{CAPABILITIES, seccomp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The host's user to which root of a user namespace is mapped.
+/// The host uid that root of a user namespace is mapped to.
 pub const MAPPED_ROOT: u32 = 100_000;
 
 /// The program of the createRuntime hook.
@@ -33,7 +32,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Its name in options and reports.
+    /// Returns its name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,18 +44,18 @@ impl Profile {
         }
     }
 
-    /// Who owns the root filesystem.
+    /// Returns the owner of the root filesystem.
     #[must_use]
     pub fn owner(self) -> u32 {
         if self == Self::Userns { MAPPED_ROOT } else { 0 }
     }
 }
 
-/// The configuration of a container of that kind, with its root filesystem in `rootfs`. That of
-/// [`Profile::Joined`] makes its namespaces until [`join`] gives it those of another.
+/// Returns the configuration of a container of that kind, with its root filesystem in `rootfs`. For
+/// [`Profile::Joined`], the container makes its own namespaces until [`join`] sets those of another one.
 ///
 /// # Errors
-/// The engines' seccomp profile is not there or not understood.
+/// The engines' seccomp profile is missing or invalid.
 pub fn podman(profile: Profile) -> Result<Value, Error> {
     let mut config = defaults::podman();
     config["hostname"] = json!("bench");
@@ -76,7 +75,7 @@ pub fn podman(profile: Profile) -> Result<Value, Error> {
     Ok(config)
 }
 
-/// Has the container join the network, IPC, UTS and PID namespaces of the process `pid`.
+/// Makes the container join the network, IPC, UTS and PID namespaces of the process `pid`.
 pub fn join(config: &mut Value, pid: i32) {
     let namespaces = config["linux"]["namespaces"].as_array_mut();
     for namespace in namespaces.into_iter().flatten() {
@@ -89,7 +88,7 @@ pub fn join(config: &mut Value, pid: i32) {
         };
         namespace["path"] = json!(format!("/proc/{pid}/ns/{file}"));
     }
-    // The host name is that of the container whose UTS namespace it is.
+    // The host name belongs to the container that owns the UTS namespace.
     if let Some(config) = config.as_object_mut() {
         config.remove("hostname");
     }

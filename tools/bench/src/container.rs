@@ -1,4 +1,4 @@
-//! One container of one runtime: the commands that are timed.
+//! One container of one runtime, and the commands that are timed.
 
 mod detached;
 
@@ -19,17 +19,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How much longer a command may take when it is followed.
+/// The factor by which the deadline of a traced command is extended.
 const FOLLOWED: u32 = 10;
 
-/// A command of a runtime that went wrong.
+/// A command of a runtime that failed.
 #[derive(Debug)]
 pub struct Fault {
     /// The command: `run`, `create`, ….
     pub step: &'static str,
     /// What happened.
     pub failure: Failure,
-    /// The last line with an error that it wrote to stderr, else the last line.
+    /// The last line of stderr that contains an error, or else the last line.
     pub said: String,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A container, not there yet. When dropped it is removed, whatever its state, with its bundle; that
-/// is for the main thread to do, when no other has children (see [`process::run_and_reap`]).
+/// A container, which may not exist yet. When dropped, it is removed with its bundle, whatever its state; this must
+/// happen on the main thread, while no other thread has children (see [`process::run_and_reap`]).
 #[derive(Debug)]
 pub struct Container<'a> {
     stand: &'a Stand,
@@ -49,19 +49,19 @@ pub struct Container<'a> {
     /// Its id.
     pub id: String,
     bundle: PathBuf,
-    /// Whether a runtime has been told to make it and not, successfully, to remove it.
+    /// Whether a runtime was asked to make it, and has not successfully removed it.
     made: Cell<bool>,
-    /// Its program, once created, until it has been waited for.
+    /// Its program, from its creation until it has been waited for.
     pid: Cell<Option<Pid>>,
-    /// How its commands are executed.
+    /// The way its commands are executed.
     way: Cell<Way>,
-    /// The time lines of those executed so.
+    /// The time lines of commands executed that way.
     observed: RefCell<Vec<Observed>>,
 }
 
 impl<'a> Container<'a> {
-    /// One that `entrant` is going to make and that runs `program`, or what the configuration says if
-    /// that is empty. Its bundle is written; nothing of it is timed.
+    /// Makes a container of `entrant` that runs `program`, or the configuration's program if that is empty. This writes
+    /// the bundle, and is not timed.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
@@ -69,7 +69,7 @@ impl<'a> Container<'a> {
         Self::changed(stand, entrant, program, |_| {})
     }
 
-    /// The same with another configuration than the stand's.
+    /// Makes a container with a changed configuration.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -92,21 +92,21 @@ impl<'a> Container<'a> {
         })
     }
 
-    /// Has all further commands executed that way.
+    /// Sets the way in which all further commands are executed.
     pub fn execute_by(&self, way: Way) {
         self.way.set(way);
     }
 
-    /// The time lines of its commands so far that were executed for one.
+    /// Returns the time lines recorded so far.
     pub fn take_observed(&self) -> Vec<Observed> {
         self.observed.take()
     }
 
-    /// `run` in the foreground: until the container is gone. What its processes used is part of the
-    /// sample's usage, since the runtime waits for them.
+    /// Runs `run` in the foreground, until the container is gone. The sample's usage includes the container's
+    /// processes, since the runtime waits for them.
     ///
     /// # Errors
-    /// The runtime's, or the program's exit status.
+    /// The runtime's failure, or the program's exit status.
     pub fn run(&self) -> Result<Sample, Fault> {
         self.made.set(true);
         let sample = self.call("run", &self.with_bundle("run"))?;
@@ -114,7 +114,7 @@ impl<'a> Container<'a> {
         Ok(sample)
     }
 
-    /// The same; returns what the container wrote to stdout as well.
+    /// Runs `run`, and also returns what the container wrote to stdout.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -131,10 +131,10 @@ impl<'a> Container<'a> {
         Ok((sample, String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// `create`.
+    /// Runs `create`.
     ///
     /// # Errors
-    /// The runtime's, or no pid in the file that it was given.
+    /// The runtime's failure, or a pid file without a pid.
     pub fn create(&self) -> Result<Sample, Fault> {
         self.made.set(true);
         let file = self.bundle.join("pid");
@@ -150,31 +150,31 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// `start`.
+    /// Runs `start`.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's failure.
     pub fn start(&self) -> Result<Sample, Fault> {
         self.call("start", &["start".as_ref(), self.id.as_ref()])
     }
 
-    /// `kill` with the signal KILL.
+    /// Runs `kill` with SIGKILL.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's failure.
     pub fn kill(&self) -> Result<Sample, Fault> {
         self.call("kill", &["kill".as_ref(), self.id.as_ref(), "KILL".as_ref()])
     }
 
-    /// `exec` of `program`, in the foreground.
+    /// Runs `exec` of `program`, in the foreground.
     ///
     /// # Errors
-    /// The runtime's, or the program's exit status.
+    /// The runtime's failure, or the program's exit status.
     pub fn exec(&self, program: &str) -> Result<Sample, Fault> {
         self.call("exec", &["exec".as_ref(), self.id.as_ref(), program.as_ref()])
     }
 
-    /// Waits for the program's end, which this process is told of as the parent of orphans.
+    /// Waits for the program's end; this process is its subreaper.
     ///
     /// # Errors
     /// It does not end in time, or there is none.
@@ -188,24 +188,24 @@ impl<'a> Container<'a> {
         Ok(Sample { wall: start.elapsed(), usage, ..Sample::default() })
     }
 
-    /// `delete` of what has ended.
+    /// Runs `delete` for a stopped container.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's failure.
     pub fn delete(&self) -> Result<Sample, Fault> {
         let sample = self.call("delete", &["delete".as_ref(), self.id.as_ref()])?;
         self.made.set(false);
         Ok(sample)
     }
 
-    /// The program's pid, between [`Self::create`] and [`Self::exit`].
+    /// Returns the program's pid, between [`Self::create`] and [`Self::exit`].
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         self.pid.get()
     }
 
-    /// The runtime with `arguments`, its state directory before them, the entrant's own options after
-    /// the command's name; what it and the container write to stdout is lost.
+    /// Returns the runtime's command line: its state directory, `arguments`, and the entrant's own options after the
+    /// command's name; stdout is discarded.
     #[must_use]
     pub fn command(&self, arguments: &[&OsStr]) -> Command {
         let runtime = &self.entrant.runtime;
@@ -227,7 +227,7 @@ impl<'a> Container<'a> {
         command
     }
 
-    /// The arguments of `run` or `create`.
+    /// Returns the arguments of `run` or `create`.
     #[must_use]
     pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
         let own = self.entrant.start_options.iter().map(AsRef::as_ref);
@@ -272,7 +272,7 @@ impl<'a> Container<'a> {
     fn fault(&self, step: &'static str, failure: Failure) -> Fault {
         let text = fs::read(self.errors()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        // Some print where in their code they were after what went wrong.
+        // Some runtimes print a stack trace after the error.
         let telling = |line: &&str| line.to_ascii_lowercase().contains("error");
         let spoken = |line: &&str| !line.trim().is_empty();
         let said = text.lines().rfind(telling).or_else(|| text.lines().rfind(spoken));
@@ -284,7 +284,7 @@ impl<'a> Container<'a> {
     fn remove(&self) {
         self.way.set(Way::Timed);
         let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
-        // Whether that works or not: what it leaves is removed next.
+        // Failures are ignored: what it leaves is removed next.
         process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);
         if let Some(pid) = self.pid.take() {
             let _ = kill_process(pid, Signal::KILL);

@@ -1,37 +1,36 @@
-//! What keeps an experiment from being run.
+//! Errors that prevent an experiment.
 
 use report::interrupt::Interrupted;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why an experiment ended without a result. A runtime that fails is no such reason: it is
-/// reported and left out.
+/// The reason why an experiment ended without a result. A failing runtime is not one: it is reported and excluded.
 #[derive(Debug)]
 pub enum Error {
-    /// An operation of the harness's own: what was tried, on what, and why it did not work.
+    /// A failed operation of the harness itself.
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
-        /// Its object, mostly a path.
+        /// Its object, usually a path.
         object: String,
         /// The reason.
         cause: io::Error,
     },
-    /// Something is missing or not as it must be; says what to do.
+    /// Something is missing or unsuitable; the text says what to do.
     Unfit(String),
-    /// SIGINT or SIGTERM came.
+    /// SIGINT or SIGTERM arrived.
     Interrupted,
 }
 
 impl Error {
-    /// Why `op` on `path` failed.
+    /// Returns a function that makes the error of `op` on `path`.
     pub fn at(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let object = path.display().to_string();
         move |cause| Self::System { op, object, cause }
     }
 
-    /// The same for a call that answers with an errno.
+    /// Does the same for a call that returns an errno.
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::at(op, path)(errno.into())
     }

@@ -1,12 +1,12 @@
-//! `faas`: invocations of functions in an open loop, by each runtime, with each way to have containers ready.
+//! `faas`: invokes functions in an open loop, with each runtime and each policy of keeping containers ready.
 //!
 //! | part | what |
 //! |---|---|
-//! | `schedule`, `azure`, `csv_lines` | what is replayed: functions at an interval, or a trace |
-//! | `replay`, `replay/placing`, `instance` | a replay, which container an invocation gets, a container's part in it |
-//! | `histogram` | when a function's container is needed, by its past |
-//! | `meter` | what containers take |
-//! | `figures` | how results are written |
+//! | `schedule`, `azure`, `csv_lines` | the workload: functions at an interval, or a trace |
+//! | `replay`, `replay/placing`, `instance` | a replay, the assignment of invocations to containers, and a container |
+//! | `histogram` | predicts when a function's container is needed |
+//! | `meter` | the memory of containers |
+//! | `figures` | tables, CSV and pictures |
 
 mod azure;
 mod csv_lines;
@@ -31,51 +31,51 @@ use report::interrupt;
 use report::progress::Progress;
 use serde::Serialize;
 
-/// One runtime with one policy, over all rounds.
+/// The results of one runtime with one policy, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     runtime: String,
     policy: Policy,
-    /// The functions of the invocations that were served, by their place.
+    /// The function of each served invocation, by index.
     #[serde(skip)]
     functions: Vec<usize>,
-    /// When these were due, in seconds after the beginning.
+    /// The time when each was due, in seconds from the beginning.
     due_s: Vec<f64>,
-    /// From when one was due until its own code had begun, in microseconds.
+    /// The time from when each was due until its code began, in microseconds.
     latencies_us: Vec<f64>,
-    /// From when it was due until it was done.
+    /// The time from when each was due until it was done.
     totals_us: Vec<f64>,
-    /// Whether it had to wait for a container's start.
+    /// Whether each waited for a container's start.
     was_cold: Vec<bool>,
-    /// Cold starts.
+    /// The number of cold starts.
     cold: usize,
-    /// Their share of all that were served.
+    /// Their share of the served invocations.
     cold_share: f64,
-    /// Invocations that were not served.
+    /// The number of failed invocations.
     failed: usize,
-    /// Why the first was not.
+    /// The reason of the first failure.
     reason: Option<String>,
-    /// Containers that were started, in stock or ahead among them.
+    /// The number of started containers, including those in stock or started ahead.
     started: usize,
-    /// Containers at most at a time.
+    /// The maximum number of containers at a time.
     most: usize,
-    /// Those that had work, at most at a time, after the first 30 % of the time.
+    /// The maximum number of busy containers at a time, after the first 30 % of the time.
     busy_late: usize,
-    /// Those that were there without work from then on.
+    /// The maximum number of idle containers from then on.
     idle_late: usize,
-    /// How many containers there must be at the least, by the functions' intervals and the median of cold starts.
+    /// The minimum number of containers needed, by the functions' intervals and the median cold start.
     least: Option<usize>,
-    /// Containers' time, in seconds a round.
+    /// The containers' total time, in seconds per round.
     container_s: f64,
-    /// Their memory times that, in MiB·s a round.
+    /// Their memory multiplied by that time, in MiB·s per round.
     memory_mib_s: Option<f64>,
-    /// How memory was told.
+    /// How memory was measured.
     memory_by: Option<By>,
     /// The first runtime's latency ÷ this one's.
     ratio: Option<Estimate>,
 }
 
-/// One function's part in a row.
+/// One function's part of a row.
 #[derive(Debug, Serialize)]
 struct Part<'a> {
     runtime: &'a str,
@@ -84,10 +84,10 @@ struct Part<'a> {
     latencies_us: Vec<f64>,
 }
 
-/// The experiment: every policy, the runtimes taking turns.
+/// Runs the experiment: every policy, the runtimes taking turns.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Faas,
     workload: &Workload,
@@ -151,7 +151,7 @@ pub fn experiment(
     })
 }
 
-/// Sets beside each row the first runtime's with the same policy.
+/// Compares each row with the first runtime's for the same policy.
 fn compare(rows: &mut [Row], first: &str) {
     let base: Vec<(Policy, Vec<f64>)> = rows
         .iter()
@@ -165,12 +165,12 @@ fn compare(rows: &mut [Row], first: &str) {
     }
 }
 
-/// How many containers there must be for functions at an interval, each of which takes so long and its container's start
-/// besides: a new one for every invocation until the first one can be used again. None where intervals differ.
+/// Returns the number of containers that functions at fixed intervals need: enough for all invocations that begin while
+/// one container starts and serves its first one. `None` if intervals vary.
 fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
     let of = |function: &schedule::Function| {
         let every = function.every_ms?;
-        // One that is free at the moment an invocation is due can take it.
+        // A container that becomes free just when an invocation is due can serve it.
         Some(((function.takes_ms + cold_ms) / every).ceil().max(1.0) as usize)
     };
     workload.functions.iter().map(of).sum()
@@ -222,7 +222,7 @@ impl Row {
         self.memory_by = self.memory_by.or(replayed.by);
     }
 
-    /// Sums up, once all rounds are in.
+    /// Computes the summary after all rounds.
     fn finish(&mut self, workload: &Workload, rounds: usize) {
         self.cold = self.was_cold.iter().filter(|cold| **cold).count();
         self.cold_share = self.cold as f64 / self.was_cold.len().max(1) as f64;
@@ -236,7 +236,7 @@ impl Row {
         }
     }
 
-    /// The latencies of cold starts, in microseconds.
+    /// Returns the latencies of cold starts, in microseconds.
     fn of_cold(&self) -> impl Iterator<Item = f64> {
         let both = self.latencies_us.iter().zip(&self.was_cold);
         both.filter(|(_, is_cold)| **is_cold).map(|(us, _)| *us)
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn containers_that_must_be_there_are_counted() {
-        // The paper's example: at 1.25 s a container that began at 0 is free for the invocation of 1.3 s.
+        // The paper's example: at 1.25 s, a container that began at 0 is free for the invocation at 1.3 s.
         let requests = workload(&["--function", "100ms/1s", "--duration", "10s"]);
         assert_eq!(least(&requests, 250.0), Some(13));
         assert_eq!(least(&requests, 5.0), Some(11));
@@ -313,7 +313,7 @@ mod tests {
         let parts: Vec<_> = row.parts(&workload).collect();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
-        // What can't be told of one round can't be told of all.
+        // What is unknown for one round is unknown for all.
         row.add(Replayed::default(), &workload);
         assert_eq!(row.memory_mib_s, None);
     }

@@ -1,8 +1,8 @@
-//! `favordynmods`: what the option of cgroup2 makes cheaper, and what dearer.
+//! `favordynmods`: measures what the cgroup v2 option makes cheaper, and what more expensive.
 //!
-//! It is one setting for the whole host, and from Linux 6.18 on there is no way back from it before the next boot. So the
-//! experiment changes nothing unless it is told to, and then has `dayfly host favordynmods auto` turn it on and off: that
-//! command ends with the experiment, whatever becomes of it, and clears up.
+//! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
+//! changes nothing unless requested. It then uses `dayfly host favordynmods auto` to turn the option on and off: that
+//! command ends with the experiment, even if it is killed, and restores the option.
 
 use crate::container::Container;
 use crate::options::FavorDynmods;
@@ -23,21 +23,21 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often what is short is done in a row.
+/// The number of repetitions of short operations.
 const TIMES: u32 = 500;
 
-/// What is timed beside the starts.
+/// The operation timed besides the starts.
 const MOVE: &str = "a move";
 const FORKS: &str = "500 forks and exits";
 const READS: &str = "500 reads of cgroup.procs";
 
-/// How long `dayfly host` may take to answer.
+/// The timeout of `dayfly host`.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Those of the harness; a host on which the option can't be turned on and off again, if it is to be; an interrupt.
+/// The harness's own; a host where the option can't be switched on and off, if that is requested; an interrupt.
 pub fn experiment(
     options: &FavorDynmods,
     stand: &Stand,
@@ -62,7 +62,7 @@ pub fn experiment(
         .map(str::to_owned)
         .chain(racers.iter().map(|racer| format!("run by {}", racer.name)))
         .collect();
-    // By state, then by step.
+    // Indexed by state, then by step.
     let mut samples = vec![vec![Vec::<Sample>::new(); steps.len()]; states.len()];
     let mut progress = Progress::new();
     let all = options.rounds + options.warm_up;
@@ -128,14 +128,14 @@ pub fn experiment(
     })
 }
 
-/// This host, as `dayfly host favordynmods` tells of it and changes it.
+/// This host, queried and changed by `dayfly host favordynmods`.
 struct Host {
     dayfly: PathBuf,
     is_on: bool,
 }
 
-/// The option is on while this lives. The command that has turned it on waits for the end of its input, which comes with
-/// this process, too.
+/// Keeps the option on until dropped. The command that has turned it on waits for the end of its input, which also
+/// comes when this process ends.
 struct On(Child);
 
 impl Drop for On {
@@ -168,7 +168,7 @@ impl Host {
         let mut on = On(child);
         let mut line = String::new();
         if let Some(stdout) = on.0.stdout.take() {
-            // One byte after the other would be read from a buffer that is not there: the line is all there is.
+            // A buffered reader is fine, since the command prints only this line.
             BufReader::new(stdout)
                 .read_line(&mut line)
                 .map_err(Error::at("read from", &self.dayfly))?;
@@ -187,7 +187,7 @@ impl Host {
 /// Two cgroups, and a process that is moved between them.
 struct Ground {
     traveller: Child,
-    /// Their files cgroup.procs, and which one is next.
+    /// Their cgroup.procs files, and the index of the next one.
     places: [File; 2],
     next: std::cell::Cell<bool>,
     read: PathBuf,
@@ -224,7 +224,7 @@ impl Ground {
         timed(|| moved().map_err(Error::at("write", &self.read)))
     }
 
-    /// Reads who is in one of them, again and again.
+    /// Reads the processes of one of them repeatedly.
     fn reads(&self) -> Result<Sample, Error> {
         timed(|| {
             (0..TIMES)
@@ -234,7 +234,7 @@ impl Ground {
     }
 }
 
-/// Makes processes that end at once, one after the other.
+/// Forks processes that exit at once, one after the other.
 fn forks() -> Result<Sample, Error> {
     let this = Path::new("this process");
     timed(|| {

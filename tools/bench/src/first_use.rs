@@ -1,8 +1,8 @@
-//! `first-use`: the first start with a seccomp profile that no cache has seen, and the next one with it.
+//! `first-use`: times the first start with a seccomp profile that no cache contains, and the next one with it.
 //!
-//! A profile is made anew for every pair of starts, by a rule more that no pair before had: it changes the
-//! filter, and so is new to whatever a cache goes by. What a runtime keeps it keeps for this experiment: dayfly
-//! in a tmpfs over the host's cache that only this experiment sees, crun below its `--root`.
+//! Every pair of starts gets a new profile with an additional rule that no earlier pair had: it changes the filter, and
+//! so is new to any cache. The runtimes' caches belong to this experiment: dayfly's is in a tmpfs mounted over the
+//! host's cache in the experiment's namespace, crun's below its `--root`.
 
 use crate::container::Container;
 use crate::options::Steps;
@@ -24,21 +24,21 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where dayfly keeps what starts have in common.
+/// The directory of dayfly's cache.
 const CACHE: &str = "/run/dayfly-cache";
 
-/// Both starts of a pair.
+/// The two starts of a pair.
 const STEPS: [&str; 2] = ["run, profile never seen", "run, profile seen once"];
 
-/// A tmpfs over the host's cache, in this process's mount namespace, for as long as the experiment takes.
+/// A tmpfs over the host's cache, in this process's mount namespace, unmounted when dropped.
 struct OwnCache {
-    /// Whether the directory below is its, too.
+    /// Whether the directory below was created, too.
     made: bool,
 }
 
 impl OwnCache {
     fn cover() -> Result<Self, Error> {
-        // Of its own in any case: in the host's table this would take the cache from everybody.
+        // In the host's namespace, this mount would hide everyone's cache.
         view::own_mounts()?;
         let place = Path::new(CACHE);
         let made = fs::create_dir(place).is_ok();
@@ -57,23 +57,23 @@ impl Drop for OwnCache {
     fn drop(&mut self) {
         let _ = unmount(CACHE, UnmountFlags::DETACH);
         if self.made {
-            // Somebody else may use it by now.
+            // Fails if the directory is in use by now.
             let _ = fs::remove_dir(CACHE);
         }
     }
 }
 
-/// Profiles, each of which is new.
+/// A sequence of new profiles.
 struct Profiles(u32);
 
 impl Profiles {
-    /// Those of no experiment of this hour, should caches be the host's.
+    /// Starts at a value that no experiment of the last hour has used, in case caches are the host's.
     fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)
     }
 
-    /// A rule that no profile had before: it allows one more execution domain, which no program asks for.
+    /// Returns a rule that no profile had before: it allows one more execution domain, which no program uses.
     fn next(&mut self) -> Value {
         self.0 = self.0.wrapping_add(1);
         json!({
@@ -84,7 +84,7 @@ impl Profiles {
     }
 }
 
-/// Has a profile that rule, too.
+/// Adds this rule to a profile.
 fn add(config: &mut Value, rule: &Value) {
     let seccomp = &mut config["linux"]["seccomp"];
     if seccomp["syscalls"].is_null() {
@@ -95,29 +95,29 @@ fn add(config: &mut Value, rule: &Value) {
     }
 }
 
-/// What a runtime keeps of a profile.
+/// What a runtime caches of a profile.
 #[derive(Debug, Serialize)]
 struct Kept {
     runtime: String,
-    /// Where it keeps filters; nowhere if it compiles them each time.
+    /// The directory of cached filters; `None` if it compiles them each time.
     place: Option<PathBuf>,
 }
 
-/// What first use costs one runtime.
+/// The cost of first use for one runtime.
 #[derive(Debug, Serialize)]
 struct Cost {
     runtime: String,
     pause_ms: f64,
-    /// The first start's time less that of the next, in microseconds.
+    /// The difference between the first start and the next one, in microseconds.
     more_us: Option<Estimate>,
-    /// The first start's time ÷ that of the next.
+    /// The first start's time ÷ the next one's.
     ratio: Option<Estimate>,
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// No seccomp profile; no mount namespace of its own; the harness's; an interrupt.
+/// No seccomp profile; no mount namespace of its own; the harness's own; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,
@@ -182,7 +182,7 @@ fn run(stand: &Stand, racer: &Entrant, rule: &Value) -> Result<Result<Sample, St
     Ok(container.run().map_err(|fault| fault.to_string()))
 }
 
-/// Where the runtime keeps the filter of a profile: files that are there after its first use.
+/// Finds where the runtime caches the filter of a profile: in files that appear with its first use.
 fn keeps(
     stand: &Stand,
     racer: &Entrant,

@@ -1,7 +1,7 @@
-//! `flame`: where the CPUs are in a burst, the kernel's functions included.
+//! `flame`: shows where CPUs spend their time in a burst, including the kernel's functions.
 //!
-//! perf(1) samples the stacks of all processes of a burst: a flame graph for each runtime, the share of each subject, and
-//! how much of the time CPUs wait for locks that others have.
+//! perf(1) samples the stacks of all processes of a burst: the results are a flame graph for each runtime, the share of
+//! each subject, and the share of time spent spinning for locks.
 
 mod perf;
 mod stacks;
@@ -23,23 +23,23 @@ use stacks::{LOCKS, OTHER, SUBJECTS, Stacks, USER, subject, waits};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What one entrant's burst showed.
+/// The results of one entrant's burst.
 #[derive(Debug, Serialize)]
 struct Row {
     runtime: String,
     samples: u64,
     /// The share of each subject, in per cent.
     subjects: BTreeMap<&'static str, f64>,
-    /// Of the samples, in per cent: those in which a CPU waited for a lock that another one had.
+    /// The share of samples in which a CPU waited for a lock held by another one, in per cent.
     locks: f64,
     #[serde(skip)]
     stacks: Stacks,
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own, among them that there is no perf; an interrupt.
+/// The harness's own, including a missing perf; an interrupt.
 pub fn experiment(
     options: &Flame,
     stand: &Stand,
@@ -115,7 +115,7 @@ fn text(options: &Flame, rows: &[Row]) -> String {
     format!("% of the CPU time of {count} containers, {width} in flight\n{table}\n")
 }
 
-/// Each stack as tools for flame graphs take it, in a column.
+/// Formats each stack in a column, as flame graph tools expect it.
 fn csv(rows: &[Row]) -> String {
     let mut text = String::from("runtime,stack,samples\n");
     for row in rows {

@@ -1,7 +1,8 @@
-//! `groups`: what control groups do for applications that share a host, by `dayfly cgroup`.
+//! `groups`: shows what control groups do for applications that share a host, using `dayfly cgroup`.
 //!
-//! The uses of Red Hat's case study with a database, with instances of a work that needs none ([`work`]): consolidation,
-//! pinning to memory nodes, more and more CPUs, CPUs exchanged under load, memory of one instance limited, and a rogue.
+//! The uses are those of Red Hat's case study with a database, applied to instances of a synthetic workload ([`work`]):
+//! consolidation, pinning to memory nodes, a growing number of CPUs, CPUs exchanged under load, a memory limit on one
+//! instance, and a rogue instance.
 
 mod ground;
 mod instance;
@@ -20,33 +21,33 @@ use report::progress::Progress;
 use serde::Serialize;
 use uses::Site;
 
-/// One instance in one state.
+/// The results of one instance in one state.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(rename = "use")]
     of: Use,
     state: String,
     instance: String,
-    /// Transactions a second, a figure a tenth of a second.
+    /// Transactions per second, for each tenth of a second.
     rates: Vec<f64>,
-    /// The time below which 99 of 100 transactions were, in µs; none of an instance that got nothing done.
+    /// The 99th percentile of transaction times, in µs; `None` if there were no transactions.
     p99_us: Option<f64>,
 }
 
 impl Row {
-    /// Their mean: a group whose share of CPU time is limited works in bursts.
+    /// Returns the mean rate: a group with a CPU quota works in bursts.
     fn rate(&self) -> f64 {
         self.rates.iter().fold(0.0, |sum, rate| sum + rate) / self.rates.len().max(1) as f64
     }
 }
 
-/// What a state did to an instance.
+/// The effect of a state on an instance.
 #[derive(Debug, Serialize)]
 struct Change {
     #[serde(rename = "use")]
     of: Use,
     instance: String,
-    /// More transactions than in the state before, in per cent of those.
+    /// The change in transactions relative to the state before, in per cent.
     percent: f64,
 }
 
@@ -57,17 +58,17 @@ struct Curve {
     of: Use,
     name: String,
     unit: &'static str,
-    /// Seconds, and the figure.
+    /// Pairs of seconds and the figure.
     points: Vec<(f64, f64)>,
 }
 
-/// All that is shown.
+/// All results.
 #[derive(Debug, Default, Serialize)]
 struct Shown {
     rows: Vec<Row>,
     changes: Vec<Change>,
     curves: Vec<Curve>,
-    /// When something was changed, in seconds.
+    /// The times of changes, in seconds.
     marks: Vec<(Use, f64)>,
     notes: Vec<String>,
 }
@@ -77,7 +78,7 @@ impl Shown {
         self.notes.push(note.into());
     }
 
-    /// Compares two states, instance by instance, and in sum.
+    /// Compares two states, by instance and in total.
     fn changes(&mut self, of: Use, from: &str, to: &str) {
         let rows = |state: &str| {
             let rows = self.rows.iter().filter(|row| row.of == of && row.state == state);
@@ -96,10 +97,11 @@ impl Shown {
     }
 }
 
-/// Shows the controllers where a view hides them that this program's caller has entered: they are v1's on a hybrid host.
+/// Makes the controllers visible if the view that this program was started in hides them: on a hybrid host they belong
+/// to v1.
 ///
 /// # Errors
-/// Those of a mount namespace of its own.
+/// Those of making a mount namespace.
 pub fn uncover(options: &Groups) -> Result<(), Error> {
     match options.common.view {
         None if !cgroup::can_limit("cpu") => View::leave(),
@@ -107,10 +109,10 @@ pub fn uncover(options: &Groups) -> Result<(), Error> {
     }
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// A host without controllers for groups; instances that don't start; an interrupt.
+/// A host without the controllers; instances that don't start; an interrupt.
 pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
     let ground = Ground::make(stand)?;
     let has_swap = has_swap(options.memory);
@@ -147,7 +149,7 @@ pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
     })
 }
 
-/// Whether there is swap for so many MiB.
+/// Whether there are this many MiB of swap.
 fn has_swap(mib: usize) -> bool {
     uses::memory_mib("SwapFree:") >= mib as f64
 }
@@ -171,7 +173,7 @@ mod tests {
         shown.changes(Use::Pinning, "free", "pinned");
         let changes: Vec<_> =
             shown.changes.iter().map(|change| (change.instance.as_str(), change.percent)).collect();
-        // What stood still before can't be told in per cent.
+        // A change from zero has no percentage.
         assert_eq!(changes, [("a", 25.0), ("all", 100.0)]);
     }
 }

@@ -1,4 +1,4 @@
-//! `layers`: starts from root filesystems of few and of many layers, by every way to assemble them.
+//! `layers`: times starts from root filesystems with few and with many layers, assembled in every way.
 
 mod figures;
 mod operations;
@@ -21,17 +21,17 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
-/// Names the store (dayfly(8)).
+/// The variable that names the store (dayfly(8)).
 const STORE: &str = "DAYFLY_STORE";
 
-/// A way and a number of layers.
+/// A way of assembling, and a number of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Case {
     pub(crate) mode: Mode,
     pub(crate) layers: usize,
 }
 
-/// What came of a case with so many starts at a time.
+/// The results of a case at one width.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     #[serde(flatten)]
@@ -41,10 +41,10 @@ pub(crate) struct Row {
     pub(crate) load: Load,
 }
 
-/// The experiment: at every width all ways and numbers of layers, taking turns round by round.
+/// Runs the experiment: at every width all ways and numbers of layers, taking turns round by round.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Layers,
     stand: &Stand,
@@ -53,7 +53,7 @@ pub fn experiment(
     let Some(first) = entrants.first_mut() else { return Ok(Outcome::default()) };
     let most = options.layers.iter().copied().max().unwrap_or(1);
     let stack = Stack::make(&stand.directory().join("layers"), most)?;
-    // What containers change, and the mounts of those that are killed, are the experiment's own.
+    // Containers' changes, and the mounts of killed ones, stay within the experiment.
     let store = stand.directory().join("store").display().to_string();
     let mut racers = Vec::new();
     for &layers in &options.layers {
@@ -93,8 +93,8 @@ pub fn experiment(
     })
 }
 
-/// The first of `entrants`, which must be a dayfly, with so many layers, once by each way; what they need is made in the
-/// stand.
+/// Returns the first of `entrants`, which must be a dayfly, once for each way and number of layers; the layers are made
+/// in the stand.
 ///
 /// # Errors
 /// Those of making layers.
@@ -115,7 +115,7 @@ pub(crate) fn racers(
     Ok(modes.iter().map(racer).collect())
 }
 
-/// dayfly, told to take the layers of `list`.
+/// Returns dayfly with options for the layers of `list`.
 fn entrant(runtime: &Runtime, case: Case, list: &str, host_ids: bool) -> Entrant {
     let mut words = vec!["--layers", list, "--rootfs-mode", case.mode.name()];
     words.extend(["--userns", if host_ids { "host" } else { "auto" }]);

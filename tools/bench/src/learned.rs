@@ -1,8 +1,8 @@
-//! `learned`: a start with the bundle's seccomp profile, with one that was learned from what the container does, and
-//! with none.
+//! `learned`: times a start with the bundle's seccomp profile, with one learned from the container's calls, and without
+//! any.
 //!
-//! Hall and Ramachandran wonder whether a profile that is cut down to what a function calls would start it sooner, and
-//! leave it open.
+//! Hall and Ramachandran ask whether a profile reduced to a function's calls would make it start sooner, and leave the
+//! question open.
 
 use crate::Error;
 use crate::options::Learned;
@@ -22,15 +22,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The container as it is.
+/// The step with the unchanged container.
 const WHOLE: &str = staircase::WHOLE;
 const STEPS: [&str; 3] = [WHOLE, "run with the learned profile", "run without seccomp"];
 
-/// What was learned by one runtime.
+/// What one runtime has learned.
 #[derive(Debug, Serialize)]
 struct Lesson {
     runtime: String,
-    /// Which of both profiles.
+    /// The name of the profile.
     profile: &'static str,
     calls: Option<usize>,
     instructions: usize,
@@ -38,10 +38,10 @@ struct Lesson {
     compile_us: f64,
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; containers without a profile; an interrupt.
+/// The harness's own; containers without a profile; an interrupt.
 pub fn experiment(
     options: &Learned,
     stand: &Stand,
@@ -105,8 +105,8 @@ pub fn experiment(
     })
 }
 
-/// Has a runtime run the container some times, and learns from that: what both profiles cost, and the new one; or why it
-/// failed.
+/// Runs the container several times with a runtime, and learns from that; returns the costs of both profiles and the
+/// new one, or the reason of a failure.
 fn learn(
     options: &Learned,
     stand: &Stand,

@@ -1,9 +1,9 @@
-//! What an experiment that was killed has left on the host: directories, cgroups, mounts.
+//! What a killed experiment has left on the host: directories, cgroups, mounts.
 //!
-//! A stand has one name: of its directory for bundles, of that for state, and of the parent of its cgroups in each
-//! hierarchy. Both directories are locked for as long as the experiment lives, and marked once they are; the one for
-//! state is made first and removed last. What has such a name, such a mark and no living owner is nobody's. A name
-//! alone tells nothing: whatever has no mark stays.
+//! A stand has one name, used for its directory of bundles, its state directory, and the parent of its cgroups in each
+//! hierarchy. Both directories are locked while the experiment runs, and marked once they are locked; the state
+//! directory is made first and removed last. Anything with such a name, such a mark and no live owner can be removed. A
+//! name alone is not enough: what has no mark stays.
 
 use crate::cgroup::Parent;
 use crate::{Error, stand};
@@ -20,19 +20,19 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// How all stands' names begin.
+/// The prefix of all stands' names.
 pub const PREFIX: &str = "dayfly-bench-";
-/// The file in a stand's directory that says that it is one.
+/// The file that marks a stand's directory.
 const MARK: &str = ".dayfly-bench-stand";
 
-/// Whether a name is one that stands get: a process id, for some with a word after it.
+/// Whether a name is one of a stand: a process id, for some followed by a word.
 fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let pid = rest.strip_suffix("-pod").unwrap_or(rest);
     !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Makes a stand's directory its owner's for as long as the descriptor lives, and then marks it.
+/// Locks a stand's directory for as long as the descriptor lives, and then marks it.
 ///
 /// # Errors
 /// Those of open(2) and flock(2).
@@ -50,14 +50,14 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
-/// What is at a stand's place.
+/// What is found at a stand's path.
 #[derive(Debug)]
 enum Found {
-    /// Nothing, or something that no stand of this user's made.
+    /// Nothing, or something that no stand of this user made.
     Foreign,
-    /// A directory whose owner lives.
+    /// A directory with a live owner.
     Living,
-    /// A directory of nobody's, now locked by this process.
+    /// A directory without an owner, now locked by this process.
     Dead(OwnedFd),
 }
 
@@ -76,7 +76,7 @@ fn look(path: &Path) -> Found {
     }
 }
 
-/// Those of a stand's directories that are nobody's, with their locks; none at all while the owner of one lives.
+/// Returns a stand's directories without an owner, with their locks; none if the owner of one is alive.
 fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     let mut dead = Vec::new();
     for place in places {
@@ -89,14 +89,14 @@ fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     dead
 }
 
-/// Removes a directory with all that is in it. Mounts below it are taken away before; returns how many
-/// there were. That it is gone is no error.
+/// Removes a directory with its content. Unmounts what is mounted below it first, and returns the number of mounts. A
+/// missing directory is no error.
 ///
 /// # Errors
 /// What can't be removed.
 pub(crate) fn remove(directory: &Path) -> Result<usize, Error> {
     let mut mounts = below(directory);
-    // Whatever lies on something else goes first.
+    // The topmost mounts are unmounted first.
     mounts.reverse();
     for mount in &mounts {
         let _ = unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
@@ -107,7 +107,7 @@ pub(crate) fn remove(directory: &Path) -> Result<usize, Error> {
     }
 }
 
-/// Removes what is in a directory but for its mark: what can't be removed now stays a stand's.
+/// Removes a directory's content except its mark: what can't be removed now can be found again.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -120,32 +120,32 @@ fn empty(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The mounts below a directory, in the order in which they were made.
+/// Returns the mounts below a directory, in the order in which they were made.
 fn below(directory: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
     places.filter(|place| place.starts_with(directory)).collect()
 }
 
-/// A path of mountinfo, where blanks and backslashes are octal numbers (proc(5)).
+/// Decodes a path of mountinfo, in which spaces and backslashes are octal escapes (proc(5)).
 fn unescaped(text: &str) -> PathBuf {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     PathBuf::from(escapes.iter().fold(text.to_owned(), |text, (octal, is)| text.replace(octal, is)))
 }
 
-/// What came of clearing.
+/// The result of a cleanup.
 #[derive(Debug, Default)]
 pub struct Cleared {
-    /// A line for each experiment that lives no more.
+    /// A line for each removed experiment.
     pub told: Vec<String>,
     /// What can't be removed, and why.
     pub failed: Vec<Error>,
 }
 
-/// Clears what experiments have left that live no more.
+/// Removes what ended experiments have left.
 ///
 /// # Errors
-/// That a signal came.
+/// A signal arrived.
 pub fn clear() -> Result<Cleared, Error> {
     let mut names = BTreeSet::new();
     for top in tops() {
@@ -158,12 +158,12 @@ pub fn clear() -> Result<Cleared, Error> {
         interrupt::check()?;
         let state = stand::state(&name);
         let dead = dead([stand::directory(&name), state.clone()]);
-        // A runtime that outlives its experiment would make again what was removed: the next one clears up.
-        // What is in its cgroup is killed with that.
+        // A runtime that outlives its experiment would make the files again, so they are left to the next cleanup.
+        // Runtimes in the stand's cgroup are killed with it.
         if dead.is_empty() || is_named_by_a_process(&state, &name) {
             continue;
         }
-        // Cgroups have no marks: they are the stand's as long as its state is there.
+        // Cgroups have no marks: they belong to the stand as long as its state directory exists.
         let is_whole = dead.iter().any(|(place, _)| *place == state);
         let left = if is_whole { Parent::left(&name) } else { None };
         let cgroups = left.as_ref().map_or(0, Parent::count);
@@ -179,7 +179,7 @@ pub fn clear() -> Result<Cleared, Error> {
                 Err(error) => {
                     failed = true;
                     cleared.failed.push(error);
-                    // The state's is the last: it keeps the rest findable.
+                    // The state directory is removed last: it makes the rest findable.
                     break;
                 }
             }
@@ -193,8 +193,8 @@ pub fn clear() -> Result<Cleared, Error> {
     Ok(cleared)
 }
 
-/// Whether a process has a path in its command line, as runtimes have that of their state, and is not below the cgroup of
-/// that name.
+/// Whether a process outside the cgroup of that name has a path in its command line, like runtimes have their state
+/// directory.
 fn is_named_by_a_process(path: &Path, group: &str) -> bool {
     let path = path.as_os_str().as_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -212,7 +212,7 @@ fn is_named_by_a_process(path: &Path, group: &str) -> bool {
     })
 }
 
-/// Where stands are.
+/// Returns the directories that contain stands.
 fn tops() -> Vec<PathBuf> {
     vec![stand::directory(""), stand::state("")]
 }

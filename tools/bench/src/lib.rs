@@ -2,20 +2,20 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`stand`], [`container`], [`process`] | where and how one call of a runtime is timed |
-//! | [`race`] | rounds in turns |
-//! | [`weight`], [`weigh`] | what is counted instead |
-//! | [`accounting`] | what the kernel tells of CPU time |
-//! | [`config`], [`rootfs`] | the bundle that all runtimes get |
+//! | [`stand`], [`container`], [`process`] | timing one call of a runtime |
+//! | [`race`] | interleaved rounds |
+//! | [`weight`], [`weigh`] | counting instead of timing |
+//! | [`accounting`] | the kernel's accounting of CPU time |
+//! | [`config`], [`rootfs`] | the bundle for all runtimes |
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
 //! | [`shim`] | what stands between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
-//! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own account, from outside, by samples of a burst |
-//! | [`mod@report`] | all of them on one page, beside what was published |
-//! | [`circumstances`], [`results`] | the circumstances, and how results are written |
+//! | [`trace`], [`mod@flame`] | where the time of a start goes: dayfly's trace, from outside, samples of a burst |
+//! | [`mod@report`] | all of them on one page, beside published figures |
+//! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!
-//! Every experiment runs its entrants in turns (A B C, B C A, …), so that whatever disturbs the
-//! machine disturbs all alike, and compares medians with an interval from a bootstrap over rounds.
+//! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike.
+//! It compares medians, with an interval from a bootstrap over rounds.
 
 pub mod ablation;
 pub mod accounting;

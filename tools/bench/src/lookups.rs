@@ -1,8 +1,8 @@
-//! `lookups`: how long it takes to find the numbers of all system calls that the engines' profile names.
+//! `lookups`: times the lookup of all system call names in the engines' profile.
 //!
-//! libseccomp compared names one after the other until its version 2.5, which has a perfect hash; the author of that
-//! change timed a thousand passes through its table. dayfly has a hash as well (`runtime/seccomp/src/names.rs`). libseccomp
-//! is asked by a program of its own, so that this one does not need it.
+//! libseccomp compared names one after the other until version 2.5, which has a perfect hash; the author of that change
+//! timed a thousand passes through its table. dayfly has a hash as well (`runtime/seccomp/src/names.rs`). A separate
+//! program calls libseccomp, so that this one does not depend on it.
 
 use crate::options::Lookups;
 use crate::process::Failure;
@@ -23,30 +23,30 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The program that asks libseccomp; it lies beside this one.
+/// The program that calls libseccomp, beside this one.
 const PROGRAM: &str = "dayfly-libseccomp";
-/// Who is asked.
+/// The name of dayfly's way.
 const OURS: &str = "dayfly";
 const THEIRS: &str = "libseccomp";
 const LINEAR: &str = "one name after the other";
 
-/// How long a round by libseccomp may take.
+/// The timeout of a round with libseccomp.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What one way took on one architecture.
+/// The times of one way for one architecture.
 #[derive(Debug, Serialize)]
 struct Row {
     by: String,
     arch: &'static str,
-    /// Whether programs of this host are of that architecture.
+    /// Whether the architecture is this host's.
     native: &'static str,
     names: usize,
     passes: u32,
-    /// Of all passes of a round, in seconds.
+    /// The time of all passes of a round, in seconds.
     wall_s: Vec<f64>,
 }
 
-/// What [`PROGRAM`] writes.
+/// The output of [`PROGRAM`].
 #[derive(Debug, Default, Deserialize)]
 struct Answer {
     version: String,
@@ -54,7 +54,7 @@ struct Answer {
     times_ns: Vec<f64>,
 }
 
-/// The command.
+/// Executes the command.
 ///
 /// # Errors
 /// A file that can't be written; an interrupt.
@@ -103,7 +103,7 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
     tell(options, &rows, &out, all)
 }
 
-/// Writes what was asked for.
+/// Writes the requested output.
 fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), Error> {
     if let Some(file) = &options.csv {
         let text = csv(rows);
@@ -135,14 +135,14 @@ fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), 
 }
 
 impl Row {
-    /// What a name took, in nanoseconds.
+    /// Returns the time per name, in nanoseconds.
     fn each_ns(&self) -> Vec<f64> {
         let lookups = self.names as f64 * f64::from(self.passes);
         self.wall_s.iter().map(|s| s * 1e9 / lookups).collect()
     }
 }
 
-/// The names of a profile, each once.
+/// Returns the names of a profile, each once.
 fn names(profile: &Value) -> Vec<String> {
     let rules = profile["syscalls"].as_array().into_iter().flatten();
     let names = rules.flat_map(|rule| rule["names"].as_array().into_iter().flatten());
@@ -155,7 +155,7 @@ fn architectures(profile: &Value) -> Vec<Arch> {
     names.filter_map(Value::as_str).filter_map(Arch::from_name).collect()
 }
 
-/// All names of an architecture, sorted, as a table has them.
+/// Returns all names of an architecture, sorted as in a table.
 fn table(arch: Arch) -> Vec<&'static str> {
     const LAST: u32 = 1024;
     const X32_BIT: u32 = 0x4000_0000;
@@ -164,12 +164,12 @@ fn table(arch: Arch) -> Vec<&'static str> {
     names.into_iter().collect()
 }
 
-/// Looks all names up so often by dayfly's table; how long that takes, in seconds.
+/// Looks all names up repeatedly in dayfly's table; returns the time in seconds.
 fn ours(names: &[String], arch: Arch, passes: u32) -> f64 {
     timed(names, passes, |name| seccomp::number(name, arch))
 }
 
-/// The same by comparing with the names of a table until it is found.
+/// Does the same by comparing with one name of a table after the other.
 fn linear(names: &[String], table: &[&str], passes: u32) -> f64 {
     timed(names, passes, |name| table.iter().position(|known| *known == name))
 }
@@ -184,7 +184,7 @@ fn timed<T>(names: &[String], passes: u32, find: impl Fn(&str) -> T) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Has libseccomp look the names up so often, for each architecture.
+/// Makes libseccomp look the names up repeatedly, for each architecture.
 fn ask(names: &[String], archs: &[Arch], passes: u32) -> Result<Answer, String> {
     let own = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
     let program = own.with_file_name(PROGRAM);
@@ -202,7 +202,7 @@ fn ask(names: &[String], archs: &[Arch], passes: u32) -> Result<Answer, String> 
     let (reads, writes) = std::io::pipe().map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
     command.arg(passes.to_string()).args(archs.iter().map(|arch| arch.name())).stdin(reads);
-    // Less than a pipe holds.
+    // The names fit into a pipe.
     let mut writes = File::from(std::os::fd::OwnedFd::from(writes));
     std::io::Write::write_all(&mut writes, lines.as_bytes()).map_err(|error| failed(&error))?;
     drop(writes);

@@ -166,7 +166,7 @@ fn ablation(options: &Ablation) -> Result<(), Error> {
 }
 
 fn tiers(options: &Tiers) -> Result<(), Error> {
-    // Pools are of sizes of memory.
+    // Pools require a memory controller.
     if options.common.view.is_none() && !dayfly_bench::cgroup::can_limit("memory") {
         View::leave()?;
     }
@@ -176,7 +176,7 @@ fn tiers(options: &Tiers) -> Result<(), Error> {
     })
 }
 
-/// The first runtime named, else this dayfly.
+/// Returns the first runtime named, or else this dayfly.
 fn own(options: &Common) -> Result<Runtime, Error> {
     match options.runtimes.first() {
         Some(argument) => Runtime::from_argument(argument),

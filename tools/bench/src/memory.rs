@@ -1,5 +1,5 @@
-//! `memory`: the smallest limit that a container starts with, what a runtime's commands take at their peak,
-//! and what stays while a container is idle.
+//! `memory`: finds the smallest limit that a container starts with, the peak memory of a runtime's commands, and what
+//! remains while a container is idle.
 
 mod idle;
 mod limit;
@@ -34,13 +34,13 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// A figure's value in one round.
+/// A figure's name, unit and value in one round.
 type Value = (&'static str, &'static str, f64);
 
-/// The experiment: figure by figure, the entrants taking turns.
+/// Runs the experiment: figure by figure, the entrants taking turns.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Memory,
     stand: &Stand,
@@ -93,7 +93,7 @@ pub fn experiment(
     })
 }
 
-/// Bars of all figures that are sizes.
+/// Draws bars of all figures that are sizes.
 fn picture(rows: &[Row]) -> Picture {
     let sizes = rows.iter().filter(|row| row.unit == "KiB");
     let medians = sizes.filter_map(|row| {
@@ -102,7 +102,7 @@ fn picture(rows: &[Row]) -> Picture {
     results::bars("Memory", "KiB, median", medians)
 }
 
-/// The peak of each command of an operation.
+/// Returns the peak of each command of an operation.
 fn peaks(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -126,7 +126,7 @@ fn peaks(
     }))
 }
 
-/// What the peak of a command is called.
+/// Returns the name of the figure for a command's peak.
 fn peak(command: &str) -> &'static str {
     match command {
         "run" => "peak of run",
@@ -138,7 +138,7 @@ fn peak(command: &str) -> &'static str {
     }
 }
 
-/// Rows of what entrants gave round by round, those of a figure together, compared with the first's.
+/// Returns rows from the entrants' values by round, grouped by figure, compared with the first entrant's.
 fn summed_up<T>(
     racers: &[Entrant],
     goes: Vec<Vec<T>>,
@@ -177,7 +177,7 @@ fn summed_up<T>(
             bases.iter().find(|base| base.figure == row.figure && base.runtime != row.runtime);
         let ratio =
             base.and_then(|base| bootstrap::ratio(&base.rounds, &row.rounds, Pairing::Independent));
-        // Nothing ÷ nothing is no ratio.
+        // 0 ÷ 0 is not a ratio.
         row.ratio = ratio.filter(|ratio| ratio.value.is_finite() && ratio.high.is_finite());
     }
     rows

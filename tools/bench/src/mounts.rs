@@ -1,6 +1,6 @@
-//! `mounts`: the same start on hosts with short and long mount tables.
+//! `mounts`: times the same start with short and long mount tables.
 //!
-//! The mounts are made in a mount namespace of the experiment's own; the host never sees them.
+//! The mounts are made in a mount namespace of the experiment's own, invisible to the host.
 
 use crate::options::Mounts;
 use crate::race::{Operation, Rounds, Series, race};
@@ -16,13 +16,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the lengths are gone through: what drifts with time meets all of them.
+/// The number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
-/// The experiment: every length, all entrants at each.
+/// Runs the experiment: every length, all entrants at each.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Mounts,
     stand: &Stand,
@@ -57,7 +57,7 @@ pub fn experiment(
     })
 }
 
-/// Puts the samples of another sweep to those before.
+/// Appends the samples of another pass.
 fn add(series: &mut Vec<Series>, more: Series) {
     let same = |of: &&mut Series| of.step == more.step && of.runtime == more.runtime;
     match series.iter_mut().find(same) {
@@ -66,7 +66,7 @@ fn add(series: &mut Vec<Series>, more: Series) {
     }
 }
 
-/// Every runtime's time at each length, its own at the first length being 1.
+/// Draws every runtime's time at each length, relative to its own at the first length.
 fn curves(series: &[Series]) -> String {
     let mut steps: Vec<&str> = Vec::new();
     let mut runtimes: Vec<&str> = Vec::new();
@@ -100,16 +100,15 @@ fn curves(series: &[Series]) -> String {
     table.to_string()
 }
 
-/// The mount table, made longer until dropped.
+/// A mount table that is lengthened until dropped.
 struct Host {
     directory: PathBuf,
-    /// How long it is.
+    /// Its length.
     mounts: usize,
 }
 
 impl Host {
-    /// Brings the table to `length`, by a tmpfs at `directory` and bind mounts in it. A table that is
-    /// longer already stays as it is.
+    /// Lengthens the table to `length`, by a tmpfs at `directory` and bind mounts in it. A longer table stays as it is.
     fn with_mounts(directory: &Path, length: usize) -> Result<Self, Error> {
         let wanted = length.saturating_sub(table()?);
         fs::create_dir(directory).map_err(Error::at("make", directory))?;
@@ -132,7 +131,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // With it go all mounts in it. There may be none.
+        // All mounts in it go with it. There may be none.
         let _ = unmount(&self.directory, UnmountFlags::DETACH);
         if let Err(error) = fs::remove_dir(&self.directory) {
             eprintln!("dayfly-bench: {} stays: {error}", self.directory.display());
@@ -140,7 +139,7 @@ impl Drop for Host {
     }
 }
 
-/// The length of the mount table.
+/// Returns the length of the mount table.
 fn table() -> Result<usize, Error> {
     let path = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(path).map_err(Error::at("read", path))?;

@@ -22,11 +22,11 @@ pub use report::{FavorDynmods, Lookups, Report, Unshare};
 pub use shim::{Measured, Shim, ShimDaemon};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
-/// Measures OCI runtimes on this host, in interleaved rounds, and says what the samples show.
+/// Measures OCI runtimes on this host, in interleaved rounds, and evaluates the samples.
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-bench", bin_name = "dayfly bench", version)]
 pub struct Options {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -36,182 +36,182 @@ pub struct Options {
 pub enum Command {
     /// Time the commands of a container's life, runtime by runtime
     ///
-    /// CPU times are exact, by the scheduler's clock, with those of children that were waited for. Where the kernel
-    /// divides them into user and system time by timer ticks, these can't be shown.
+    /// CPU times are exact, by the scheduler's clock, and include children that were waited for. User and system time
+    /// are omitted where the kernel divides the CPU time by timer ticks.
     Start(Start),
-    /// Run many containers with several in flight, and probe how the host feels meanwhile
+    /// Run many containers with several in flight, and probe the host's responsiveness meanwhile
     Burst(Burst),
-    /// Start a container at a fixed interval, and measure until it says itself that it runs
+    /// Start a container at a fixed interval, and measure the time until it reports that it runs
     Spaced(Spaced),
-    /// Replay invocations of functions, and tell what each way to keep containers ready costs and saves
+    /// Replay invocations of functions, and show what each way of keeping containers ready costs and saves
     ///
-    /// An invocation is due at its time, whether or not earlier ones are done. A container's program waits on its standard
-    /// input for invocations, tells the time when one begins, waits as long as it takes, and tells the time again. In
-    /// the first place by the three functions of a paper; --trace replays any trace in the format of Azure's.
+    /// An invocation is due at its time, whether or not earlier ones are done. A container's program waits on its
+    /// standard input for invocations, reports the time when one begins, waits for its duration, and reports the time
+    /// again. By default, the functions are three from a paper; --trace replays any trace in the format of Azure's.
     Faas(Box<Faas>),
-    /// Time the same start on hosts with short and long mount tables
+    /// Time the same start with short and long mount tables
     Mounts(Mounts),
-    /// Start containers from root filesystems of few and many layers, by every way to assemble them
+    /// Start containers from root filesystems with few and many layers, assembled in every way
     Layers(Layers),
-    /// Time the first start with a seccomp profile that no cache has seen, and the next one
+    /// Time the first start with a seccomp profile that no cache contains, and the next one
     ///
-    /// In every round each runtime runs two containers with the same profile: the bundle's, and a rule that no round
-    /// before had. The first time the runtime compiles it, the second time it may have kept the filter. dayfly
-    /// keeps filters in /run/dayfly-cache, over which the experiment has a tmpfs in its own mount namespace; crun
-    /// below its --root, which is the experiment's anyway; runc compiles each time. The report says who kept one.
+    /// In every round each runtime runs two containers with the same profile: the bundle's with an additional rule that
+    /// no earlier round had. The first time the runtime compiles it; the second time it may use a cached filter. dayfly
+    /// caches filters in /run/dayfly-cache, which the experiment covers by a tmpfs in its own mount namespace; crun
+    /// below its --root, which is the experiment's anyway; runc compiles each time. The report shows which runtimes
+    /// cached one.
     FirstUse(Steps),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
-    /// What each of these costs a start, by each runtime: in every round it runs the container as it is, then without
-    /// each of them, then without them all.
+    /// Shows what each of these costs a start, by each runtime: in every round it runs the container as it is, then
+    /// without each of them, then without all of them.
     Staircase(Steps),
-    /// Time the same container with its seccomp profile, with one learned from what it does, and without
+    /// Time the same container with its seccomp profile, with one learned from its calls, and without
     ///
-    /// First each runtime runs the container some times, followed by ptrace(2) as \"dayfly profile learn\" does, and gets
-    /// a profile of its own: what it calls itself under the filter is in it. The instructions are those of dayfly's
-    /// compiler; other runtimes' filters are libseccomp's.
+    /// First each runtime runs the container several times, traced by ptrace(2) like "dayfly profile learn", and gets a
+    /// profile of its own, which includes the runtime's own calls under the filter. The instructions are those of
+    /// dayfly's compiler; other runtimes' filters are libseccomp's.
     Learned(Learned),
-    /// Time how system calls of the engines' profile are found by name: by dayfly, by libseccomp
+    /// Time the lookup of system calls of the engines' profile by name: with dayfly and with libseccomp
     ///
-    /// All names, a thousand times, for each architecture of the profile. libseccomp is asked by the program
-    /// dayfly-libseccomp, if that is beside this one; names that it does not know are left out. A search that compares
-    /// with one name after the other stands for libseccomp before its version 2.5.
+    /// Looks up all names a thousand times, for each architecture of the profile. The program dayfly-libseccomp calls
+    /// libseccomp, if it is beside this one; names that libseccomp lacks are omitted. A linear search stands for
+    /// libseccomp before version 2.5.
     Lookups(Lookups),
     /// Time a program that makes a thousand IPC namespaces, one after the other
     Unshare(Unshare),
     /// Time moves between cgroups, forks and exits, reads and starts, with and without favordynmods
     ///
-    /// By itself it changes nothing of the host and times it as it is.
+    /// By default it changes nothing on the host and times it as it is.
     #[command(name = "favordynmods")]
     FavorDynmods(FavorDynmods),
-    /// Tell the smallest memory limit that a container starts with, what commands take at their peak, and what stays
+    /// Show the smallest memory limit that a container starts with, the peak of commands, and what remains
     ///
-    /// limit: memory.max, on v1 memory.limit_in_bytes, by binary search; the container's program is in it. Needs a
-    /// memory controller, and says so where there is none. peak: VmHWM of the runtime's processes, looked at by
-    /// ptrace(2) when each ends or executes another program; what wait4(2) tells has the memory of whoever spawned
-    /// them in it. idle: processes that the runtime has left beside the container's own, what they have resident,
-    /// its files of state, and what the container's cgroup is charged with, which the kernel does up to 256 KiB a
-    /// CPU ahead.
+    /// limit: memory.max, on v1 memory.limit_in_bytes, found by binary search; it includes the container's program. It
+    /// requires a memory controller, and says so if there is none. peak: VmHWM of the runtime's processes, read by
+    /// ptrace(2) when each exits or executes another program; the figure of wait4(2) would include the memory of the
+    /// parent that spawned them. idle: processes that the runtime has left beside the container's own, their resident
+    /// memory, the runtime's state files, and the memory charged to the container's cgroup, which the kernel charges up
+    /// to 256 KiB per CPU in advance.
     Memory(Memory),
     /// Create many containers, then time the starts of all of them
     ///
-    /// As a host comes up on which everything was made ready. What is timed is from before the first start until the
-    /// last one is back; the containers' programs end by themselves, and are waited for afterwards.
+    /// This is like a host coming up with everything prepared. The time is from before the first start until the last
+    /// one returns; the containers' programs exit by themselves, and are waited for afterwards.
     Bulk(Bulk),
-    /// Compare shims of containerd: dayfly's own, and containerd's with each runtime
+    /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
-    /// By a containerd that the experiment starts, with root, state, sockets and cgroup of its own. Told are times, CPU of all
-    /// that is beside the client (containerd, shims, runtime, the container), from a shim's start to the end of its delete,
-    /// memory and threads of shims; pods need a client of the CRI, which scripts/shim-client builds.
+    /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures times, the CPU time
+    /// of everything except the client (containerd, shims, runtime, the container), the time from a shim's start to the
+    /// end of its delete, and memory and threads of shims; pods require a CRI client, which scripts/shim-client builds.
     Shim(Shim),
-    /// Tell what each fast path is worth here
+    /// Show what each fast path is worth here
     Ablation(Ablation),
-    /// Tell what cgroups that were made ahead save a start
+    /// Show what cgroups made in advance save a start
     #[command(name = "pools", alias = "tiers")]
     Tiers(Tiers),
-    /// Tell where the time of a start goes, step by step: dayfly by its own account, any runtime by
-    /// its system calls
+    /// Show where the time of a start goes, step by step: dayfly by its own trace, any runtime by its system calls
     Trace(Trace),
-    /// Tell what it costs dayfly to trace itself
+    /// Show what dayfly's own trace costs
     TraceOverhead(TraceOverhead),
-    /// Do the experiments of papers and articles on container starts here, and write a page
+    /// Reproduce the experiments of papers and articles on container starts here, and write a page
     ///
-    /// Each part is an experiment of this program's or of \"dayfly host\"; the page has what was published beside what
-    /// was measured, the command that does it again, versions and the host: index.html with all pictures in it,
-    /// report.md with pictures beside it, and report.json. What is done is kept in the directory, and not done again
-    /// by the same command: one that was interrupted goes on. Leave the machine alone meanwhile.
+    /// Each part is an experiment of this program or of "dayfly host". The page shows published figures beside measured
+    /// ones, the command that reproduces them, versions and the host. It is written as index.html, which contains the
+    /// pictures, as report.md with pictures beside it, and as report.json. Finished parts are kept in the directory,
+    /// and not run again by the same command: an interrupted one resumes. Leave the machine idle meanwhile.
     Report(Report),
     /// Show what control groups do for applications that share a host
     ///
-    /// Instances of a work on memory, made and given CPUs and memory by \"dayfly cgroup\": transactions a second, and the
-    /// slowest hundredth of them. The whole host is theirs meanwhile.
+    /// Instances of a workload on memory run in groups that "dayfly cgroup" creates and gives CPUs and memory:
+    /// transactions per second, and their 99th percentile. They use the whole host meanwhile.
     Groups(Groups),
-    /// Tell where the CPUs are in a burst, as flame graphs with the kernel's functions
+    /// Show where CPUs spend their time in a burst, as flame graphs with the kernel's functions
     ///
-    /// By perf(1), which samples the stacks of all processes of the burst. What the kernel's own threads do for a container
-    /// later is not in it.
+    /// perf(1) samples the stacks of all processes of the burst. The later work of the kernel's own threads for a
+    /// container is not included.
     Flame(Flame),
-    /// Remove what experiments have left that were killed: cgroups, mounts, directories
+    /// Remove what killed experiments have left: cgroups, mounts, directories
     Gc,
-    /// Write a bundle that the experiments use
+    /// Write a bundle like that of the experiments
     Bundle(Bundle),
-    /// Be an instance of \"groups\"
+    /// Be an instance of "groups"
     #[command(hide = true)]
     Work(Work),
-    /// Become the containerd of \"shim\"
+    /// Become the containerd of "shim"
     #[command(hide = true)]
     ShimDaemon(ShimDaemon),
     /// Make N IPC namespaces
     #[command(hide = true)]
     MakeIpcNamespaces {
-        /// How many.
+        /// The number.
         count: u32,
     },
-    /// Make N system calls that do nothing and print how many nanoseconds they took
+    /// Make N system calls that do nothing and print the time in nanoseconds
     #[command(hide = true)]
     IdleCalls {
-        /// How many.
+        /// The number.
         count: u32,
     },
 }
 
-/// What all experiments take.
+/// Options of all experiments.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// A runtime; repeatable, the first is the one that others are compared with [default: dayfly
-    /// and the crun, runc and youki found]
+    /// A runtime; may be given several times, and others are compared with the first [default: dayfly and the crun,
+    /// runc and youki found]
     #[arg(long = "runtime", value_name = "[NAME=]PATH")]
     pub runtimes: Vec<String>,
-    /// Take containers from this bundle instead of making one
+    /// Use this bundle for containers instead of making one
     #[arg(long, value_name = "DIR", conflicts_with = "profile")]
     pub bundle: Option<PathBuf>,
     /// The kind of container
     #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
     pub profile: Profile,
-    /// Leave the device rules out: crun before 1.9 can't load them without CAP_SYS_RESOURCE
+    /// Omit the device rules: crun before 1.9 can't load them without CAP_SYS_RESOURCE
     #[arg(long)]
     pub no_device_rules: bool,
-    /// Kill a command after this time, and leave its runtime out
+    /// Kill a command after this time, and exclude its runtime
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub deadline: Duration,
-    /// Measure in this view of the host's cgroups; a hybrid host has the others too, in a mount
-    /// namespace of the experiment's own [default: as the host is]
+    /// Measure in this view of the host's cgroups; on a hybrid host the others are available too, in a mount namespace
+    /// of the experiment's own [default: as the host is]
     #[arg(long, value_enum)]
     pub view: Option<View>,
-    /// Print JSON, every sample in it, instead of tables
+    /// Print JSON with every sample instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Write every sample as a line of CSV, - is standard output
+    /// Write every sample as a line of CSV; - is standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Write a picture of the results
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write what would be printed to FILE
+    /// Write the output to FILE instead of printing it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Run this in containers, not what the bundle says; it must end by itself
+    /// Run this in containers instead of the bundle's program; it must exit by itself
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 }
 
-/// How rounds are run.
+/// The number of rounds, and pauses.
 #[derive(Debug, Args)]
 pub struct Timing {
-    /// Rounds that count
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub rounds: usize,
-    /// Rounds before those that count
+    /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub warm_up: usize,
-    /// Wait this long before every start; a pause longer than the kernel's grace periods brings out
-    /// costs that back-to-back starts hide
+    /// Wait this long before every start; a pause longer than the kernel's RCU grace periods reveals costs that
+    /// back-to-back starts hide
     #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
     pub pause: Vec<Duration>,
 }
 
 impl Timing {
-    /// The rounds after each pause.
+    /// Returns the rounds after each pause.
     pub fn by_pause(&self) -> impl Iterator<Item = Rounds> + '_ {
         let Self { rounds, warm_up, pause } = self;
         pause.iter().map(|&pause| Rounds { warm_up: *warm_up, timed: *rounds, pause })
@@ -221,13 +221,13 @@ impl Timing {
 /// `start`.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// What is timed
+    /// The timed operations
     #[arg(
         long,
         value_enum,
@@ -236,8 +236,8 @@ pub struct Start {
         default_value = "run,lifecycle,kill,exec"
     )]
     pub operation: Vec<Operation>,
-    /// Count instructions in user space too, up to N a command [default: 3000000]; a million take up
-    /// to half a minute
+    /// Also count instructions in user space, up to N per command [default: 3000000]; a million take up to half a
+    /// minute
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3000000")]
     pub instructions: Option<u64>,
 }
@@ -245,17 +245,17 @@ pub struct Start {
 /// `burst`.
 #[derive(Debug, Args)]
 pub struct Burst {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
     /// Containers in flight
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16")]
     pub width: Vec<usize>,
-    /// Have dayfly run the same with so many starts in flight at once, too, by a limit as "dayfly host limit" sets it, in
-    /// an IPC namespace of the experiment's own
+    /// Also run dayfly with this limit of starts in flight, set like "dayfly host limit", in an IPC namespace of the
+    /// experiment's own
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
     pub start_limit: Vec<u16>,
-    /// Containers a round
+    /// Containers per round
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub count: usize,
     /// Rounds of each runtime at each width
@@ -266,13 +266,13 @@ pub struct Burst {
 /// `spaced`.
 #[derive(Debug, Args)]
 pub struct Spaced {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
     /// The time between two starts
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
     pub interval: Duration,
-    /// Starts of each runtime
+    /// Number of starts of each runtime
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub count: usize,
 }
@@ -280,7 +280,7 @@ pub struct Spaced {
 /// `mounts`.
 #[derive(Debug, Args)]
 pub struct Mounts {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
     /// Lengths of the mount table
@@ -295,10 +295,10 @@ pub struct Mounts {
 #[derive(Debug, Args)]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
 pub struct Layers {
-    /// What all experiments take; the first runtime alone takes part, which must be a dayfly.
+    /// Options of all experiments; only the first runtime takes part, which must be a dayfly.
     #[command(flatten)]
     pub common: Common,
-    /// Ways to assemble a root filesystem
+    /// Ways to assemble the root filesystem
     #[arg(
         long,
         value_enum,
@@ -307,19 +307,19 @@ pub struct Layers {
         default_value = "fd,parent,per-layer,copy"
     )]
     pub modes: Vec<Mode>,
-    /// Layers of the root filesystem
+    /// Number of layers of the root filesystem
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,10,50,100,500")]
     pub layers: Vec<usize>,
-    /// Starts at a time
+    /// Number of starts at a time
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
     pub width: Vec<usize>,
-    /// Starts a round, at least as many as there are at a time
+    /// Starts per round, at least as many as at a time
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub count: usize,
     /// Rounds of each way with each number of layers
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: usize,
-    /// Do without user namespaces: no layer has to be mapped then
+    /// Use no user namespaces, so that no layer must be mapped
     #[arg(long)]
     pub host_ids: bool,
 }
@@ -332,14 +332,14 @@ pub enum Mode {
     Fd,
     /// One attached, id-mapped copy of the layers' parent
     Parent,
-    /// An attached, id-mapped mount a layer
+    /// An attached, id-mapped mount per layer
     PerLayer,
     /// A copy of all files, owned by the container's ids
     Copy,
 }
 
 impl Mode {
-    /// Its name in options and reports.
+    /// Returns its name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -354,19 +354,19 @@ impl Mode {
 /// `flame`.
 #[derive(Debug, Args)]
 pub struct Flame {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
     /// Containers in flight
     #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
     pub width: usize,
-    /// Containers of each runtime
+    /// Number of containers of each runtime
     #[arg(long, value_name = "N", value_parser = some, default_value = "240")]
     pub count: usize,
-    /// Samples a second of each CPU
+    /// Samples per second of each CPU
     #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub frequency: u32,
-    /// Have dayfly alone start containers of so many layers, by each of the ways
+    /// Run only dayfly, with containers of this many layers, by each of the ways
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub layers: usize,
     /// Ways to assemble their root filesystems
@@ -384,19 +384,19 @@ pub struct Flame {
 /// `ablation`.
 #[derive(Debug, Args)]
 pub struct Ablation {
-    /// What all experiments take; the first runtime alone takes part.
+    /// Options of all experiments; only the first runtime takes part.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// What to leave out, one after the other [default: each that dayfly has]
+    /// Fast paths to omit, one after the other [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub without: Vec<String>,
-    /// Leave them out lever by lever: parallelism, caching, elimination of what is not needed
+    /// Omit them by lever: parallelism, caching, elimination of unneeded work
     #[arg(long, conflicts_with = "without")]
     pub levers: bool,
-    /// What is timed
+    /// The timed operations
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
 }
@@ -404,16 +404,16 @@ pub struct Ablation {
 /// `tiers`.
 #[derive(Debug, Args)]
 pub struct Tiers {
-    /// What all experiments take; the first runtime alone takes part.
+    /// Options of all experiments; only the first runtime takes part.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// The pool that is made for it
+    /// The size of the pool that is made
     #[arg(long, default_value = "256M")]
     pub size: String,
-    /// Containers whose cgroups are looked at
+    /// Number of containers whose cgroups are examined
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub tenants: usize,
 }
@@ -421,22 +421,22 @@ pub struct Tiers {
 /// `bundle`.
 #[derive(Debug, Args)]
 pub struct Bundle {
-    /// The directory to make
+    /// The directory to create
     pub directory: PathBuf,
-    /// The kind of container; joined has its namespaces to itself until an experiment joins them
+    /// The kind of container; joined has its own namespaces until an experiment joins them
     #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
     pub profile: Profile,
 }
 
-/// Reads `10s`, `60ms`, `250us` or `0`.
+/// Parses `10s`, `60ms`, `250us` or `0`.
 ///
 /// # Errors
-/// Says what a time looks like.
+/// The expected format.
 pub fn time(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    // The longer suffix first: every one of them ends in s.
+    // The longer suffixes come first, since all end in s.
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     let seconds = units.into_iter().find_map(|(suffix, unit)| {
         let number: f64 = text.strip_suffix(suffix)?.parse().ok()?;
@@ -447,10 +447,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time is a number and us, ms or s, such as 60ms".to_owned())
 }
 
-/// Reads a number that is not 0.
+/// Parses a number above 0.
 ///
 /// # Errors
-/// Says so.
+/// The expected format.
 fn some(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "a number from 1 on".to_owned())

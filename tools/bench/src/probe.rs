@@ -1,7 +1,7 @@
-//! How the host feels: what a health check of a node does, done over and over.
+//! Probes the host's responsiveness: repeats what a node's health check does.
 //!
-//! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the
-//! locks that clone, cgroup and exec need: both stall while a runtime holds up the kernel.
+//! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the locks of clone,
+//! cgroups and exec: both stall while a runtime holds these locks.
 
 use crate::process;
 use report::statistics::Summary;
@@ -12,33 +12,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the probe rests between two looks.
+/// The pause between two probes.
 const REST: Duration = Duration::from_millis(5);
 
-/// What it executes.
+/// The program it executes.
 const PROGRAM: &str = "/bin/true";
 
-/// What the probe saw, in microseconds.
+/// The probe's measurements, in microseconds.
 #[derive(Debug, Default, Clone, Serialize)]
 pub struct Health {
     /// Times of reading /proc/self/mountinfo.
     pub read_us: Vec<f64>,
-    /// Times of a fork and exec of /bin/true, to its end.
+    /// Times from the fork of /bin/true to its end.
     pub spawn_us: Vec<f64>,
 }
 
 impl Health {
-    /// The headings to [`Self::cells`].
+    /// The headings of [`Self::cells`].
     pub const HEADINGS: [&'static str; 7] =
         ["meanwhile, ms", "mountinfo", "p99", "max", "fork+exec", "p99", "max"];
 
-    /// Adds what another probe saw.
+    /// Adds another probe's measurements.
     pub fn extend(&mut self, other: Self) {
         self.read_us.extend(other.read_us);
         self.spawn_us.extend(other.spawn_us);
     }
 
-    /// A row: median, p99 and maximum of both, in milliseconds.
+    /// Formats a row: median, p99 and maximum of both, in milliseconds.
     #[must_use]
     pub fn cells(&self, name: &str) -> Vec<String> {
         let mut cells = vec![name.to_owned()];
@@ -59,7 +59,7 @@ impl Health {
 pub struct Probe;
 
 impl Probe {
-    /// Probes the host in a thread of its own while `work` is done.
+    /// Probes the host in a separate thread while `work` runs.
     pub fn watch<T>(work: impl FnOnce() -> T) -> (T, Health) {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! One command: its time from before it is spawned until it is gone, and what it used.
+//! Runs one command, and measures its time from before the spawn until its end, and its usage.
 
 use crate::weight::Weight;
 use report::interrupt;
@@ -17,21 +17,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::rusage::{End, Usage, wait4};
 
-/// What one command took.
+/// The measurements of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
-    /// From before the spawn until its end was seen.
+    /// The time from before the spawn until its end was seen.
     pub wall: Duration,
-    /// By the command and the children it waited for.
+    /// The usage of the command and of the children it waited for.
     pub usage: Usage,
-    /// What was counted, if it was followed instead of timed.
+    /// The counts, if it was traced instead of timed.
     pub weight: Weight,
 }
 
 impl Add for Sample {
     type Output = Self;
 
-    /// One after the other: times and counts add up, of memory the larger peak counts.
+    /// Adds the next command: times and counts are added, the larger memory peak counts.
     fn add(self, other: Self) -> Self {
         let (a, b) = (self.usage, other.usage);
         let usage = Usage {
@@ -47,20 +47,20 @@ impl Add for Sample {
     }
 }
 
-/// Why a command gave no sample.
+/// Why there is no sample of a command.
 #[derive(Debug)]
 pub enum Failure {
     /// It could not be executed.
     Spawn(std::io::Error),
-    /// It ended otherwise than with 0.
+    /// It ended with another status than 0.
     Ended(End),
-    /// It had to be killed.
+    /// It was killed at the deadline.
     Overdue(Duration),
     /// Its end could not be waited for.
     Wait(Errno),
-    /// It did not leave what the next step needs.
+    /// It did not leave what the next step requires.
     Left(String),
-    /// SIGINT or SIGTERM came.
+    /// SIGINT or SIGTERM arrived.
     Interrupted,
 }
 
@@ -78,12 +78,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `command` to its end, in a process group of its own, which is killed at the deadline.
+/// Runs `command` to its end, in its own process group, which is killed at the deadline.
 ///
 /// # Errors
-/// Any end but exit status 0.
+/// Any end except exit status 0.
 pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure> {
-    // Spawned by vfork (posix_spawn): what this process is large by costs nothing.
+    // posix_spawn uses vfork, so the size of this process does not matter.
     command.process_group(0);
     let start = Instant::now();
     let child = command.spawn().map_err(Failure::Spawn)?;
@@ -103,8 +103,7 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
     }
 }
 
-/// Runs `command` to its end as [`run`] does, and returns what it wrote to stdout: some lines, which a
-/// pipe holds.
+/// Runs `command` to its end like [`run`], and returns its stdout: a few lines, which must fit into a pipe.
 ///
 /// # Errors
 /// It can't be executed, or does not end in time.
@@ -124,9 +123,8 @@ pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure
     Ok(text)
 }
 
-/// Runs `command` until it ends or is killed at the deadline, however it ends, and reaps every other
-/// child that ends meanwhile: orphans of commands that were killed, for which PID namespaces wait
-/// before they go. For when no other thread has children.
+/// Runs `command` until it ends or is killed at the deadline, ignoring its status, and reaps every other child that
+/// ends meanwhile: orphans of killed commands, for which PID namespaces wait. No other thread may have children.
 pub fn run_and_reap(command: &mut Command, deadline: Duration) {
     const MOMENT: Duration = Duration::from_millis(2);
     let Ok(child) = command.process_group(0).spawn() else { return };
@@ -146,10 +144,10 @@ pub fn run_and_reap(command: &mut Command, deadline: Duration) {
     }
 }
 
-/// Waits until the child `pid`, be it adopted, has ended, and reaps it.
+/// Waits until the child `pid`, which may be adopted, has ended, and reaps it.
 ///
 /// # Errors
-/// The deadline passed, or it is no child.
+/// The deadline has passed, or it is not a child.
 pub fn wait(pid: Pid, deadline: Duration) -> Result<(End, Usage), Failure> {
     ended(pid, deadline)?;
     reap(pid)
@@ -164,7 +162,7 @@ fn reap(pid: Pid) -> Result<(End, Usage), Failure> {
     }
 }
 
-/// Waits until `pid` has ended, by a pidfd: that way the deadline needs no second thread.
+/// Waits until `pid` has ended, using a pidfd: the deadline then needs no second thread.
 fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
     let pidfd: OwnedFd = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::Wait)?;
     let due = Instant::now() + deadline;
@@ -212,7 +210,7 @@ mod tests {
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
-    /// The sum that wait4(2) tells is that of the process's clock, with children's added.
+    /// The sum from wait4(2) equals the process's clock plus the children's.
     #[test]
     #[expect(clippy::zombie_processes, reason = "reap is what reaps it")]
     fn cpu_time_is_exact() {

@@ -1,4 +1,4 @@
-//! Interleaved rounds: every entrant does the same in each, in turns.
+//! Interleaved rounds: in each, every entrant does the same, in turns.
 
 use crate::Error;
 use crate::accounting;
@@ -14,22 +14,22 @@ use serde_json::Value;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What is done to a container, and timed.
+/// A timed operation on a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Operation {
     /// `run` in the foreground until the container is gone
     Run,
-    /// `create`, `start`, the program's end and `delete`, one by one and in sum
+    /// `create`, `start`, the program's end and `delete`, separately and in sum
     #[value(aliases = ["create", "delete"])]
     Lifecycle,
-    /// `kill` of a program that runs
+    /// `kill` of a running program
     Kill,
-    /// `exec` of a trivial command in a container that runs
+    /// `exec` of a trivial command in a running container
     Exec,
 }
 
 impl Operation {
-    /// What the samples of one go are called.
+    /// Returns the names of the samples of one go.
     #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
@@ -40,7 +40,7 @@ impl Operation {
         }
     }
 
-    /// The runtime's commands of one go, in order.
+    /// Returns the runtime's commands of one go, in order.
     #[must_use]
     pub fn commands(self) -> &'static [&'static str] {
         match self {
@@ -52,45 +52,45 @@ impl Operation {
     }
 }
 
-/// How many goes.
+/// The number of goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// Before those that count: caches of the kernel, and those that a runtime keeps.
+    /// Goes before the measured ones: they fill the kernel's and the runtimes' caches.
     pub warm_up: usize,
-    /// Those that count.
+    /// Measured goes.
     pub timed: usize,
-    /// How long nothing happens before each go.
+    /// The pause before each go.
     pub pause: Duration,
 }
 
 /// The samples of one step by one entrant, in the order of rounds.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What was timed.
+    /// The timed step.
     pub step: String,
     /// The pause before each go.
     pub pause: Duration,
     /// The entrant's name.
     pub runtime: String,
-    /// A sample a round.
+    /// One sample per round.
     pub samples: Vec<Sample>,
-    /// Whether their user and system time are exact, and not only the sum of both.
+    /// Whether their user and system time are exact separately, and not only in sum.
     pub is_split: bool,
 }
 
 impl Series {
-    /// The time of each round in microseconds.
+    /// Returns the time of each round, in microseconds.
     #[must_use]
     pub fn wall_us(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect()
     }
 }
 
-/// Runs the rounds of `operation`, each entrant once a round, the order turning by one from round to
-/// round. One that fails is out, from here on and with what it had.
+/// Runs the rounds of `operation`, each entrant once per round, rotating the order by one from round to round. An
+/// entrant that fails is excluded from then on, and keeps its samples so far.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn race(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -100,7 +100,7 @@ pub fn race(
     race_between(stand, entrants, operation, rounds, || Ok(()))
 }
 
-/// As [`race`], with something done after each go, off the clock and before the next pause.
+/// Like [`race`], but calls `between` after each go, off the clock and before the next pause.
 ///
 /// # Errors
 /// As [`race`], and those of `between`.
@@ -126,9 +126,8 @@ pub fn race_between(
     Ok(series_by_step(entrants, operation.steps(), rounds.pause, &samples))
 }
 
-/// Calls `go` for each entrant, by its place, once a round, the order turning by one from round to round.
-/// Returns what each gave in the rounds that count. One that fails is out, from here on and with what it
-/// had.
+/// Calls `go` with each entrant's index once per round, rotating the order by one from round to round. Returns the
+/// results of the measured rounds. An entrant that fails is excluded from then on, and keeps its results so far.
 ///
 /// # Errors
 /// Those of `go`; an interrupt.
@@ -163,11 +162,11 @@ pub fn in_turns<T>(
     Ok(given)
 }
 
-/// Times a container's run in each of its steps, every entrant all of them in a round, with the pause before each.
-/// `change` makes a step's container of the configuration, for the entrant and the step by their places.
+/// Times a container's run in each of its steps: in a round, every entrant runs all of them, with the pause before
+/// each. `change` modifies the configuration for an entrant and a step, by their indices.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn race_in_steps(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -181,7 +180,7 @@ pub fn race_in_steps(
         let mut samples: Vec<Sample> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             interrupt::check()?;
-            // Before the first one the rounds pause.
+            // Before the first step, the round itself pauses.
             if number > 0 {
                 sleep(rounds.pause);
             }
@@ -197,7 +196,7 @@ pub fn race_in_steps(
     Ok(series_by_step(entrants, steps, rounds.pause, &goes))
 }
 
-/// Turns goes into series: for each step, one by each entrant that has not failed.
+/// Converts goes into series: for each step, one by each entrant that has not failed.
 pub fn series_by_step<G: AsRef<[Sample]>>(
     entrants: &[Entrant],
     steps: &[&str],
@@ -218,7 +217,7 @@ pub fn series_by_step<G: AsRef<[Sample]>>(
     steps.iter().enumerate().flat_map(of_step).collect()
 }
 
-/// The container in which commands are executed, if the operation is that.
+/// Starts the container in which commands are executed, if the operation is `exec`.
 pub(crate) fn sleeper<'a>(
     stand: &'a Stand,
     racer: &'a Entrant,
@@ -233,10 +232,10 @@ pub(crate) fn sleeper<'a>(
     Ok(entrant.failure.is_none().then_some(container.0))
 }
 
-/// A container that sleeps, or why it does not.
+/// Starts a container that sleeps; the inner error is the reason of a failure.
 ///
 /// # Errors
-/// Only the harness's own.
+/// The harness's own.
 pub(crate) fn asleep<'a>(
     stand: &'a Stand,
     entrant: &'a Entrant,
@@ -246,19 +245,19 @@ pub(crate) fn asleep<'a>(
     Ok((container, result))
 }
 
-/// What came of one go.
+/// The results of one go.
 #[derive(Debug, Default)]
 pub(crate) struct Go {
     /// A sample for each step.
     pub(crate) samples: Vec<Sample>,
-    /// A time line for each command, if executed for that.
+    /// A time line for each command, if requested.
     pub(crate) observed: Vec<Observed>,
 }
 
-/// One go.
+/// Runs one go.
 ///
 /// # Errors
-/// Only the harness's own; what the runtime does wrong is the inner one.
+/// The harness's own; the inner error is the runtime's.
 pub(crate) fn go(
     stand: &Stand,
     entrant: &Entrant,
@@ -287,7 +286,7 @@ pub(crate) fn go(
     }))
 }
 
-/// Has commands of a container executed that way.
+/// Sets the way in which a container's commands are executed.
 fn by(
     way: Way,
     container: &Container<'_>,
@@ -299,7 +298,7 @@ fn by(
     Ok(Go { samples: samples?, observed: container.take_observed() })
 }
 
-/// The four commands as an engine gives them.
+/// Runs the four commands like an engine.
 fn lifecycle(container: &Container<'_>) -> Result<Vec<Sample>, Fault> {
     let steps = [container.create()?, container.start()?, container.exit()?, container.delete()?];
     let sum = steps.into_iter().fold(Sample::default(), |sum, step| sum + step);

@@ -1,11 +1,11 @@
-//! A root filesystem of one static busybox.
+//! A root filesystem with one static busybox.
 
 use crate::Error;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-/// Where the busybox of Debian's busybox-static (or Alpine's) may be.
+/// The possible paths of the busybox from Debian's busybox-static (or Alpine's).
 const BUSYBOX: &[&str] = &["/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"];
 
 const APPLETS: &[&str] = &["cat", "date", "echo", "ls", "ps", "sh", "sleep", "true"];
@@ -15,10 +15,10 @@ const DIRECTORIES: &[&str] =
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n";
 
-/// Makes the directory `root` and fills it; all of it belongs to `owner`, user and group.
+/// Makes the directory `root` and fills it; everything belongs to the user and group `owner`.
 ///
 /// # Errors
-/// No busybox on the host, no right to write or to give files away.
+/// No busybox on the host; no permission to write or to change owners.
 pub fn make(root: &Path, owner: u32) -> Result<(), Error> {
     let busybox =
         BUSYBOX.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The runtimes that are compared.
+//! The compared runtimes.
 
 use crate::Error;
 use crate::process;
@@ -15,9 +15,9 @@ use std::time::Duration;
 /// A runtime by path.
 #[derive(Debug, Clone, Serialize)]
 pub struct Runtime {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// Its executable, absolute.
+    /// The absolute path of its executable.
     pub path: PathBuf,
     /// The first line that `--version` prints.
     pub version: String,
@@ -26,8 +26,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Reads `NAME=PATH`, or `PATH`, which is called after its last component. A path without a
-    /// slash is searched where runtimes are by default, and in $PATH.
+    /// Parses `NAME=PATH`, or `PATH`, which is named after its last component. A path without a slash is searched for
+    /// in the default places of runtimes, and in $PATH.
     ///
     /// # Errors
     /// There is no such executable.
@@ -46,7 +46,7 @@ impl Runtime {
         Self::at(name, path)
     }
 
-    /// Whether it is a dayfly, by its own account.
+    /// Whether it is a dayfly, according to its version.
     #[must_use]
     pub fn is_dayfly(&self) -> bool {
         self.version.starts_with("dayfly")
@@ -58,18 +58,18 @@ impl Runtime {
         Ok(Self { name, path, version, sha256 })
     }
 
-    /// Its directory of state records below `parent`.
+    /// Returns its state directory below `parent`.
     #[must_use]
     pub fn state_root(&self, parent: &Path) -> PathBuf {
         parent.join(&self.name)
     }
 }
 
-/// All that `arguments` name; if they name none, this dayfly and the peers that are there: those of
-/// `peers/bin` beside the build that this program is from, then those of $PATH.
+/// Returns the runtimes that `arguments` name; by default this dayfly and the peers found: those of `peers/bin` beside
+/// this program's build, then those of $PATH.
 ///
 /// # Errors
-/// A runtime named is not there, or none is.
+/// A named runtime is missing, or none is found.
 pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     let mut runtimes = if arguments.is_empty() {
         installed()?
@@ -86,12 +86,12 @@ pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     Ok(runtimes)
 }
 
-/// This dayfly: the one beside this program, else that of $PATH.
+/// Returns this dayfly: the one beside this program, or else that of $PATH.
 #[must_use]
 pub fn own() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let beside = own.with_file_name("dayfly");
-    // Installed, this program is in libexec/dayfly or beside it in bin.
+    // An installed program is in libexec/dayfly, with bin beside libexec.
     let installed = own.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
     [Some(beside), installed, in_path("dayfly")].into_iter().flatten().find(|path| path.is_file())
 }
@@ -102,8 +102,7 @@ fn installed() -> Result<Vec<Runtime>, Error> {
     found.map(|(name, path)| Runtime::at(name, path)).collect()
 }
 
-/// A runtime by its name: this dayfly; a peer from `peers/bin` beside the build that this program is
-/// from, else from $PATH.
+/// Returns a runtime by name: this dayfly; a peer from `peers/bin` beside this program's build, or else from $PATH.
 fn known(name: &str) -> Option<PathBuf> {
     if name == "dayfly" {
         return own();
@@ -118,7 +117,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// Gives namesakes their version or, where that does not do, a number.
+/// Appends the version or, if that is not enough, a number to equal names.
 fn tell_apart(runtimes: &mut [Runtime]) {
     let mut names = HashSet::new();
     for runtime in runtimes {
@@ -135,7 +134,7 @@ fn tell_apart(runtimes: &mut [Runtime]) {
     }
 }
 
-/// The SHA-256 of a file, read piece by piece: this program stays small.
+/// Returns the SHA-256 of a file, read in pieces to keep this program small.
 fn hash(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -147,7 +146,7 @@ fn hash(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// What it calls itself. It may hang, as in any other call.
+/// Returns the version it prints. Like any other call, it may hang.
 fn version(path: &Path) -> String {
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());

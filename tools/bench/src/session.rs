@@ -1,4 +1,4 @@
-//! What all experiments have in common: view, stand, entrants before; record and output after.
+//! The common part of all experiments: view, stand and entrants before; record and output after.
 
 use crate::circumstances::Circumstances;
 use crate::config::Profile;
@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// What an experiment has to show.
+/// The results of an experiment.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Its tables.
@@ -24,17 +24,17 @@ pub struct Outcome {
     pub json: Vec<(&'static str, Value)>,
     /// Its samples.
     pub csv: String,
-    /// What is to be seen of it.
+    /// Its pictures.
     pub pictures: Vec<Picture>,
-    /// What is written in place of tables, if the user has asked for another thing.
+    /// The output in place of tables, if the user requested another format.
     pub document: Option<String>,
 }
 
-/// Enters the view, sets up the stand, has `experiment` done with `entrants`, and writes what came
-/// of it as `options` say. Nothing stays behind, whatever happens.
+/// Enters the view, sets up the stand, runs `experiment` with `entrants`, and writes the results as `options` request.
+/// Nothing is left behind, whatever happens.
 ///
 /// # Errors
-/// Whatever keeps the experiment from being done.
+/// Whatever prevents the experiment.
 pub fn run(
     options: &Common,
     mut entrants: Vec<Entrant>,
@@ -47,7 +47,7 @@ pub fn run(
     for error in failed {
         eprintln!("dayfly-bench: warning: an experiment was killed, and left this: {error}");
     }
-    // Whatever is mounted by the experiment goes with its last process, even when that is killed.
+    // The experiment's mounts vanish with its last process, even if that is killed.
     if let Err(error) = view::own_mounts() {
         eprintln!(
             "dayfly-bench: {error}: mounts are made in the host's table; should this be killed, \
@@ -85,8 +85,8 @@ pub fn run(
     write(options, &record, &entrants, outcome)
 }
 
-/// Does the experiment while another container, made by the first entrant, has the namespaces that
-/// the experiment's containers join.
+/// Runs the experiment while another container, made by the first entrant, holds the namespaces that the experiment's
+/// containers join.
 fn in_a_pod(
     options: &Common,
     stand: &mut Stand,
@@ -143,7 +143,7 @@ fn write(
         let out = results::failures_text(&failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
-    // An experiment on the host itself has none.
+    // An experiment on the host itself has no entrants.
     let nobody = !entrants.is_empty() && failures.len() == entrants.len();
     match options.output.as_deref().filter(|&file| file != to_stdout) {
         Some(_) if nobody => eprint!("{}", results::failures_text(&failures)),

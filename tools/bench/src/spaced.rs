@@ -1,8 +1,8 @@
-//! `spaced`: a start at a fixed interval, whether or not the one before is done, and the time until
-//! the container itself says that it runs.
+//! `spaced`: starts a container at a fixed interval, whether or not the one before is done, and measures the time until
+//! the container itself reports that it runs.
 //!
-//! Latency counts from the moment at which the start was due. So a runtime that can't keep up does
-//! not hide its queue (the coordinated omission of closed loops).
+//! Latency counts from the time at which the start was due. So a runtime that can't keep up does not hide its queue
+//! (the coordinated omission of closed loops).
 
 use crate::Error;
 use crate::container::Container;
@@ -23,35 +23,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Starts in a row by one runtime, before it is the next one's turn.
+/// The number of consecutive starts by one runtime, before the next one's turn.
 const ROW: usize = 20;
 
-/// What the container runs: its shell knows the time to the microsecond without another process.
+/// The container's program: its shell prints the time in microseconds without another process.
 const TELL_TIME: [&str; 3] = ["/bin/sh", "-c", "echo $EPOCHREALTIME"];
 
-/// One entrant.
+/// The results of one entrant.
 #[derive(Debug, Default, Clone, Serialize)]
 struct Row {
     runtime: String,
-    /// From when a start was due until the container told the time, in microseconds.
+    /// The time from when a start was due until the container printed the time, in microseconds.
     latencies_us: Vec<f64>,
-    /// From when it was due until the container was gone.
+    /// The time from when it was due until the container was gone.
     totals_us: Vec<f64>,
-    /// How many others were on their way when a start was due.
+    /// The number of other starts in progress when a start was due.
     queued: Vec<f64>,
 }
 
-/// What came of one start.
+/// The result of one start.
 struct Arrival {
     latency: Duration,
     total: Duration,
     queued: usize,
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Spaced,
     stand: &Stand,
@@ -110,7 +110,7 @@ fn in_a_row(
     let containers: Result<Vec<_>, _> =
         (0..count).map(|_| Container::new(stand, racer, &TELL_TIME)).collect();
     let in_flight = AtomicUsize::new(0);
-    // All threads wait for their moment beforehand: making one takes no time from the first start.
+    // All threads exist and wait beforehand, so that creating them does not delay the first start.
     let begin = Instant::now() + Duration::from_millis(20);
     let begin_on_clock = SystemTime::now() + begin.saturating_duration_since(Instant::now());
     let results: Vec<Option<(Container<'_>, Result<Arrival, String>)>> = thread::scope(|scope| {
@@ -128,14 +128,14 @@ fn in_a_row(
             .collect();
         Ok::<_, Error>(starts.into_iter().map(|start| start.join().ok()).collect())
     })?;
-    // The containers go here, where no thread is left.
+    // The containers are dropped here, after all threads have ended.
     Ok(results.into_iter().flatten().map(|(_container, arrival)| arrival).collect())
 }
 
-/// Starts a container now, and returns how long it took until it said that it ran.
+/// Starts a container now, and returns the time until it reported that it runs.
 ///
 /// # Errors
-/// Only the harness's own; what the runtime does wrong is the inner one.
+/// The harness's own; the inner error is the runtime's.
 pub(crate) fn at_once(stand: &Stand, racer: &Entrant) -> Result<Result<Duration, String>, Error> {
     let container = Container::new(stand, racer, &TELL_TIME)?;
     let due = (Instant::now(), SystemTime::now());
@@ -143,7 +143,7 @@ pub(crate) fn at_once(stand: &Stand, racer: &Entrant) -> Result<Result<Duration,
     Ok(arrival.map(|arrival| arrival.latency))
 }
 
-/// Waits until `due`, starts the container and reads when it says that it ran.
+/// Waits until `due`, starts the container and reads its report.
 fn arrive(
     container: &Container<'_>,
     (due, due_on_clock): (Instant, SystemTime),
@@ -162,7 +162,7 @@ fn arrive(
     Ok(Arrival { latency, total, queued })
 }
 
-/// Reads seconds since the epoch with a fraction.
+/// Parses seconds since the epoch with a fraction.
 fn instant(text: &str) -> Option<SystemTime> {
     let seconds: f64 = text.trim().parse().ok()?;
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)

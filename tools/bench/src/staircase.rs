@@ -1,7 +1,7 @@
-//! `staircase`: what the parts of a container cost its start: the same container without each of them.
+//! `staircase`: measures what the parts of a container cost its start: the same container without each of them.
 //!
-//! Giuseppe Scrivano went down these stairs with crun from 2017 on, step by step: seccomp, the network
-//! namespace, the message queues, the IPC namespace.
+//! Giuseppe Scrivano reduced these costs in crun step by step from 2017 on: seccomp, the network namespace, the message
+//! queues, the IPC namespace.
 
 use crate::Error;
 use crate::options::Steps;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The container as it is.
+/// The step with the unchanged container.
 pub(crate) const WHOLE: &str = "run";
 
 /// A container without a part of it.
@@ -36,7 +36,7 @@ const STEPS: [Step; 6] = [
     },
 ];
 
-/// Takes the filter away.
+/// Removes the filter.
 pub(crate) fn seccomp(config: &mut Value) {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("seccomp");
@@ -53,7 +53,7 @@ fn mqueue(config: &mut Value) {
     }
 }
 
-/// The host's message queues are not the container's, so that these go with it.
+/// Message queues belong to the IPC namespace, so they are removed with it.
 fn ipc(config: &mut Value) {
     mqueue(config);
     without_namespace(config, "ipc");
@@ -65,20 +65,20 @@ fn without_namespace(config: &mut Value, kind: &str) {
     }
 }
 
-/// What a part of the container costs one runtime.
+/// The cost of a part of the container for one runtime.
 #[derive(Debug, Serialize)]
 pub(crate) struct Cost {
     runtime: String,
     pause_ms: f64,
     step: String,
-    /// The time of the whole container less that without the part, in microseconds.
+    /// The time of the whole container minus that without the part, in microseconds.
     costs_us: Option<Estimate>,
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,
@@ -112,7 +112,7 @@ pub fn experiment(
     })
 }
 
-/// What each step takes less than the whole, by each runtime after each pause.
+/// Returns how much less each step takes than the whole, by each runtime after each pause.
 pub(crate) fn costs(series: &[Series]) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut wholes = series.iter().filter(|whole| whole.step == WHOLE);
@@ -127,7 +127,7 @@ pub(crate) fn costs(series: &[Series]) -> Vec<Cost> {
     series.iter().filter(|of| of.step != WHOLE).filter_map(cost).collect()
 }
 
-/// The same for people.
+/// Formats the costs.
 pub(crate) fn text(costs: &[Cost]) -> String {
     let mut text = String::new();
     let mut pauses: Vec<f64> = costs.iter().map(|cost| cost.pause_ms).collect();

@@ -1,4 +1,4 @@
-//! The test stand: where containers are made, and that nothing stays behind.
+//! The test stand, where containers are made; it removes everything at the end.
 
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
@@ -19,27 +19,27 @@ use std::time::Duration;
 /// TMPFS_MAGIC of statfs(2).
 const TMPFS: i64 = 0x0102_1994;
 
-/// One of those that are compared.
+/// One of the compared entrants.
 #[derive(Debug, Clone)]
 pub struct Entrant {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// What is executed.
+    /// The executed runtime.
     pub runtime: Runtime,
-    /// Options of its own, for each command.
+    /// Additional options of each command.
     pub options: Vec<String>,
-    /// Options of its own, for `create` and `run`.
+    /// Additional options of `create` and `run`.
     pub start_options: Vec<String>,
-    /// Further variables of the runtime's environment.
+    /// Additional environment variables of the runtime.
     pub environment: Vec<(String, String)>,
-    /// How many of its starts the host has in flight at once, if that is limited (`dayfly host limit`).
+    /// The host's limit of starts in flight for it, if any (`dayfly host limit`).
     pub limit: Option<u16>,
-    /// Why it is out, if it is.
+    /// The reason why it is excluded, if so.
     pub failure: Option<String>,
 }
 
 impl Entrant {
-    /// A runtime as it is.
+    /// Makes an entrant of a runtime without additions.
     #[must_use]
     pub fn new(runtime: Runtime) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Entrant {
         }
     }
 
-    /// One of that name, and nothing behind it.
+    /// Makes an entrant with only a name.
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
         Self::new(Runtime {
@@ -65,37 +65,36 @@ impl Entrant {
     }
 }
 
-/// What containers are made from.
+/// The source of containers.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A busybox and a configuration of the harness's own.
+    /// A busybox and the harness's own configuration.
     Profile(Profile),
     /// The user's bundle.
     Bundle(PathBuf),
 }
 
-/// The stand. It takes everything away when dropped.
+/// The stand. Everything is removed when it is dropped.
 #[derive(Debug)]
 pub struct Stand {
-    /// Bundles and the root filesystem.
+    /// The directory of bundles and the root filesystem.
     directory: PathBuf,
-    /// The runtimes' state directories, on a tmpfs.
+    /// The directory of the runtimes' state directories, on a tmpfs.
     state: PathBuf,
     /// The parent of the containers' cgroups.
     cgroup: Parent,
-    /// What every container's config.json is made from.
+    /// The template of every container's config.json.
     config: Value,
-    /// How long a command may take.
+    /// The deadline of a command.
     pub deadline: Duration,
     serial: AtomicU32,
-    /// That its owner lives: locks on its directories, let go of last.
+    /// Locks on its directories, which show that its owner is alive; released last.
     locks: Vec<OwnedFd>,
 }
 
 impl Stand {
-    /// Sets up directories, cgroup and configuration, and makes this process the parent of orphans
-    /// below it, as an engine's monitor is: so it can wait for the end of containers. What it makes
-    /// is named after this process and `suffix`.
+    /// Sets up directories, cgroup and configuration, and makes this process a subreaper, like an engine's monitor, so
+    /// that it can wait for the end of containers. Everything it makes is named after this process and `suffix`.
     ///
     /// # Errors
     /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
@@ -107,7 +106,7 @@ impl Stand {
         let own = Some(getpid());
         set_child_subreaper(own).map_err(Error::errno("become subreaper", Path::new("")))?;
         let state = state(&name);
-        // Root of a user namespace must get through to the root filesystem.
+        // Root of a user namespace must be able to reach the root filesystem.
         make_directory(&state, 0o711)?;
         let lock = leftover::own(&state)?;
         let mut stand = Self {
@@ -138,37 +137,37 @@ impl Stand {
         }
     }
 
-    /// Leaves out the device rules, which older crun can't load where raising limits is not allowed.
+    /// Removes the device rules, which older crun can't load where raising limits is not permitted.
     pub fn drop_device_rules(&mut self) {
         if let Some(resources) = self.config["linux"]["resources"].as_object_mut() {
             resources.remove("devices");
         }
     }
 
-    /// Has containers run `program` in place of what their configuration says.
+    /// Makes containers run `program` instead of the configuration's.
     pub fn run_instead(&mut self, program: &[String]) {
         self.config["process"]["args"] = json!(program);
     }
 
-    /// Has every container from now on join the namespaces of the process `pid`.
+    /// Makes every container from now on join the namespaces of the process `pid`.
     pub fn join(&mut self, pid: i32) {
         config::join(&mut self.config, pid);
     }
 
-    /// Where its containers' files are.
+    /// Returns the paths of its containers' files.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::of(&self.config)
     }
 
-    /// Where bundles are, on a disk if the host has one for temporary files; for what else an
-    /// experiment needs.
+    /// Returns the directory of bundles, which an experiment may use for other files; it is on a disk if the host's
+    /// temporary directory is.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The parent of the runtimes' state directories.
+    /// Returns the parent of the runtimes' state directories.
     #[must_use]
     pub fn state(&self) -> &Path {
         &self.state
@@ -180,8 +179,8 @@ impl Stand {
         self.config["linux"]["seccomp"].is_object()
     }
 
-    /// Writes the bundle of a container that runs `program`, or what the configuration says if that is
-    /// empty, and is configured as `change` makes it. Returns the id it is for.
+    /// Writes the bundle of a container that runs `program`, or the configuration's program if that is empty, modified
+    /// by `change`. Returns the container's id.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
@@ -204,13 +203,13 @@ impl Stand {
         Ok((id, bundle))
     }
 
-    /// The parent of the containers' cgroups, from the root of each hierarchy on, with a slash before it.
+    /// Returns the parent of the containers' cgroups, from the root of each hierarchy, with a leading slash.
     #[must_use]
     pub fn cgroup_path(&self) -> &str {
         &self.cgroup.path
     }
 
-    /// Makes a cgroup that is no container's, in one hierarchy. It goes with the stand.
+    /// Makes a cgroup that belongs to no container, in one hierarchy. It is removed with the stand.
     ///
     /// # Errors
     /// Those of mkdir(2).
@@ -218,7 +217,7 @@ impl Stand {
         self.cgroup.make_child(name)
     }
 
-    /// Kills what is left of the container `id` and removes its cgroup.
+    /// Kills the processes of the container `id` and removes its cgroup.
     pub(crate) fn clear(&self, id: &str) {
         self.cgroup.clear(id);
     }
@@ -227,15 +226,15 @@ impl Stand {
 impl Drop for Stand {
     fn drop(&mut self) {
         self.cgroup.clear_all();
-        // The state's last: while it is there, this is a stand whose owner lives.
-        // What was there before, so that setting up failed, is not this stand's.
+        // The state directory is removed last: while it exists, this is a stand with a live owner. Directories that
+        // existed before, so that the setup failed, are not this stand's.
         let made = [&self.state, &self.directory];
         for directory in made.into_iter().take(self.locks.len()).rev() {
             if let Err(error) = leftover::remove(directory) {
                 eprintln!("dayfly-bench: {error}: \"dayfly bench gc\" tries again");
             }
         }
-        // Orphans that were killed.
+        // Reap killed orphans.
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     }
 }
@@ -244,12 +243,12 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
     DirBuilder::new().mode(mode).create(path).map_err(Error::at("make", path))
 }
 
-/// Where the stand of this name has its bundles.
+/// Returns the directory of bundles of the stand with this name.
 pub(crate) fn directory(name: &str) -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-/// Where it has the runtimes' state.
+/// Returns its state directory.
 pub(crate) fn state(name: &str) -> PathBuf {
     tmpfs().join(name)
 }
@@ -259,7 +258,7 @@ pub(crate) fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
 }
 
-/// Where a host keeps what lives until reboot, if that is in memory; else any tmpfs.
+/// Returns the host's directory for files that last until reboot, if it is in memory; otherwise any tmpfs.
 fn tmpfs() -> PathBuf {
     ["/run", "/dev/shm"]
         .into_iter()
@@ -268,7 +267,7 @@ fn tmpfs() -> PathBuf {
         .into()
 }
 
-/// The user's configuration, fit to be used from another directory and without a terminal.
+/// Reads the user's configuration, and adapts it for another directory and no terminal.
 fn read_bundle(bundle: &Path) -> Result<Value, Error> {
     let file = bundle.join("config.json");
     let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;

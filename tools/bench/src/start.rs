@@ -1,4 +1,4 @@
-//! `start`: what the commands of a container's life take, runtime by runtime.
+//! `start`: times the commands of a container's life, runtime by runtime.
 
 use crate::Error;
 use crate::config::{HOOK, Profile};
@@ -17,16 +17,16 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a step is followed; counts vary little, or not at all.
+/// The number of times a step is traced; counts vary little, or not at all.
 const WEIGHINGS: usize = 3;
 
-/// How long the hook's program may take by itself.
+/// The deadline of the hook's program when it runs alone.
 const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The experiment: every operation at every pause.
+/// Runs the experiment: every operation at every pause.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Start,
     stand: &Stand,
@@ -60,18 +60,18 @@ pub fn experiment(
     })
 }
 
-/// A weight, and whose it is.
+/// A weight, with its step and entrant.
 #[derive(Debug, Clone, Serialize)]
 pub struct Weighed {
-    /// What was done.
+    /// The step.
     pub step: &'static str,
     /// The entrant's name.
     pub runtime: String,
-    /// What it weighs; none if the runtime can't be followed.
+    /// Its weight; `None` if the runtime can't be traced.
     pub weight: Option<Weight>,
 }
 
-/// Follows every entrant through every operation, after the rounds that are timed.
+/// Traces every entrant through every operation, after the timed rounds.
 fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Weighed>, Error> {
     let mut weighed = Vec::new();
     let mut progress = Progress::new();
@@ -97,7 +97,7 @@ fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Wei
     Ok(weighed)
 }
 
-/// The weights of each step, several goes; none if the runtime can't be followed.
+/// Returns the weights of each step, for several goes; `None` if the runtime can't be traced.
 fn weights_of(
     options: &Start,
     stand: &Stand,
@@ -117,7 +117,7 @@ fn weights_of(
         let Ok(calls) = follow(Way::Calls)? else { return Ok(Vec::new()) };
         goes.push(calls.samples.iter().map(|sample| sample.weight).collect::<Vec<_>>());
     }
-    // Instructions once: it takes long, and those of most programs hardly vary.
+    // Instructions are counted once: this takes long, and most programs' counts hardly vary.
     if let Some(bound) = options.instructions
         && let Ok(counted) = follow(Way::Instructions(bound))?
     {
@@ -130,8 +130,8 @@ fn weights_of(
     Ok(goes)
 }
 
-/// The same with the time of the hook's process taken off where the hook is run: what is left is the
-/// runtime's own. The process is timed by itself, for want of a way to see it inside.
+/// Returns the series minus the time of the hook's process in steps that run the hook, leaving the runtime's own time.
+/// The process is timed alone, since it can't be timed within the runtime.
 fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..rounds.timed {

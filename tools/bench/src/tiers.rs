@@ -1,7 +1,7 @@
-//! `pools`: what a cgroup that was made ahead saves, and that its tenants begin with nothing used.
+//! `pools`: measures what cgroups made in advance save, and checks that their tenants start without usage.
 //!
-//! The same containers of dayfly's, in cgroups of their own and in those of a pool, which is filled up after
-//! each go, off the clock: neither start nor delete makes a cgroup for it.
+//! The same dayfly containers run in cgroups of their own and in those of a pool, which is refilled after each go, off
+//! the clock: neither start nor delete makes a cgroup for it.
 
 use crate::Error;
 use crate::container::{Container, Fault};
@@ -18,10 +18,10 @@ use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 
-/// Cgroups that wait.
+/// The number of cgroups in the pool.
 const COUNT: usize = 4;
 
-/// A pool for as long as the experiment takes.
+/// A pool, removed when dropped.
 struct Pool {
     hierarchies: Hierarchies,
     size: Size,
@@ -53,29 +53,29 @@ impl Drop for Pool {
     }
 }
 
-/// A container in a cgroup of the pool, and what the kernel tells of that.
+/// A container in a cgroup of the pool, and the kernel's counters of it.
 #[derive(Debug, Clone, Serialize)]
 struct Tenant {
     /// Its cgroup.
     cgroup: String,
-    /// What each file says.
+    /// The values of each file.
     told: Vec<Told>,
 }
 
-/// A file that tells of use.
+/// A file with a counter of usage.
 #[derive(Debug, Clone, Serialize)]
 struct Told {
     file: &'static str,
-    /// Before the tenant's program began: what init has used, and what the tenant before it has left.
+    /// Its value before the tenant's program began: init's usage, and what the tenant before has left.
     begins: u64,
-    /// When its program had ended.
+    /// Its value after the program's end.
     ends: u64,
 }
 
-/// What a tenant uses at least, in bytes: far more than its init does.
+/// The minimum usage of a tenant, in bytes: far more than its init's.
 const USED: u64 = 16 << 20;
 
-/// The files that tell of former use, of v1 and of v2, and where v1 has them.
+/// The files with counters of former usage, of v1 and of v2, with their v1 controllers.
 const TOLD: [(&str, &str); 8] = [
     ("memory.max_usage_in_bytes", "memory"),
     ("memory.failcnt", "memory"),
@@ -87,7 +87,7 @@ const TOLD: [(&str, &str); 8] = [
     ("cpu.stat", ""),
 ];
 
-/// dayfly with cgroups of each container's own, and from the pool.
+/// Returns dayfly with cgroups of each container's own, and with the pool.
 #[must_use]
 pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
     let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };
@@ -99,10 +99,10 @@ pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
     vec![pooled, own]
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Tiers,
     stand: &Stand,
@@ -137,10 +137,10 @@ pub fn experiment(
     })
 }
 
-/// Looks at the cgroup of a container that was made and has not begun, and again when its program, which uses
-/// memory and CPU time, has ended.
+/// Examines the cgroup of a created container before its start, and again after its program, which uses memory and CPU
+/// time, has ended.
 fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
-    // Doubles a text until it is 16 MiB long.
+    // Doubles a string until it is 16 MiB long.
     let hungry = "x=x; i=0; while [ $i -lt 24 ]; do x=$x$x; i=$((i+1)); done";
     let container = Container::new(stand, entrant, &["/bin/sh", "-c", hungry])?;
     let unfit = |fault: Fault| Error::Unfit(fault.to_string());
@@ -160,7 +160,7 @@ fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
     Ok(Some(Tenant { cgroup: cgroup.to_owned(), told }))
 }
 
-/// What the files of a cgroup say.
+/// Returns the values of a cgroup's files.
 fn look(cgroup: &str) -> Vec<(&'static str, u64)> {
     let read = |&(name, controller): &(&'static str, &str)| {
         let places =
@@ -172,14 +172,14 @@ fn look(cgroup: &str) -> Vec<(&'static str, u64)> {
     TOLD.iter().filter_map(read).collect()
 }
 
-/// The number in a file, or all numbers together: none of them is above zero if they are not. Of cpu.stat the
-/// CPU time alone.
+/// Returns the number in a file, or the sum of all its numbers, which is zero only if all are. For cpu.stat, returns
+/// only the CPU time.
 fn sum(file: &str, text: &str) -> u64 {
     let lines = text.lines().take(if file == "cpu.stat" { 1 } else { usize::MAX });
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// What of one tenant another one was charged with, if there is any; or why that can't be told.
+/// Returns a usage that one tenant left to another one, if any; or why it is unknown.
 fn leak(tenants: &[Tenant]) -> Option<String> {
     for (at, tenant) in tenants.iter().enumerate() {
         let cgroup = &tenant.cgroup;
@@ -190,7 +190,7 @@ fn leak(tenants: &[Tenant]) -> Option<String> {
             let (most, least) = match *file {
                 "memory.max_usage_in_bytes" | "memory.peak" => (USED, USED),
                 "cpuacct.usage" | "cpu.stat" => (*ends, 1),
-                // Events, and swap: nothing has happened yet.
+                // Events and swap must be zero at the start.
                 _ => (1, 0),
             };
             if begins >= &most {

@@ -1,7 +1,7 @@
-//! `unshare`: a thousand new IPC namespaces in a row by one process.
+//! `unshare`: one process makes a thousand IPC namespaces in a row.
 //!
-//! Linux 5.9 frees them by a work queue; before, each waited for the end of an RCU grace period. Its author showed
-//! that by a program that does nothing else, timed as a whole.
+//! Since Linux 5.9 a work queue frees them; before, each waited for the end of an RCU grace period. The author of that
+//! change showed its effect by timing a program that does nothing else.
 
 use crate::options::Unshare;
 use crate::process::{self, Sample};
@@ -19,21 +19,21 @@ use sys::clone::CloneFlags;
 /// The hidden command that makes them.
 pub const MAKE: &str = "make-ipc-namespaces";
 
-/// How long a round may take: before Linux 5.9 a namespace took 8 ms.
+/// The timeout of a round: before Linux 5.9 a namespace took 8 ms.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What the rounds took.
+/// The times of the rounds.
 #[derive(Debug, Serialize)]
 struct Row {
     kind: &'static str,
     count: u32,
-    /// Of the whole program, in seconds.
+    /// The time of the whole program, in seconds.
     wall_s: Vec<f64>,
     /// Its CPU time, in seconds.
     cpu_s: Vec<f64>,
 }
 
-/// Makes so many IPC namespaces, one after the other.
+/// Makes `count` IPC namespaces, one after the other.
 ///
 /// # Errors
 /// Those of unshare(2).
@@ -45,10 +45,10 @@ pub fn make(count: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The command.
+/// Executes the command.
 ///
 /// # Errors
-/// Whatever keeps the program from making namespaces; an interrupt.
+/// Whatever prevents the program from making namespaces; an interrupt.
 pub fn command(options: &Unshare) -> Result<(), Error> {
     let mut row = Row { kind: "ipc", count: options.count, wall_s: Vec::new(), cpu_s: Vec::new() };
     let mut progress = Progress::new();
@@ -73,7 +73,7 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
     Ok(())
 }
 
-/// A program that makes them, and nothing else.
+/// Runs a program that makes them, and nothing else.
 fn once(count: u32) -> Result<Sample, Error> {
     let mut program = Command::new("/proc/self/exe");
     program.args([MAKE, &count.to_string()]);

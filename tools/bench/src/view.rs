@@ -1,4 +1,4 @@
-//! What /sys/fs/cgroup shows, and the two pure views of a hybrid host.
+//! The cgroup layout in /sys/fs/cgroup, and the two pure views of a hybrid host.
 
 use crate::Error;
 use clap::ValueEnum;
@@ -12,20 +12,20 @@ use sys::clone::CloneFlags;
 
 const TOP: &str = "/sys/fs/cgroup";
 
-/// The cgroup layouts that a runtime meets.
+/// The cgroup layouts that a runtime may encounter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum View {
-    /// cgroup2 alone.
+    /// Only cgroup v2.
     V2,
-    /// v1 controllers, and cgroup2 in `unified/`.
+    /// v1 controllers, and cgroup v2 in `unified/`.
     Hybrid,
-    /// v1 controllers alone.
+    /// Only v1 controllers.
     V1,
 }
 
 impl View {
-    /// The one of this process's mount namespace.
+    /// Returns the view of this process's mount namespace.
     #[must_use]
     pub fn current() -> Self {
         let top = Path::new(TOP);
@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// Its name in options and reports.
+    /// Returns its name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,8 +48,8 @@ impl View {
         }
     }
 
-    /// Makes this the view of the process, which has one thread, in a mount namespace of its own:
-    /// the host's mounts stay as they are. A hybrid host has both others in it.
+    /// Makes this the view of the single-threaded process, in a mount namespace of its own: the host's mounts stay
+    /// unchanged. A hybrid host contains both other views.
     ///
     /// # Errors
     /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
@@ -78,8 +78,8 @@ impl View {
 }
 
 impl View {
-    /// Leaves a view that was entered before this program began, as a report's parts are: the process, which has one thread,
-    /// sees what the host has, in a mount namespace of its own. Where there is nothing to leave, nothing changes.
+    /// Leaves a view that was entered before this program began, as for a report's parts: the single-threaded process
+    /// then sees the host's layout, in a mount namespace of its own. If there is nothing to leave, nothing changes.
     ///
     /// # Errors
     /// Those of unshare(2) and mount(2).
@@ -94,7 +94,7 @@ impl View {
     }
 }
 
-/// Gives the process, which has one thread, a mount namespace of its own from which nothing spreads.
+/// Gives the single-threaded process a mount namespace of its own from which nothing propagates.
 ///
 /// # Errors
 /// Those of unshare(2) and mount(2): EPERM without CAP_SYS_ADMIN.

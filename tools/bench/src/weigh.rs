@@ -1,7 +1,7 @@
-//! Weighs a command.
+//! Determines the weight of a command.
 //!
-//! They come from rounds of their own, in which the runtime is followed by ptrace(2): that slows it,
-//! so nothing is timed in them. What the container's own program does is not counted.
+//! Weights come from separate rounds, in which the runtime is traced by ptrace(2): that slows it, so these rounds are
+//! not timed. The container's own program is not counted.
 
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
@@ -10,11 +10,11 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;
 
-/// Executes `command` call by call or instruction by instruction. `errors` gets its stderr; its stdin
-/// and stdout are /dev/null.
+/// Executes `command`, traced call by call or instruction by instruction. stderr goes to `errors`; stdin and stdout are
+/// /dev/null.
 ///
 /// # Errors
-/// Any end but exit status 0.
+/// Any end except exit status 0.
 pub fn weigh(
     command: &Command,
     errors: File,
@@ -39,7 +39,7 @@ pub fn weigh(
     ended(end, Sample { weight, ..Sample::default() })
 }
 
-/// `command` as it is followed: `errors` gets its stderr; its stdin and stdout are /dev/null.
+/// Prepares `command` for tracing: stderr goes to `errors`; stdin and stdout are /dev/null.
 pub(crate) fn followed(command: &Command, errors: File) -> follow::Command {
     let mut followed =
         follow::Command::new(command.get_program()).args(command.get_args()).stderr(errors);
@@ -49,7 +49,7 @@ pub(crate) fn followed(command: &Command, errors: File) -> follow::Command {
     followed
 }
 
-/// Why it could not be followed.
+/// Converts an error of tracing.
 pub(crate) fn failure(error: follow::Error) -> Failure {
     match error {
         follow::Error::Deadline { after, .. } => Failure::Overdue(after),
@@ -57,7 +57,7 @@ pub(crate) fn failure(error: follow::Error) -> Failure {
     }
 }
 
-/// The sample of what has been followed to its end.
+/// Returns the sample of a command traced to its end.
 pub(crate) fn ended(end: End, sample: Sample) -> Result<Sample, Failure> {
     match end {
         End::Exited(0) => Ok(sample),
@@ -67,10 +67,10 @@ pub(crate) fn ended(end: End, sample: Sample) -> Result<Sample, Failure> {
     }
 }
 
-/// What has been seen of a command.
+/// The observations of a command.
 #[derive(Default)]
 struct Seen {
-    /// Whether it is executed yet: what comes before is a copy of this program.
+    /// Whether it has been executed: before, it is a copy of this program.
     begun: bool,
     weight: Weight,
 }
@@ -81,7 +81,7 @@ impl Seen {
             Event::Executed { .. } => self.begun = true,
             Event::Entered { number, .. } if self.begun => {
                 self.weight.system_calls += 1.0;
-                // The last moments at which a process still has its memory.
+                // The last calls at which a process still has its memory.
                 if matches!(call_name(*number), "exit" | "exit_group" | "execve" | "execveat") {
                     self.weight.peak_kib = self.weight.peak_kib.max(peak_kib(pid).unwrap_or(0.0));
                 }
@@ -91,7 +91,7 @@ impl Seen {
     }
 }
 
-/// The peak of a process's resident set (proc_pid_status(5)).
+/// Returns the peak of a process's resident set (proc_pid_status(5)).
 fn peak_kib(pid: i32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

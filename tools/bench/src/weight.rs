@@ -1,37 +1,37 @@
-//! What a command weighs: counts and sizes that are the same again in the next round.
+//! The weight of a command: counts and sizes that are the same in every round.
 
 use report::statistics::median;
 use serde::Serialize;
 
-/// How a command is executed.
+/// The way a command is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// At full speed, by the clock.
+    /// At full speed, and timed.
     Timed,
-    /// Call by call: system calls and peak memory are seen.
+    /// Traced call by call, for system calls and peak memory.
     Calls,
-    /// Instruction by instruction, up to so many.
+    /// Traced instruction by instruction, up to this number.
     Instructions(u64),
-    /// Call by call, for a time line of them.
+    /// Traced call by call, for a time line.
     Observed,
-    /// At full speed, while dayfly itself keeps a time line.
+    /// At full speed, while dayfly itself records a time line.
     Traced,
 }
 
 /// The weight of one step by one entrant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Weight {
-    /// System calls of the runtime's processes.
+    /// The number of system calls of the runtime's processes.
     pub system_calls: f64,
-    /// The largest resident set of any one of them, in KiB (VmHWM when it ends or executes). What
-    /// wait4(2) tells is no use here: it counts the memory of the process that spawned the command.
+    /// The maximum resident set of any of them, in KiB (VmHWM at their exit or exec). wait4(2)'s figure can't be used,
+    /// because it includes the memory of the process that spawned the command.
     pub peak_kib: f64,
-    /// Instructions in user space of the runtime's processes, if they were counted to the end.
+    /// The number of user-space instructions of the runtime's processes, if they were counted to the end.
     pub instructions: Option<f64>,
 }
 
 impl Weight {
-    /// The medians of several.
+    /// Returns the medians of several weights.
     #[must_use]
     pub fn middle(weights: &[Self]) -> Option<Self> {
         let middle =
@@ -45,7 +45,7 @@ impl Weight {
         })
     }
 
-    /// One step after the other: counts add up, of memory the larger peak counts.
+    /// Adds the next step: counts are added, the larger memory peak counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! `faas` for a moment each, with real containers.
+//! Runs `faas` briefly, with real containers.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn row<'a>(report: &'a Value, policy: &str) -> &'a Value {
     rows.find(|row| row["policy"] == policy).unwrap_or_else(|| panic!("no {policy}: {report}"))
 }
 
-/// The samples of a row.
+/// Returns the samples of a row.
 fn samples(row: &Value, key: &str) -> Vec<f64> {
     row[key].as_array().expect(key).iter().map(|us| us.as_f64().expect("a number")).collect()
 }
@@ -42,17 +42,17 @@ fn every_policy_serves_all_invocations() {
         assert_eq!(row["failed"], 0, "{row}");
         let (latencies, totals) = (samples(row, "latencies_us"), samples(row, "totals_us"));
         assert_eq!(latencies.len(), 18 + 3, "{row}");
-        // The time that it takes lies between both, for all of one function.
+        // The invocation's duration lies between both, for all of one function.
         let long = totals.iter().zip(&latencies).filter(|(total, us)| *total - *us >= 119_000.0);
         assert_eq!(long.count(), 18, "{row}");
         assert!(latencies.iter().all(|us| *us > 0.0), "{row}");
-        // 120 ms every 50 ms: never fewer than two at a time. Of some memory for some time.
+        // 120 ms every 50 ms: at least two at a time. A memory above zero over some time.
         assert!(row["most"].as_u64().is_some_and(|most| (2..=128).contains(&most)), "{row}");
         assert!(row["container_s"].as_f64().is_some_and(|sum| sum > 18.0 * 0.11), "{row}");
         assert!(row["memory_mib_s"].as_f64().is_some_and(|sum| sum > 0.01), "{row}");
     }
     assert_eq!(row(&report, "cold")["cold"], 21);
-    // Two functions have to begin somewhere; thereafter what is kept serves.
+    // Two functions start cold; after that, kept containers serve.
     let kept = row(&report, "keep-alive")["cold"].as_u64().expect("a number");
     assert!((2..21).contains(&kept), "{kept}");
     let functions = report["functions"].as_array().expect("functions");
@@ -89,7 +89,7 @@ fn a_trace_is_replayed_and_peers_fail_alone() {
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(1));
 }
 
-/// More at a time than there may be: what waits is served later, and idle containers make room.
+/// More invocations at a time than containers allowed: they are served later, and idle containers make room.
 #[test]
 fn invocations_wait_for_room() {
     let Some(dayfly) = ready() else { return };
@@ -100,23 +100,23 @@ fn invocations_wait_for_room() {
         let row = row(&report, policy);
         assert_eq!((&row["failed"], &row["most"]), (&Value::from(0), &Value::from(2)), "{row}");
         assert_eq!(samples(row, "latencies_us").len(), 20 + 6, "{row}");
-        // Two at a time can't do 2.06 s of work within 0.6 s: the last ones are late.
+        // Two at a time can't do 2.06 s of work within 0.6 s, so the last ones are late.
         let latest = samples(row, "latencies_us").into_iter().fold(0.0, f64::max);
         assert!(latest > 300_000.0, "{row}");
         if policy == "keep-alive" {
-            // To wait for a container that is kept is no cold start.
+            // Waiting for a kept container is not a cold start.
             assert_eq!(row["cold"], row["started"], "{row}");
         }
     }
 }
 
-/// Regular idle times are foreseen: the container goes, and another one is there before it is needed.
+/// Regular idle times are predicted: the container is removed, and another one is ready before it is needed.
 #[test]
 fn regular_functions_are_foreseen() {
     let Some(dayfly) = ready() else { return };
     let options = ["--function=300ms/1ms", "--duration=5s", "--keep=600ms", "--json"];
     let policies = "--policy=keep-alive,histogram";
-    // A host that stops for a quarter of a second makes a regular function an irregular one: then once more.
+    // A host that stalls for a quarter of a second makes a regular function irregular, so the test is repeated.
     let foreseen = (0..3).any(|_| {
         let report = json(&bench(&[&["faas", &ours(&dayfly), policies], &options[..]].concat()));
         let [kept, foreseen] = ["keep-alive", "histogram"].map(|policy| row(&report, policy));
@@ -124,22 +124,22 @@ fn regular_functions_are_foreseen() {
         for row in [kept, foreseen] {
             assert_eq!((count(row, "failed"), samples(row, "latencies_us").len()), (0, 17));
         }
-        // What is kept is started by who needs it.
+        // With keep-alive, containers are started only by cold invocations.
         assert_eq!(count(kept, "started"), count(kept, "cold"), "{kept}");
-        // Ten idle times are needed before anything is foreseen.
+        // Predictions need ten idle times.
         count(foreseen, "started") >= count(foreseen, "cold") + 3
     });
     assert!(foreseen);
 }
 
-/// A runtime that hangs is killed with all that it has begun, and is out.
+/// A runtime that hangs is killed with all its processes, and excluded.
 #[test]
 fn what_hangs_is_given_up() {
     let Some(dayfly) = ready() else { return };
     let place = std::env::temp_dir().join(format!("bench-faas-hangs-{}", std::process::id()));
     fs::create_dir(&place).expect("mkdir");
     let script = place.join("hangs");
-    // As dayfly, but for what goes on in the background.
+    // Behaves like dayfly, except that --detach starts a process that hangs.
     let text = format!(
         "#!/bin/sh\ncase \"$*\" in *--detach*) sleep 4711.25 & wait;; esac\nexec {} \"$@\"\n",
         dayfly.display()
@@ -159,7 +159,7 @@ fn what_hangs_is_given_up() {
     assert_eq!(lines.filter(|line| line.ends_with(b"\x004711.25\0")).count(), 0);
 }
 
-/// A container whose program ends is told of, and its runtime is out.
+/// A container whose program exits is reported, and its runtime excluded.
 #[test]
 fn what_goes_wrong_in_containers_is_told() {
     let Some(dayfly) = ready() else { return };
@@ -168,7 +168,7 @@ fn what_goes_wrong_in_containers_is_told() {
     let bundle = place.join("bundle");
     let mut making = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"));
     let made = making.arg("bundle").arg(&bundle).output().expect("run dayfly-bench");
-    // What waits for invocations everywhere else ends at once here.
+    // The program that usually waits for invocations exits at once here.
     let shell = bundle.join("rootfs/bin/sh");
     let replaced = fs::remove_file(&shell)
         .and_then(|()| fs::write(&shell, "#!/bin/busybox true\n"))

@@ -1,4 +1,4 @@
-//! `first-use`, `memory` and `bulk` for a moment each, with real containers.
+//! Runs `first-use`, `memory` and `bulk` briefly, with real containers.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn rows<'a>(report: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
     rows.filter(|row| row[key] == value).collect()
 }
 
-/// The one option that all of them need.
+/// Returns the option that all of them need.
 fn runtime(dayfly: &Path) -> String {
     format!("--runtime=ours={}", dayfly.display())
 }
@@ -37,7 +37,7 @@ fn first_use_meets_no_cache_and_the_next_does() {
     let second = format!("--runtime=broken={}", "/bin/false");
     let report =
         json(&bench(&[&["first-use", &runtime(&dayfly), &second], &arguments[..]].concat()));
-    // Eight profiles were used; others who start containers meanwhile use one or two.
+    // Eight profiles were used; concurrent tests that start containers use one or two.
     let new = names().difference(&before).count();
     assert!(new < 8, "the host's cache is left alone, but has {new} more");
     for step in ["run, profile never seen", "run, profile seen once"] {
@@ -68,7 +68,7 @@ fn memory_has_its_figures() {
     assert!(value(&report, "peak of run") > 300.0);
     assert!(value(&report, "idle: processes beside the container's") < 1.0);
     assert!(value(&report, "idle: files of state") > 0.0);
-    // This view has no memory controller on some hosts; then it says so, and v1 has one.
+    // On some hosts this view has no memory controller, because v1 has it; the report says so.
     if report["missing"] != "" {
         assert!(
             report["missing"].as_str().is_some_and(|text| text.contains("no controller memory"))
@@ -99,7 +99,7 @@ fn bulk_starts_what_was_created() {
     let options = ["--count=5", "--width=2", "--rounds=1", "--json"];
     let report = json(&bench(&[&["bulk", &runtime(&dayfly)], &options[..]].concat()));
     assert_eq!(report["rows"][0]["starts_us"][0].as_array().map(Vec::len), Some(5));
-    // Limits, or a word why not.
+    // Either limits work, or the error says why not.
     let limited =
         bench(&["bulk", &runtime(&dayfly), "--count=2", "--rounds=1", "--width=1", "--limits"]);
     let errors = String::from_utf8_lossy(&limited.stderr);

@@ -1,4 +1,4 @@
-//! The program itself: a short race with a runtime that works, one that fails and one that hangs.
+//! Tests the program: a short race with a runtime that works, one that fails and one that hangs.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run leaves: files of its own, or cgroups.
+/// Returns what a run has left: files of its own, or cgroups.
 fn leftovers(pid: u32) -> Vec<PathBuf> {
     let name = format!("dayfly-bench-{pid}");
     let tops = ["/tmp", "/run", "/dev/shm", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -64,7 +64,7 @@ fn those_who_fail_or_hang_are_left_out_and_the_rest_goes_on() {
     }
 }
 
-/// Runs an experiment that would take long, and interrupts it once it has begun.
+/// Starts a long experiment, and interrupts it once it has begun.
 fn interrupt(dayfly: &Path, arguments: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"));
     command.args(arguments).arg("--profile=seccomp");

@@ -1,4 +1,4 @@
-//! `trace` and `trace-overhead`, for real.
+//! Runs `trace` and `trace-overhead` with real containers.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
-/// That the parts of a command's time make the whole.
+/// Asserts that the parts of a command's time add up to the whole.
 fn adds_up(command: &Value) {
     let mean = |part: &Value| number(&part["time_us"]["mean"]);
     let time = sum(&command["phases"], mean) + mean(&command["between"]) + mean(&command["waits"]);
@@ -117,7 +117,7 @@ fn dayfly_tells_by_itself() {
     for command in commands {
         adds_up(command);
         assert_eq!(command["outside"], Value::Null);
-        // What only the caller sees: the spawn, and the end of the process.
+        // Only the caller sees these: the spawn, and the end of the process.
         let steps = command["slowest"].as_array().expect("steps");
         assert!(steps.iter().any(|step| step["name"] == "exit"), "{command:#}");
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Whom something is given to, as written: `USER:GROUP`, names or numbers, either of them optional.
+/// The owner of a file as written, `USER:GROUP`: names or numbers, either of them optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -15,16 +15,16 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether nobody is named.
+    /// Whether neither user nor group is given.
     #[must_use]
     pub fn is_nobody(&self) -> bool {
         self.user.is_none() && self.group.is_none()
     }
 
-    /// Their numbers. As with cgcreate, a user named alone brings no group along.
+    /// Returns the numeric ids. As with cgcreate, a user without a group leaves the group unchanged.
     ///
     /// # Errors
-    /// A name that is not there.
+    /// An unknown name.
     pub fn ids(&self) -> Result<(Option<u32>, Option<u32>), Error> {
         let user = self.user.as_deref().map(|name| id("user", name, "/etc/passwd")).transpose()?;
         let group =
@@ -46,16 +46,16 @@ impl FromStr for Owner {
     }
 }
 
-/// Permissions in octal.
+/// Parses permissions in octal.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The reason why they are invalid.
 pub fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
     mode.filter(|mode| *mode <= 0o7777).ok_or_else(|| format!("{text:?} is no mode such as 0644"))
 }
 
-/// The name of a number, or the number where it has none.
+/// Returns the name of an id, or its number if it has no name.
 #[must_use]
 pub fn name(id: u32, file: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `apply` and `diff`: what has to change for a plan to be so, and changing it.
+//! `apply` and `diff`: compute the changes that a plan needs, and make them.
 
 use super::account;
 use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Setting, Source, Subject};
@@ -22,8 +22,7 @@ use topology::pin::Pin;
 /// Applies a plan: all of it, or nothing.
 ///
 /// # Errors
-/// What is wrong with the plan, before anything is changed; what the kernel refuses, after all was
-/// taken back.
+/// An invalid plan, before anything is changed; a change that the kernel refuses, after all others were undone.
 pub fn apply(options: &Apply) -> Result<(), Error> {
     let changes = Changes::of(&options.plan, options.below_usage)?;
     if !options.quiet || options.dry_run {
@@ -38,23 +37,23 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
     changes.make()
 }
 
-/// Shows what [`apply`] would change; 1 if there is anything.
+/// Shows what [`apply`] would change; returns exit code 1 if there are changes.
 ///
 /// # Errors
-/// What is wrong with the plan.
+/// An invalid plan.
 pub fn diff(options: &PlanFile) -> Result<ExitCode, Error> {
     let changes = Changes::of(options, true)?;
     say!("{changes}");
     Ok(ExitCode::from(u8::from(!changes.is_empty())))
 }
 
-/// What a plan comes to on this host.
+/// The changes that a plan needs on this host.
 #[derive(Debug)]
 pub struct Changes {
     tree: Tree,
     notes: Vec<String>,
     groups: Vec<GroupChanges>,
-    /// Directories that are made for groups before.
+    /// Directories that earlier groups of the plan create.
     planned: HashSet<PathBuf>,
 }
 
@@ -63,19 +62,19 @@ struct GroupChanges {
     group: Group,
     source: Source,
     ownership: Ownership,
-    /// Directories that are not there.
+    /// Directories to create.
     missing: Vec<PathBuf>,
-    /// Owners and permissions of those that are.
+    /// Changes of owners and permissions of existing directories.
     belongings: Vec<Change>,
-    /// Values, with what is there now.
+    /// Values to write, with the present ones.
     writes: Vec<(Write, Option<String>)>,
 }
 
 impl Changes {
-    /// Compares the plan with what is there.
+    /// Compares the plan with the present state.
     ///
     /// # Errors
-    /// What is wrong with the plan, with file and line.
+    /// An invalid plan, with file and line.
     pub fn of(options: &PlanFile, below_usage: bool) -> Result<Self, Error> {
         let plan = cgroup_plan::load(&options.file)?;
         let root = options.sysroot.as_deref().unwrap_or(Path::new(""));
@@ -105,7 +104,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.iter().all(GroupChanges::is_empty)
@@ -146,7 +145,7 @@ impl Changes {
                 self.check_covered(plan, &setting, &write)?;
                 let wrong = |reason| setting.source.error(format!("{}: {reason}", setting.key));
                 setting::check_placement(&write, topology).map_err(wrong)?;
-                // What comes after builds on it, whether it is so already or not.
+                // Later values are computed from this one, whether it changes or not.
                 pending.insert(write.file.clone(), write.value.clone());
                 wanted.push(Wanted { setting: setting.clone(), write });
             }
@@ -175,7 +174,7 @@ impl Changes {
         Ok(GroupChanges { group, source, ownership, missing, belongings, writes })
     }
 
-    /// A value in a hierarchy that the group is kept out of would never be.
+    /// Rejects a value for a hierarchy that the group is not part of.
     fn check_covered(
         &self,
         plan: &GroupPlan,
@@ -191,10 +190,10 @@ impl Changes {
         Err(setting.source.error(reason).advise(format!("add {name:?} to its controllers")))
     }
 
-    /// Makes them: all, or none.
+    /// Makes all changes, or none.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A change that the kernel refuses.
     pub fn make(self) -> Result<(), Error> {
         let mut journal = Journal::begin()?;
         let mut writes = Vec::new();
@@ -272,13 +271,13 @@ impl GroupChanges {
     }
 }
 
-/// A line of a plan, and something to be written for it.
+/// A setting of a plan, and the write that it needs.
 struct Wanted {
     setting: Setting,
     write: Write,
 }
 
-/// Refuses two values for one thing: the plan would never be as it says.
+/// Rejects two values for the same thing, as only one could take effect.
 fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     let mut before: HashMap<_, &Wanted> = HashMap::new();
     for one in wanted {
@@ -298,7 +297,7 @@ fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether two values for the same thing are at odds. A quota and a period are the halves of cpu.max.
+/// Whether two values for the same thing differ. A quota and a period are the halves of cpu.max.
 fn is_other(one: &Wanted, other: &Wanted) -> bool {
     let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
     let keys = [one, other].map(|wanted| wanted.setting.key.as_str());
@@ -306,8 +305,8 @@ fn is_other(one: &Wanted, other: &Wanted) -> bool {
     !are_halves && one.write.value != other.write.value
 }
 
-/// The values of a group. Those of its pin are there unless it has them in so many words, and what is
-/// reckoned from another value comes last.
+/// Returns the values of a group. A pin adds its CPUs and nodes unless the group sets them itself; values that depend
+/// on others come last.
 fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error> {
     let mut settings = Vec::new();
     let is_said = |key: &str| plan.settings.iter().any(|setting| setting.key == key);
@@ -323,13 +322,13 @@ fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error
         }
     }
     settings.extend(plan.settings.iter().cloned());
-    // A limit of swap is one of memory and swap on v1, and the other way round on v2.
+    // The v1 limit of memory and swap together depends on the memory limit, and so does the v2 limit of swap.
     let is_swap = |key: &str| matches!(key, "memory.swap.max" | "memory.memsw.limit_in_bytes");
     settings.sort_by_key(|setting| is_swap(&setting.key));
     Ok(settings)
 }
 
-/// Compares `mount` sections with what is mounted. dayfly mounts nothing.
+/// Compares `mount` sections with the mounted hierarchies. dayfly mounts nothing.
 fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for mounted in &plan.mounts {
@@ -342,14 +341,14 @@ fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
                 home.path.display(),
                 mounted.path
             )),
-            // Nothing is lost if no group is in it; else it will be told there.
+            // This matters only if a group uses the controller, and then it is an error there.
             None => notes.push(format!("{}: {name} is not mounted on this host", mounted.source)),
         }
     }
     Ok(notes)
 }
 
-/// The hierarchies of another host: those that the plan mounts, or cgroup v2 with all it has.
+/// Returns the hierarchies of another host: those that the plan mounts, or cgroup v2 with all controllers.
 fn elsewhere(plan: &CgroupPlan, root: &Path) -> Tree {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let hierarchies = Hierarchies { root: String::new(), unified: None, legacy: Vec::new() };

@@ -1,7 +1,6 @@
-//! Plans: the groups that there shall be, as files say.
+//! Plans: files that describe the cgroups of a host.
 //!
-//! Two kinds of files become the same thing: TOML of our own ([`toml`]) and libcgroup's cgconfig.conf
-//! ([`cgconfig`]).
+//! Two formats are parsed into the same structure: TOML ([`toml`]) and libcgroup's cgconfig.conf ([`cgconfig`]).
 
 pub mod cgconfig;
 pub mod toml;
@@ -17,47 +16,47 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What a plan wants.
+/// A parsed plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupPlan {
     /// The groups, in the order of the files.
     pub groups: Vec<GroupPlan>,
-    /// Groups whose names have variables: made for a user when there is one.
+    /// Groups whose names contain variables, to be instantiated for a user.
     pub templates: Vec<GroupPlan>,
-    /// Where hierarchies are said to be mounted.
+    /// The `mount` lines.
     pub mounts: Vec<Mounted>,
-    /// The files that are included.
+    /// The included files.
     pub includes: Vec<Include>,
 }
 
-/// A file that is read with a plan.
+/// A file that a plan includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Include {
-    /// As it is written: from the directory of the file that includes it, or from /.
+    /// The path as written: relative to the including file's directory, or absolute.
     pub file: PathBuf,
-    /// Where it is written.
+    /// The line that includes it.
     pub source: Source,
 }
 
 /// A group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupPlan {
-    /// Its name, and in which v1 hierarchies.
+    /// Its name, and the v1 hierarchies it is limited to.
     pub group: Group,
-    /// Where it is written.
+    /// The line that defines it.
     pub source: Source,
-    /// Whom it belongs to.
+    /// Its owners and permissions.
     pub ownership: Ownership,
     /// Its values.
     pub settings: Vec<Setting>,
-    /// Words for its CPUs.
+    /// The CPUs to pin it to.
     pub pin: Option<Setting>,
-    /// Where its controllers, by name, and its owners, `task` and `admin`, are written.
+    /// The lines that name its controllers, and its owners (`task` and `admin`).
     pub places: Vec<(String, Source)>,
 }
 
 impl GroupPlan {
-    /// Where `what` is written; if that is not known, where the group is.
+    /// Returns the line that names `what`, or else the group's own.
     #[must_use]
     pub fn place(&self, what: &str) -> &Source {
         let found = self.places.iter().find(|(name, _)| name == what);
@@ -65,14 +64,14 @@ impl GroupPlan {
     }
 }
 
-/// A value.
+/// A value to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The file, by either interface's name.
+    /// The file, by its v1 or v2 name.
     pub key: String,
     /// The value.
     pub value: String,
-    /// Where it is written.
+    /// The line that sets it.
     pub source: Source,
 }
 
@@ -83,11 +82,11 @@ pub struct Mounted {
     pub controller: String,
     /// The directory.
     pub path: String,
-    /// Where it is written.
+    /// The line.
     pub source: Source,
 }
 
-/// A place in a file.
+/// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
     /// The file.
@@ -97,7 +96,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// An error there.
+    /// Returns an error about this line.
     #[must_use]
     pub fn error(&self, reason: impl Into<String>) -> Error {
         Error::at(&*self.file, self.line, reason)
@@ -110,17 +109,17 @@ impl fmt::Display for Source {
     }
 }
 
-/// The two kinds of files.
+/// The format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// TOML of our own.
+    /// TOML.
     Toml,
     /// libcgroup's cgconfig.conf.
     Cgconfig,
 }
 
 impl Kind {
-    /// By the end of the file's name; else by what its content looks like.
+    /// Returns the format by the file's extension, or else by its content.
     #[must_use]
     pub fn of(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -132,13 +131,13 @@ impl Kind {
     }
 }
 
-/// Plans are written by people. What is longer than this, in bytes, is something else, or has no end.
+/// The maximum size of a plan, in bytes. Anything longer is not a plan, or has no end, like a device.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads a plan, of whichever kind.
+/// Reads a plan in either format.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The mistake, with file and line.
 pub fn load(path: &Path) -> Result<CgroupPlan, Error> {
     let text = read(path)?;
     let plan = match Kind::of(path, &text) {
@@ -149,10 +148,10 @@ pub fn load(path: &Path) -> Result<CgroupPlan, Error> {
     Ok(plan)
 }
 
-/// The text of a file.
+/// Reads a file as text.
 ///
 /// # Errors
-/// Failing reads; a file that is no text, with the line where that shows; one that is too long.
+/// Failing reads; a file that is not UTF-8, with the line of the first invalid byte; a file that is too long.
 pub fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::of("open", path))?;
@@ -168,7 +167,7 @@ pub fn read(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// Refuses a group that is there twice: one of the two would be passed over.
+/// Rejects a group that is defined twice.
 fn check_twice(plan: &CgroupPlan) -> Result<(), Error> {
     let mut lines = HashMap::new();
     for group in &plan.groups {
@@ -181,23 +180,23 @@ fn check_twice(plan: &CgroupPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// For whom the groups of templates are made.
+/// The user and process that templates are instantiated for.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The user and group, by name or number.
     pub owner: Owner,
-    /// What %p stands for.
+    /// The value of %p, a process name.
     pub process: String,
-    /// What %P stands for.
+    /// The value of %P, a process id.
     pub pid: i32,
 }
 
 impl CgroupPlan {
-    /// The groups of its templates as made for `subject`: %u and %U are the user's name and number,
-    /// %g and %G the group's, %p and %P a process's name and number.
+    /// Instantiates the templates for `subject`: %u and %U are the user's name and number, %g and %G the group's, %p
+    /// and %P a process's name and number.
     ///
     /// # Errors
-    /// A user who is not there.
+    /// An unknown user.
     pub fn instantiate(&self, subject: &Subject) -> Result<Vec<GroupPlan>, Error> {
         let (user, group) = subject.owner.ids()?;
         let user = user.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `create`: groups, and to whom they belong.
+//! `create`: creates groups, and sets their owners and permissions.
 
 use super::group::Tree;
 use super::journal::Journal;
@@ -8,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files by which tasks are moved: those that `-t` and `-s` are about.
+/// The files that move tasks; `-t` and `-s` set their owner and mode.
 pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
 
-/// Makes groups: all of them, or none.
+/// Creates groups: all of them, or none.
 ///
 /// # Errors
-/// Controllers and users that are nowhere; failing system calls.
+/// Unknown controllers and users; failing system calls.
 pub fn create(options: &Create) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let mut journal = Journal::begin()?;
@@ -33,26 +33,26 @@ pub fn create(options: &Create) -> Result<(), Error> {
 /// A change of owner or permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Of the owner.
+    /// A change of owner.
     Own {
-        /// Of what.
+        /// The file or directory.
         path: PathBuf,
         /// The user.
         user: Option<u32>,
         /// The group.
         group: Option<u32>,
     },
-    /// Of permissions.
+    /// A change of permissions.
     Mode {
-        /// Of what.
+        /// The file or directory.
         path: PathBuf,
-        /// All of them.
+        /// The new mode.
         mode: u32,
     },
 }
 
 impl Change {
-    /// Makes it.
+    /// Makes the change.
     ///
     /// # Errors
     /// Failing system calls.
@@ -64,12 +64,12 @@ impl Change {
     }
 }
 
-/// What has to change for a group's directory to belong as told. As with cgcreate, the directory and
-/// all its files are the admin's, and moving tasks is the task owner's; on v1 `tasks` alone, on v2
-/// the files that take tasks there.
+/// Returns the changes that a group's directory needs for the wanted owners and permissions. As with cgcreate, the
+/// directory and all its files belong to the admin, and the files that move tasks to the task owner: on v1 `tasks`, on
+/// v2 those of [`TASK_FILES`] that exist.
 ///
 /// # Errors
-/// Users that are nowhere; failing system calls.
+/// Unknown users; failing system calls.
 pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Error> {
     let admin = wanted.admin.clone().unwrap_or_default().ids()?;
     let task = wanted.task.clone().unwrap_or_default().ids()?;
@@ -96,7 +96,7 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
     Ok(changes)
 }
 
-/// Nobody gets more of a file than the kernel gives its owner.
+/// Limits a file's mode to the permissions that the kernel gives its owner.
 fn narrowed(wanted: Option<u32>, present: u32) -> Option<u32> {
     let owner = present >> 6 & 0o7;
     wanted.map(|mode| mode & (owner << 6 | owner << 3 | owner))

@@ -1,16 +1,16 @@
-//! The devices controller of cgroup v1. What is written to devices.allow and devices.deny adds up in
-//! devices.list, so a plan is compared with that.
+//! The devices controller of cgroup v1. devices.list shows the sum of all writes to devices.allow and devices.deny, so
+//! plans are compared with it.
 
 use super::journal::Write;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What devices a group has: type and numbers, each with its access.
+/// The devices that a group may use: type and numbers, each with its accesses.
 type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 
-/// The files among `writes` whose groups have the devices that they are to get already. Only where all are
-/// denied first can that be told: what is denied of everything is not in the list.
+/// Returns the files among `writes` whose groups have the wanted devices already. This is known only if the first write
+/// denies all devices: devices.list does not show denials from "all".
 #[must_use]
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();
@@ -28,7 +28,7 @@ pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf
     so.flat_map(|(_, writes)| writes).map(|write| write.file.clone()).collect()
 }
 
-/// What there will be after all writes, if the first one takes everything away and the others only give.
+/// Returns the devices allowed after all writes, if the first write denies all devices and the others only allow some.
 fn wanted(writes: &[&Write]) -> Option<Allowed> {
     let (first, rest) = writes.split_first()?;
     let is_all = |value: &str| value.split_whitespace().next() == Some("a");
@@ -42,7 +42,7 @@ fn wanted(writes: &[&Write]) -> Option<Allowed> {
     Some(listed(rest.iter().map(|write| write.value.as_str())))
 }
 
-/// Reads `c 1:3 rwm`. The kernel puts the accesses of the same device together.
+/// Parses lines such as `c 1:3 rwm`. Like the kernel, joins the accesses of the same device.
 fn listed<'l>(lines: impl Iterator<Item = &'l str>) -> Allowed {
     let mut all = Allowed::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Groups by name, and the directories they have in the hierarchies.
+//! Groups by name, and their directories in the hierarchies.
 
 use cgroup::{Cgroup, Controllers, Hierarchies, Location};
 use report::Error;
@@ -8,18 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A group as people name it: `PATH`, or `CONTROLLER[,CONTROLLER…]:PATH` for some hierarchies only.
-/// Paths count from the root of the hierarchies; `/` is the root itself.
+/// A group as users name it: `PATH`, or `CONTROLLER[,CONTROLLER…]:PATH` for some hierarchies only. Paths start at the
+/// root of the hierarchies; `/` is the root itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The controllers it is limited to; none stands for all.
+    /// The controllers it is limited to; empty for all.
     pub controllers: Vec<String>,
-    /// The path without a slash at either end; empty for the root.
+    /// The path without leading and trailing slashes; empty for the root.
     pub path: String,
 }
 
 impl Group {
-    /// The group at `path` in all hierarchies.
+    /// Returns the group at `path` in all hierarchies.
     ///
     /// # Errors
     /// A path with `..` or control characters.
@@ -35,7 +35,7 @@ impl Group {
         Ok(Self { controllers: Vec::new(), path: parts.join("/") })
     }
 
-    /// The group it is in; the root is its own.
+    /// Returns the parent group; the root's parent is the root.
     #[must_use]
     pub fn parent(&self) -> Self {
         let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
@@ -66,7 +66,7 @@ impl fmt::Display for Group {
     }
 }
 
-/// Which cgroup interface a hierarchy speaks.
+/// The cgroup interface of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// cgroup v1.
@@ -89,14 +89,14 @@ pub struct Mount {
 /// The hierarchies of this host.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// As the runtime sees them.
+    /// The hierarchies in the runtime's representation.
     pub hierarchies: Hierarchies,
     /// All of them, v1 first.
     pub mounts: Vec<Mount>,
 }
 
 impl Tree {
-    /// Looks at what is mounted under /sys/fs/cgroup.
+    /// Finds the hierarchies mounted under /sys/fs/cgroup.
     ///
     /// # Errors
     /// No cgroup file system; failing system calls.
@@ -121,8 +121,8 @@ impl Tree {
         Ok(Self { hierarchies, mounts })
     }
 
-    /// The hierarchy of a controller. What cgroup v2 does without a controller (`cgroup.*`, freezing,
-    /// CPU accounting) is there unless a v1 hierarchy has it.
+    /// Returns the hierarchy of a controller. cgroup v2's features without a controller (`cgroup.*`, freezing, CPU
+    /// accounting) belong to v2 unless a v1 hierarchy provides them.
     #[must_use]
     pub fn home(&self, controller: &str) -> Option<&Mount> {
         let has = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller);
@@ -138,10 +138,10 @@ impl Tree {
         group.controllers.is_empty() || group.controllers.iter().any(is_home)
     }
 
-    /// Refuses controllers that are nowhere.
+    /// Rejects controllers that no hierarchy has.
     ///
     /// # Errors
-    /// Names it, and tells what there is.
+    /// Names the controller, and lists the available ones.
     pub fn check(&self, group: &Group) -> Result<(), Error> {
         match group.controllers.iter().find(|name| self.home(name).is_none()) {
             None => Ok(()),
@@ -149,7 +149,7 @@ impl Tree {
         }
     }
 
-    /// That no hierarchy has `controller`.
+    /// Returns the error that no hierarchy has `controller`.
     #[must_use]
     pub fn no_controller(&self, controller: &str) -> Error {
         let all: Vec<&str> =
@@ -162,17 +162,17 @@ impl Tree {
         }
     }
 
-    /// The directories that `group` would have: one a hierarchy.
+    /// Returns the directories of `group`, existing or not: one per hierarchy.
     #[must_use]
     pub fn directories(&self, group: &Group) -> Vec<PathBuf> {
         let covered = self.mounts.iter().filter(|mount| self.covers(group, mount));
         covered.map(|mount| mount.path.join(&group.path)).collect()
     }
 
-    /// Those of them that are there.
+    /// Returns the existing directories of `group`.
     ///
     /// # Errors
-    /// There is none.
+    /// None exists.
     pub fn existing(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
         self.check(group)?;
         let all = self.directories(group).into_iter();
@@ -180,16 +180,16 @@ impl Tree {
         if there.is_empty() { Err(no_group(group)) } else { Ok(there) }
     }
 
-    /// Whether it is there in any hierarchy.
+    /// Whether the group exists in any hierarchy.
     #[must_use]
     pub fn exists(&self, group: &Group) -> bool {
         self.directories(group).iter().any(|directory| directory.is_dir())
     }
 
-    /// The directory of `group` under `controller`, and how to talk to it.
+    /// Returns the directory of `group` under `controller`, and its interface.
     ///
     /// # Errors
-    /// No such controller, or the group is not there.
+    /// No such controller, or no such group.
     pub fn directory(&self, group: &Group, controller: &str) -> Result<(PathBuf, Version), Error> {
         let home = self.home(controller).ok_or_else(|| self.no_controller(controller))?;
         let directory = home.path.join(&group.path);
@@ -205,10 +205,10 @@ impl Tree {
         Err(no_group(group))
     }
 
-    /// Where the runtime's crate has it; the root has no location.
+    /// Returns the group's place in the runtime's representation; the root has none.
     ///
     /// # Errors
-    /// The root; controllers that are nowhere.
+    /// The root; unknown controllers.
     pub fn location(&self, group: &Group) -> Result<Location, Error> {
         self.check(group)?;
         if group.path.is_empty() {
@@ -227,25 +227,25 @@ impl Tree {
         Ok(location)
     }
 
-    /// Opens as much of the group as is there.
+    /// Opens the group in the hierarchies where it exists.
     ///
     /// # Errors
-    /// It is not there.
+    /// The group does not exist.
     pub fn open(&self, group: &Group) -> Result<Cgroup, Error> {
         self.existing(group)?;
         Ok(Cgroup::open(&self.location(group)?)?)
     }
 
-    /// Makes the directories of `group`, and those above it, with the CPUs and memory nodes of their
-    /// parents, and on cgroup v2 every controller; what is there stays. Returns what was made, from
-    /// the top down.
+    /// Creates the directories of `group` and its missing parents, with the CPUs and memory nodes of their parents, and
+    /// on cgroup v2 with every controller; existing directories stay. Returns the created directories, from the top
+    /// down.
     ///
     /// # Errors
-    /// Controllers that are nowhere; failing system calls. What was made is removed again.
+    /// Unknown controllers; failing system calls. Created directories are removed again.
     pub fn make(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
         let location = self.location(group)?;
         let missing = self.missing(group);
-        // On a hybrid host the two interfaces are asked apart: beside v1, v2 gets no controllers.
+        // On a hybrid host, the two interfaces are handled separately: v2 has no controllers beside v1.
         let legacy = Location { unified: None, ..location.clone() };
         let unified = Location { legacy: Vec::new(), ..location };
         let both = [legacy, unified];
@@ -270,7 +270,7 @@ impl Tree {
         Ok(missing.into_iter().filter(|directory| directory.is_dir()).collect())
     }
 
-    /// The directories that [`Tree::make`] would make, from the top down.
+    /// Returns the directories that [`Tree::make`] would create, from the top down.
     #[must_use]
     pub fn missing(&self, group: &Group) -> Vec<PathBuf> {
         let mut missing = Vec::new();
@@ -292,7 +292,7 @@ impl Tree {
         legacy.chain(unified).all(|directory| Path::new(directory).is_dir())
     }
 
-    /// The names of the groups right below `group`, over all hierarchies it extends to, sorted.
+    /// Returns the direct children of `group` in all its hierarchies, sorted by name.
     #[must_use]
     pub fn children(&self, group: &Group) -> Vec<Group> {
         let mut names = std::collections::BTreeSet::new();
@@ -311,7 +311,7 @@ impl Tree {
         names.into_iter().map(child).collect()
     }
 
-    /// `group` and everything below it, parents first.
+    /// Returns `group` and all its descendants, parents first.
     #[must_use]
     pub fn walk(&self, group: &Group) -> Vec<Group> {
         let mut all = Vec::new();
@@ -324,7 +324,7 @@ impl Tree {
     }
 }
 
-/// The processes in the group's own directories, each once.
+/// Returns the processes in the group's own directories, each once.
 ///
 /// # Errors
 /// Failing reads.
@@ -333,7 +333,7 @@ pub fn processes(directories: &[PathBuf]) -> Result<Vec<i32>, Error> {
     for directory in directories {
         let file = directory.join("cgroup.procs");
         let text = match fs::read_to_string(&file) {
-            // A threaded group lists its processes at its root, and what is gone has none.
+            // A threaded group lists its processes at its root, and a removed group has none.
             Err(error) if matches!(error.raw_os_error(), Some(2 | 19 | 95)) => continue,
             result => result.map_err(Error::of("read", &file))?,
         };

@@ -1,4 +1,4 @@
-//! Changes that are taken back unless all of them succeed.
+//! Changes that are undone unless all of them succeed.
 
 use super::group::{Group, Tree};
 use report::Error;
@@ -17,13 +17,13 @@ pub struct Write {
     pub file: PathBuf,
     /// The value.
     pub value: String,
-    /// Whose wish it is: `FILE:LINE`, or empty.
+    /// The line that asks for it, `FILE:LINE`; empty if there is none.
     pub source: String,
 }
 
 impl Write {
-    /// What a value is set of: a file, or a device's or resource's line of it. `None` where each write counts for
-    /// itself.
+    /// Returns what the value belongs to: a file, or a device's or resource's line of it. `None` for files where every
+    /// write has an effect of its own.
     #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
         let name = self.file.file_name()?.to_str()?;
@@ -33,7 +33,7 @@ impl Write {
         let lines = ["io.", "blkio.", "rdma.", "misc.", "net_prio.ifpriomap"];
         let mut words = self.value.split_whitespace();
         let part = match lines.iter().any(|start| name.starts_with(start)) {
-            // The device, and which of its limits.
+            // The device, and the name of the limit.
             true if self.value.contains(' ') => {
                 let device = words.next();
                 let limits = words.map(|word| word.split_once('=').map_or("", |(limit, _)| limit));
@@ -45,7 +45,7 @@ impl Write {
     }
 }
 
-/// What was done so far. Dropped before [`Journal::commit`], it undoes everything, latest first.
+/// The changes made so far. Undoes all of them, latest first, when dropped without [`Journal::commit`].
 #[derive(Debug, Default)]
 pub struct Journal {
     done: Vec<Done>,
@@ -58,7 +58,7 @@ enum Done {
         file: PathBuf,
         before: String,
     },
-    /// To one of the files that add up to devices.list.
+    /// A write to devices.allow or devices.deny, whose sum devices.list shows.
     Devices {
         directory: PathBuf,
         before: String,
@@ -75,8 +75,8 @@ enum Done {
 }
 
 impl Journal {
-    /// Begins. From now on SIGINT and SIGTERM don't end the program: the next change fails instead, and so
-    /// everything is taken back.
+    /// Starts a journal. From now on, SIGINT and SIGTERM don't terminate the program: instead, the next change fails,
+    /// so that everything is undone.
     ///
     /// # Errors
     /// Those of sigaction(2).
@@ -85,7 +85,7 @@ impl Journal {
         Ok(Self::default())
     }
 
-    /// Makes the directories of a group; see [`Tree::make`].
+    /// Creates the directories of a group; see [`Tree::make`].
     ///
     /// # Errors
     /// Those of [`Tree::make`].
@@ -96,7 +96,7 @@ impl Journal {
         Ok(made)
     }
 
-    /// Writes a value, in one write(2).
+    /// Writes a value with one write(2).
     ///
     /// # Errors
     /// Failing system calls.
@@ -108,12 +108,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all values, in whatever order the kernel takes them: what it refuses because another
-    /// value is not there yet (a child's CPUs before its parent's, a limit of memory before that of
-    /// memory and swap) comes again once others were taken.
+    /// Writes all values in an order that the kernel accepts: a write that fails because it depends on another one (a
+    /// child's CPUs on its parent's, a limit of memory on that of memory and swap) is repeated after others have
+    /// succeeded.
     ///
     /// # Errors
-    /// What the kernel answers to the first value that it refuses for good.
+    /// The kernel's error for the first value that it finally refuses.
     pub fn settle(&mut self, writes: Vec<Write>) -> Result<(), Error> {
         let mut left = writes;
         loop {
@@ -134,7 +134,7 @@ impl Journal {
         }
     }
 
-    /// Gives a file or directory to others.
+    /// Changes the owner of a file or directory.
     ///
     /// # Errors
     /// Failing system calls.
@@ -161,7 +161,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Keeps everything.
+    /// Keeps all changes.
     pub fn commit(mut self) {
         self.done.clear();
     }
@@ -169,7 +169,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // As many rounds as there are values: each may wait for a later one to be taken back.
+        // As many rounds as there are changes: each may depend on a later one to be undone first.
         for _ in 0..self.done.len() {
             let before = self.done.len();
             let left: Vec<Done> = std::mem::take(&mut self.done);
@@ -225,7 +225,7 @@ impl Done {
     }
 }
 
-/// Refuses once a signal has come.
+/// Fails after a signal.
 fn go_on() -> Result<(), Error> {
     match interrupt::came() {
         true => Err(Error::refused("interrupted: nothing is changed")),
@@ -233,16 +233,16 @@ fn go_on() -> Result<(), Error> {
     }
 }
 
-/// Writes `value` to an existing file, in one write(2).
+/// Writes `value` to an existing file with one write(2).
 fn put(file: &Path, value: &str) -> Result<(), Error> {
-    // Of nothing at all the kernel would not hear.
+    // The kernel ignores a write of zero bytes.
     let bytes = if value.is_empty() { b"\n" } else { value.as_bytes() };
     let opened = fs::OpenOptions::new().write(true).open(file).map_err(Error::of("open", file))?;
     let object = || format!("{value:?} to {}", file.display());
     (&opened).write_all(bytes).map_err(|cause| Error::system("write", object(), cause))
 }
 
-/// What takes back that `value` is written to `file`. `None` if that can't be had.
+/// Returns the change that undoes writing `value` to `file`. `None` if it can't be undone.
 fn undo(file: &Path, value: &str) -> Option<Done> {
     if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
         let directory = file.parent()?.to_owned();
@@ -253,7 +253,7 @@ fn undo(file: &Path, value: &str) -> Option<Done> {
     Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
 }
 
-/// What has to be written to have `present` again after `value` was. `None` if that can't be had.
+/// Returns the value to write to restore `present` after `value` was written. `None` if it can't be restored.
 fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     if matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks" | "cgroup.subtree_control") {
@@ -274,15 +274,15 @@ fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     })
 }
 
-/// Gives a group the devices of a devices.list again.
+/// Restores a group's devices from a devices.list.
 fn put_devices(directory: &Path, list: &str) -> bool {
     let (deny, allow) = (directory.join("devices.deny"), directory.join("devices.allow"));
-    // A group that has all of them has one line for that.
+    // One line stands for all devices.
     let first = if list.starts_with('a') { Ok(()) } else { put(&deny, "a") };
     first.is_ok() && list.lines().all(|line| put(&allow, line).is_ok())
 }
 
-/// Says what the kernel means.
+/// Explains the kernel's error.
 fn explain(error: Error, write: &Write) -> Error {
     use rustix::io::Errno;
     let name = write.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();

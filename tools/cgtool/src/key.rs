@@ -1,4 +1,4 @@
-//! The names and values of cgroup files: either interface's, made into the other's.
+//! Translation of names and values between the cgroup v1 and v2 files.
 //!
 //! | cgroup v1 | cgroup v2 | how |
 //! |---|---|---|
@@ -19,8 +19,8 @@
 //! | freezer.state | cgroup.freeze | FROZEN is 1, THAWED is 0 |
 //! | tasks | cgroup.threads | |
 //!
-//! All else has one name in both, or is of one alone and refused on the other by name. Here are the names;
-//! [`translate`] has the values, [`value`] tells whether two are the same.
+//! All other files have the same name in both, or exist in one interface only; the other one rejects them by name. This
+//! module contains the names; [`translate`] converts the values, [`value`] compares them.
 
 mod translate;
 mod value;
@@ -30,24 +30,24 @@ pub use value::{bytes, is_same, is_size};
 
 use super::group::Version;
 
-/// A value for a file.
+/// A value to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assign {
     /// The file in the group's directory.
     pub file: String,
-    /// What is written to it.
+    /// The value.
     pub value: String,
 }
 
-/// What a file of the same group holds now, or will once other values are set.
+/// Returns the present content of a file of the same group, or the content it will have once other values are set.
 pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// How a v1 file's value becomes a v2 file's.
+/// The conversion between the values of a v1 and a v2 file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     /// The same value.
     Same,
-    /// Bytes, or none at all.
+    /// Bytes, or no limit.
     Limit,
     /// cpu.shares and cpu.weight.
     Shares,
@@ -63,11 +63,11 @@ enum How {
     Throttle(&'static str),
     /// THAWED and FROZEN.
     Freezer,
-    /// A key of a v2 file, times a factor; can't be set.
+    /// A key of a v2 file, times a factor; read-only.
     Stat(&'static str, u64),
 }
 
-/// A v1 file, the v2 file that does the same, and how.
+/// The v1 file, the equivalent v2 file, and the conversion.
 const TABLE: &[(&str, &str, How)] = &[
     ("memory.limit_in_bytes", "memory.max", How::Limit),
     ("memory.soft_limit_in_bytes", "memory.low", How::Limit),
@@ -94,8 +94,7 @@ const TABLE: &[(&str, &str, How)] = &[
     ("tasks", "cgroup.threads", How::Same),
 ];
 
-/// Files that only one interface has, and why the other refuses them. A name that ends in a dot
-/// stands for all that begin with it.
+/// Files that exist in one interface only, and why the other rejects them. A name that ends in a dot is a prefix.
 const ONLY_V1: &[(&str, &str)] = &[
     ("memory.kmem.", "the kernel's memory counts as the group's there; set memory.max"),
     ("memory.swappiness", "it is the host's alone there (vm.swappiness)"),
@@ -154,7 +153,7 @@ const ONLY_V2: &[(&str, &str)] = &[
     ("cgroup.", "it is a matter of cgroup v2 alone"),
 ];
 
-/// Names for "did you mean", beside those of the tables.
+/// Names for "did you mean", in addition to those of the tables.
 const COMMON: &[&str] = &[
     "memory.stat",
     "memory.numa_stat",
@@ -192,7 +191,7 @@ const COMMON: &[&str] = &[
     "net_prio.ifpriomap",
 ];
 
-/// The controller of a file, as it is called on this interface.
+/// Returns the controller of a file, by its name in this interface.
 #[must_use]
 pub fn controller(key: &str) -> &str {
     match key.split('.').next().unwrap_or(key) {
@@ -202,7 +201,7 @@ pub fn controller(key: &str) -> &str {
     }
 }
 
-/// The controllers under which a key's group may be found, its own name first.
+/// Returns the controllers whose hierarchies may have the file, its own first.
 #[must_use]
 pub fn homes(key: &str) -> Vec<&str> {
     match controller(key) {
@@ -215,8 +214,7 @@ pub fn homes(key: &str) -> Vec<&str> {
     }
 }
 
-/// The known name nearest to a misspelt one, if there is one near enough; `files` are those of the
-/// group at hand.
+/// Returns the known name nearest to a misspelt one, if any is near enough; `files` are the files of the group.
 #[must_use]
 pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known = TABLE.iter().flat_map(|(v1, v2, _)| [*v1, *v2]).chain(COMMON.iter().copied());
@@ -226,7 +224,7 @@ pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Optio
     word::nearest(key, all)
 }
 
-/// Whether a key is one that this tool knows without looking at a group.
+/// Whether a key is known without looking at a group.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
     TABLE.iter().any(|(v1, v2, _)| key == *v1 || key == *v2)
@@ -252,7 +250,7 @@ fn refuse(key: &str, version: Version) -> Result<(), String> {
     let covers = |name: &str| {
         if name.ends_with(['.', '_']) { key.starts_with(name) } else { key == name }
     };
-    // Files of these names are in every v1 hierarchy.
+    // Every v1 hierarchy has files of these names.
     let everywhere =
         version == Version::V1 && matches!(key, "cgroup.procs" | "cgroup.clone_children");
     match only.iter().find(|(name, _)| covers(name)).filter(|_| !everywhere) {
@@ -265,7 +263,7 @@ fn throttle(name: &str) -> &'static str {
     ["rbps", "wbps", "riops", "wiops"].into_iter().find(|key| *key == name).unwrap_or("")
 }
 
-/// `hugetlb.2MB.limit_in_bytes` and `hugetlb.2MB.max`, by their name on this interface.
+/// Returns the name in this interface of `hugetlb.2MB.limit_in_bytes` or `hugetlb.2MB.max`.
 fn hugetlb(key: &str, version: Version) -> Option<String> {
     let rest = key.strip_prefix("hugetlb.")?;
     let (size, what) = rest.split_once('.')?;

@@ -1,10 +1,10 @@
-//! `dayfly cgroup`: the cgroups of this host.
+//! `dayfly cgroup`: manages the cgroups of this host.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`group`], [`key`], [`setting`] | groups, the names of files and their values, by either interface |
-//! | [`journal`] | changes that are taken back unless all succeed |
-//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | groups as files say |
+//! | [`group`], [`key`], [`setting`] | groups, and the names and values of files, in both interfaces |
+//! | [`journal`] | changes that are undone unless all succeed |
+//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | plans: files that describe groups |
 //! | [`pinning`], [`swap`], [`memory`] | CPUs and memory nodes |
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
 //! | [`pool`] | groups kept ready for containers |
@@ -37,10 +37,10 @@ use crate::options::CgroupCommand;
 use report::Error;
 use std::process::ExitCode;
 
-/// Does what `command` says. The exit code is that of a comparison, where there is one.
+/// Executes `command`. Returns the exit code of a comparison, and otherwise 0.
 ///
 /// # Errors
-/// Everything that kept it from being done.
+/// Any failure of the command.
 pub fn execute(command: CgroupCommand) -> Result<ExitCode, Error> {
     match command {
         CgroupCommand::Ls(options) => list::list(&options)?,

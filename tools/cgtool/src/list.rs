@@ -1,4 +1,4 @@
-//! `ls`: groups as a tree, with what they use; hierarchies.
+//! `ls`: shows groups as a tree with their usage, or the hierarchies.
 
 use super::group::{Group, Tree, Version};
 use super::setting;
@@ -8,10 +8,10 @@ use crate::options::Ls;
 use report::{Error, Table, say, sayln};
 use serde_json::json;
 
-/// Shows them.
+/// Shows groups or hierarchies.
 ///
 /// # Errors
-/// A group that is not there; failing reads.
+/// An unknown group; failing reads.
 pub fn list(options: &Ls) -> Result<(), Error> {
     let tree = Tree::detect()?;
     if options.hierarchies {
@@ -32,7 +32,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
         }
         return Ok(());
     }
-    // Groups come and go while they are looked at.
+    // Groups may be removed meanwhile.
     let looks = groups.iter().filter_map(|group| Some((group, Usage::of(&tree, group).ok()?)));
     match options.format {
         Format::Json => {

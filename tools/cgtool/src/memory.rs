@@ -1,4 +1,4 @@
-//! `move-memory`: where memory in use goes when a group's nodes change.
+//! `move-memory`: moves a group's memory to other nodes.
 
 use super::group::{Group, Tree, Version};
 use super::journal::{Journal, Write};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use topology::Topology;
 
-/// What the kernel really does.
+/// Returns a comment on what the kernel moves.
 #[must_use]
 pub fn told(version: Version) -> &'static str {
     match version {
@@ -26,10 +26,10 @@ pub fn told(version: Version) -> &'static str {
     }
 }
 
-/// Sets the memory nodes of a group and has its memory moved there.
+/// Sets the memory nodes of a group and has the kernel move its memory there.
 ///
 /// # Errors
-/// Nodes that are not there; what the kernel refuses.
+/// Unknown nodes; changes that the kernel refuses.
 pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let topology = Topology::read("")?;
@@ -60,7 +60,7 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has memory follow when the nodes of `group` change: on cgroup v1 that is a switch.
+/// Has the kernel migrate memory when the nodes of `group` change: cgroup v1 has a switch for it.
 ///
 /// # Errors
 /// Failing system calls.
@@ -72,7 +72,7 @@ pub fn migrate(tree: &Tree, group: &Group, journal: &mut Journal) -> Result<(), 
     }
 }
 
-/// Bytes on each node. v1 tells pages, v2 bytes by kind.
+/// Returns the bytes on each node. v1 counts pages, v2 bytes by kind.
 fn by_node(tree: &Tree, group: &Group) -> BTreeMap<u32, u64> {
     let Ok((directory, version)) = tree.directory(group, "memory") else { return BTreeMap::new() };
     let text = fs::read_to_string(directory.join("memory.numa_stat")).unwrap_or_default();

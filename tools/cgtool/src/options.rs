@@ -1,5 +1,5 @@
 //! The options of `dayfly cgroup`.
-// The descriptions are help texts too, where brackets mean "may be left out".
+// The docstrings are help texts too, where brackets mark optional parts.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 mod plans;
@@ -16,11 +16,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Looks after the cgroups of this host.
+/// Manages the cgroups of this host.
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-cgtool", bin_name = "dayfly", version)]
 pub struct Options {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -33,7 +33,7 @@ pub enum Command {
     Cgroup(CgroupCommand),
 }
 
-/// How results are written.
+/// The output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people
@@ -45,17 +45,17 @@ pub enum Format {
 
 /// Commands of `dayfly cgroup`.
 ///
-/// A GROUP is a path from the root of the hierarchies, as in `a/b`. With `CONTROLLER[,…]:` before it,
-/// it is meant in the v1 hierarchies of those controllers only.
+/// A GROUP is a path from the root of the hierarchies, such as `a/b`. The prefix `CONTROLLER[,…]:` limits it to the v1
+/// hierarchies of those controllers.
 #[derive(Debug, Subcommand)]
 pub enum CgroupCommand {
-    /// Show groups as a tree, with what they use
+    /// Show groups as a tree, with their usage
     Ls(Ls),
     /// Show values of a group, by v1 or v2 names
     Get(Get),
     /// Set values of groups, by v1 or v2 names
     Set(Set),
-    /// Make groups
+    /// Create groups
     Create(Create),
     /// Move running processes into a group, with all their threads
     Classify(Classify),
@@ -63,38 +63,38 @@ pub enum CgroupCommand {
     Exec(Exec),
     /// Remove groups
     Rm(Rm),
-    /// Stop every process of a group
+    /// Freeze every process of a group
     Freeze(Named),
-    /// Let the processes of a frozen group go on
+    /// Thaw the processes of a frozen group
     Thaw(Named),
     /// Send a signal to every process of a group
     Kill(Kill),
-    /// Watch what groups use
+    /// Watch the usage of groups
     Top(Top),
-    /// Write what groups use over time as CSV
+    /// Record the usage of groups over time as CSV
     Record(Record),
-    /// Give a group CPUs and memory nodes by what they are
+    /// Pin a group to CPUs and memory nodes, chosen by the host's topology
     Pin(Pin),
     /// Exchange the CPUs of two groups while they run
     Swap(Swap),
-    /// Have a group's memory moved to other nodes
+    /// Move a group's memory to other nodes
     MoveMemory(MoveMemory),
-    /// Make groups as a file says: a plan, or a cgconfig.conf
+    /// Create groups from a plan or a cgconfig.conf
     Apply(Apply),
-    /// Show what apply would change; exit code 1 if there is anything
+    /// Show what apply would change; the exit code is 1 if there are changes
     Diff(PlanFile),
-    /// Write the groups there are as a plan
+    /// Write the existing groups as a plan
     Snapshot(Snapshot),
     /// Apply a plan now and at each boot
     Persist(Persist),
-    /// No longer apply a plan at boot
+    /// Stop applying a plan at boot
     Unpersist(Unpersist),
     /// Keep groups ready for containers to start in
     #[command(subcommand, alias = "tier")]
     Pool(Pool),
 }
 
-/// Groups by name.
+/// Groups, by name.
 #[derive(Debug, Args)]
 pub struct Named {
     /// The groups
@@ -105,16 +105,16 @@ pub struct Named {
 /// `ls`.
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// Where to begin; without it, at the root
+    /// The groups to start at, by default the root
     #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Names alone, a line each
+    /// Print only names, one per line
     #[arg(long)]
     pub names: bool,
     /// Show hierarchies and their controllers instead of groups
     #[arg(long)]
     pub hierarchies: bool,
-    /// How results are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -125,7 +125,7 @@ pub struct Get {
     /// The groups
     #[arg(value_name = "GROUP", required = true)]
     pub groups: Vec<Group>,
-    /// A file of the group, such as memory.max; more than once for more
+    /// A file of the group, such as memory.max; may be given several times
     #[arg(short = 'r', long = "key", value_name = "KEY")]
     pub keys: Vec<String>,
     /// Every file of these controllers
@@ -134,13 +134,13 @@ pub struct Get {
     /// Every file of every controller
     #[arg(short, long)]
     pub all: bool,
-    /// Without the name of the group
+    /// Omit the name of the group
     #[arg(short = 'n', long)]
     pub no_headers: bool,
-    /// Without the names of the files
+    /// Omit the names of the files
     #[arg(short = 'v', long)]
     pub values_only: bool,
-    /// How results are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -148,13 +148,13 @@ pub struct Get {
 /// `set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The groups, and what to set in them. All is set or, if any of it fails, nothing
+    /// The groups, and the values to set in them. If one of them fails, none is set
     #[arg(value_name = "GROUP|KEY=VALUE", required = true, value_parser = word)]
     pub words: Vec<Word>,
-    /// The same as KEY=VALUE without it, as cgset takes it
+    /// A KEY=VALUE, as an option like cgset's
     #[arg(short = 'r', long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub more: Vec<Setting>,
-    /// Set everything as this group has it
+    /// Copy all values from this group
     #[arg(long, value_name = "GROUP", conflicts_with = "more")]
     pub copy_from: Option<Group>,
 }
@@ -166,30 +166,30 @@ pub struct Create {
     /// The groups
     #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// A group, as cgcreate takes it; more than once for more
+    /// A group, as an option like cgcreate's; may be given several times
     #[arg(short = 'g', value_name = "CONTROLLERS:GROUP")]
     pub more: Vec<Group>,
-    /// To whom they belong
+    /// Owners and permissions
     #[command(flatten)]
     pub ownership: Ownership,
 }
 
-/// To whom groups belong.
+/// Owners and permissions of groups.
 #[derive(Debug, Args, Clone, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// Who may move tasks into it, as USER:GROUP
+    /// The owner who may move tasks into the group, as USER:GROUP
     #[arg(short = 't', long = "tasks", value_name = "USER:GROUP")]
     pub task: Option<Owner>,
-    /// Who may change it and make groups in it, as USER:GROUP
+    /// The owner who may change the group and create groups in it, as USER:GROUP
     #[arg(short = 'a', long = "admin", value_name = "USER:GROUP")]
     pub admin: Option<Owner>,
-    /// Permissions of its directory
+    /// The mode of the group's directory
     #[arg(short = 'd', long = "dperm", value_name = "MODE", value_parser = account::mode)]
     pub directory_mode: Option<u32>,
-    /// Permissions of its files, as far as the kernel gives them to the owner
+    /// The mode of the group's files, limited to the permissions that the kernel gives the owner
     #[arg(short = 'f', long = "fperm", value_name = "MODE", value_parser = account::mode)]
     pub file_mode: Option<u32>,
-    /// Permissions of its file of tasks
+    /// The mode of the group's file of tasks
     #[arg(short = 's', long = "tperm", value_name = "MODE", value_parser = account::mode)]
     pub task_mode: Option<u32>,
 }
@@ -197,16 +197,16 @@ pub struct Ownership {
 /// `classify`.
 #[derive(Debug, Args)]
 pub struct Classify {
-    /// The group, as cgclassify takes it; more than once for more. Then there are only PIDs
+    /// The group, as an option like cgclassify's; may be given several times. Then all arguments are PIDs
     #[arg(short = 'g', long = "group", value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// The group, and the processes
+    /// The group, and the process ids
     #[arg(value_name = "GROUP PID", required = true)]
     pub words: Vec<String>,
-    /// Accepted for cgclassify's sake; there is no daemon that would move them on
+    /// Accepted for compatibility with cgclassify; no daemon moves processes later
     #[arg(long, hide = true)]
     pub sticky: bool,
-    /// The same
+    /// Accepted for compatibility, like --sticky
     #[arg(long, hide = true)]
     pub cancel_sticky: bool,
 }
@@ -214,10 +214,11 @@ pub struct Classify {
 /// `exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// The group, as cgexec takes it; on cgroup v1, one for each set of controllers. Then there is only COMMAND
+    /// The group, as an option like cgexec's; on cgroup v1, one for each set of controllers. Then the arguments are
+    /// only COMMAND
     #[arg(short = 'g', long = "group", value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Accepted for cgexec's sake; there is no daemon that would move it on
+    /// Accepted for compatibility with cgexec; no daemon moves processes later
     #[arg(long, hide = true)]
     pub sticky: bool,
     /// The group, the program and its arguments
@@ -236,16 +237,16 @@ pub struct Rm {
     /// The groups
     #[arg(value_name = "GROUP", required_unless_present = "plan")]
     pub groups: Vec<Group>,
-    /// And the groups of this plan
+    /// Also remove the groups of this plan
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// With all groups below
+    /// Also remove all groups below
     #[arg(short, long)]
     pub recursive: bool,
-    /// Move processes to the parent first, as cgdelete does
+    /// Move processes to the parent first, like cgdelete
     #[arg(short = 'm', long = "move", conflicts_with = "kill")]
     pub move_up: bool,
-    /// Kill processes first
+    /// Kill the processes first
     #[arg(long)]
     pub kill: bool,
 }
@@ -261,16 +262,16 @@ pub struct Kill {
     pub signal: i32,
 }
 
-/// What is watched, and how often.
+/// The watched groups, and the interval.
 #[derive(Debug, Args)]
 pub struct Watched {
-    /// The groups, with those below; without any, all
+    /// The groups, including those below; by default all
     #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Time between two looks, such as 500ms or 2s
+    /// The interval between samples, such as 500ms or 2s
     #[arg(short, long, default_value = "1s", value_parser = duration)]
     pub interval: Duration,
-    /// End after so many looks
+    /// Stop after this number of samples
     #[arg(short = 'n', long)]
     pub count: Option<u64>,
 }
@@ -278,10 +279,10 @@ pub struct Watched {
 /// `top`.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// What is watched
+    /// The watched groups
     #[command(flatten)]
     pub watched: Watched,
-    /// By which column; the key s changes it
+    /// The column to sort by; the key s changes it
     #[arg(short, long, value_enum, default_value_t)]
     pub sort: Column,
 }
@@ -289,10 +290,10 @@ pub struct Top {
 /// `record`.
 #[derive(Debug, Args)]
 pub struct Record {
-    /// What is watched
+    /// The watched groups
     #[command(flatten)]
     pub watched: Watched,
-    /// Where to; without it, the standard output
+    /// The output file, by default standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -300,20 +301,20 @@ pub struct Record {
 /// `pin`.
 #[derive(Debug, Args)]
 pub struct Pin {
-    /// GROUP and WORDS, such as node:0, nodes:0-1, ccx:1, package:0, cpus:0-3, cores:4, spread:4, with
-    /// no-smt for one CPU a core, or GROUP=WORDS; with --auto GROUP=CPUS…
+    /// GROUP and WORDS, such as node:0, nodes:0-1, ccx:1, package:0, cpus:0-3, cores:4, spread:4, with no-smt for one
+    /// CPU per core, or GROUP=WORDS; with --auto GROUP=CPUS…
     #[arg(value_name = "GROUP WORDS", required = true)]
     pub words: Vec<String>,
-    /// Place groups of these sizes on memory nodes, so that as few as can be are cut in two
+    /// Place groups of these sizes on memory nodes, so that as few as possible are split
     #[arg(long)]
     pub auto: bool,
-    /// Only show what would be set, as cgset lines
+    /// Only print what would be set, as cgset lines
     #[arg(long)]
     pub dry_run: bool,
-    /// Have memory follow on cgroup v1, too (on v2 it always does)
+    /// Move memory on cgroup v1 too (v2 always moves it)
     #[arg(long)]
     pub move_memory: bool,
-    /// Look at the CPUs of another host, below this directory; only with --dry-run
+    /// Use the topology of another host, found below this directory; requires --dry-run
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     pub sysroot: Option<PathBuf>,
 }
@@ -330,10 +331,10 @@ pub struct Swap {
     /// The other
     #[arg(value_name = "B")]
     pub other: Group,
-    /// Exchange memory nodes as well, and move memory that is in use
+    /// Also exchange memory nodes, and move the memory in use
     #[arg(long)]
     pub move_memory: bool,
-    /// Only show the steps
+    /// Only print the steps
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -352,30 +353,30 @@ pub struct MoveMemory {
 /// `pool`.
 #[derive(Debug, Subcommand)]
 pub enum Pool {
-    /// Make pools of groups with these limits of memory, or fill them up
+    /// Create pools of groups with these memory limits, or refill them
     ///
-    /// A start takes a group out, and delete removes it: no group has two containers, so that what the kernel
-    /// counts of one is one container's. Neither makes another: that is done by this command, once more, or as
-    /// long as it stays. Pools are for accounting only: no sooner start has been shown.
+    /// A container takes a group from the pool, and `delete` removes it: no group is used twice, so the kernel's
+    /// counters of a group belong to one container. Only this command adds groups: run it again, or let it stay. Pools
+    /// are for accounting only: they have not been shown to make starts faster.
     Create {
         /// The sizes, such as 128M,256M,512M
         #[arg(value_name = "SIZES", value_delimiter = ',', required = true)]
         sizes: Vec<String>,
-        /// Groups in each
+        /// The number of groups in each
         #[arg(long, default_value_t = 16)]
         count: u32,
-        /// Stay, and make one more for each that went with its container, until a signal comes or the pools are
+        /// Keep running, and replace each group that a container has used, until a signal arrives or the pools are
         /// removed
         #[arg(long)]
         stay: bool,
     },
-    /// Show the pools
+    /// List the pools
     Ls {
-        /// How results are written
+        /// The output format
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Remove pools; without sizes, all. Those in use stay
+    /// Remove pools; by default all. Groups in use stay
     Rm {
         /// The sizes
         #[arg(value_name = "SIZES", value_delimiter = ',')]
@@ -397,24 +398,24 @@ fn duration(text: &str) -> Result<Duration, String> {
     if time < Duration::from_millis(10) { Err(wrong()) } else { Ok(time) }
 }
 
-/// What groups are sorted by.
+/// The column that groups are sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Column {
-    /// CPU time since the last look
+    /// CPU time since the last sample
     #[default]
     Cpu,
     /// Memory
     Memory,
-    /// Bytes to and from block devices since the last look
+    /// Bytes read from and written to block devices since the last sample
     Io,
-    /// Time waited for CPUs, memory and block devices
+    /// Time spent waiting for CPUs, memory and block devices
     Pressure,
     /// Name
     Name,
 }
 
 impl Column {
-    /// What people read.
+    /// Returns the name as shown.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU time",
@@ -425,7 +426,7 @@ impl Column {
         }
     }
 
-    /// What one key press goes on to.
+    /// Returns the next column, for the key s.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Cpu => Self::Memory,

@@ -1,7 +1,7 @@
-//! `persist` and `unpersist`: a plan that is applied at each boot.
+//! `persist` and `unpersist`: apply a plan at each boot.
 //!
-//! The plan is copied to /etc/dayfly/cgroup. With systemd a unit applies it once file systems are there and
-//! before any service begins; with others a script in /etc/init.d, linked into the runlevels.
+//! The plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies it after file systems are mounted and before
+//! any service starts; with other init systems, a script in /etc/init.d, linked into the runlevels.
 
 use super::cgroup_plan::{self, Include, Kind};
 use crate::options::{Apply, Init, Persist, PlanFile, Unpersist};
@@ -10,18 +10,18 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What systemd starts the unit with: what every service comes after.
+/// The target that starts the unit; all services start after it.
 const WANTED_BY: &str = "basic.target";
 
-/// The runlevels that have services, and the one in which scripts run first.
+/// The runlevels that start services.
 const RUNLEVELS: [u8; 4] = [2, 3, 4, 5];
 
-/// Has the plan applied now and at each boot.
+/// Applies the plan now and at each boot.
 ///
 /// # Errors
-/// What is wrong with the plan; failing system calls.
+/// An invalid plan; failing system calls.
 pub fn persist(options: &Persist) -> Result<(), Error> {
-    // A plan that can't be read would fail at boot, when nobody looks.
+    // An unreadable plan would fail at boot, unnoticed.
     let found = cgroup_plan::load(&options.file)?;
     let own = options.file.display().to_string();
     let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
@@ -44,7 +44,7 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
         let plan = PlanFile { file, user: None, process: None, pid: None, sysroot: None };
         super::apply::apply(&Apply { plan, dry_run: false, quiet: false, below_usage: false })?;
     }
-    // What it was before, of another kind or for another init system, is gone.
+    // An earlier plan of this name, of another format or for another init system, is replaced.
     places.remove()?;
     let kind = match Kind::of(&options.file, &text) {
         Kind::Cgconfig => "conf",
@@ -69,10 +69,10 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     Ok(())
 }
 
-/// Undoes it. The groups stay.
+/// Removes a plan from the boot. The groups stay.
 ///
 /// # Errors
-/// Nothing of that name; failing system calls.
+/// No plan of that name; failing system calls.
 pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let places = Places::new(root, &options.name)?;
@@ -81,13 +81,13 @@ pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
         return Err(Error::refused(reason));
     }
     for directory in [Some(places.plans.as_path()), places.plans.parent()].into_iter().flatten() {
-        // Only if nothing else is in it.
+        // Fails unless the directory is empty.
         let _ = fs::remove_dir(directory);
     }
     Ok(())
 }
 
-/// Where the parts are.
+/// The paths of the installed files.
 struct Places {
     name: String,
     plans: PathBuf,
@@ -120,7 +120,7 @@ impl Places {
         })
     }
 
-    /// Removes all parts there are; whether there were any.
+    /// Removes all installed files; returns whether there were any.
     fn remove(&self) -> Result<bool, Error> {
         let plans = ["toml", "conf"].map(|kind| self.plans.join(format!("{}.{kind}", self.name)));
         let all = [&self.wanted, &self.unit, &self.script].into_iter();
@@ -136,7 +136,7 @@ impl Places {
     }
 }
 
-/// systemd's own test of whether it runs the host (sd_booted(3)); of an image, whether it is in there.
+/// Returns the host's init system, by systemd's own test (sd_booted(3)); for an image, by whether systemd is installed.
 fn running(root: &Path) -> Init {
     let signs = ["run/systemd/system", "lib/systemd/systemd", "usr/lib/systemd/systemd"];
     let wanted = if root == Path::new("/") { &signs[..1] } else { &signs[1..] };
@@ -145,7 +145,7 @@ fn running(root: &Path) -> Init {
 
 fn unit(name: &str, plan: &Path) -> String {
     let plan = plan.display();
-    // % begins a specifier there.
+    // % begins a specifier in units.
     let dayfly = program().replace('%', "%%");
     format!(
         "# Written by \"dayfly cgroup persist\", removed by \"dayfly cgroup unpersist {name}\".\n\
@@ -177,7 +177,7 @@ fn script(name: &str, plan: &Path) -> String {
     )
 }
 
-/// The dayfly beside which this program is, or where packages put it.
+/// Returns the path of the dayfly beside this program, or else the path where packages install it.
 fn program() -> String {
     let own = std::env::current_exe().unwrap_or_default();
     let directory = own.parent().unwrap_or(Path::new(""));
@@ -186,7 +186,7 @@ fn program() -> String {
     found.unwrap_or_else(|| PathBuf::from("/usr/local/bin/dayfly")).display().to_string()
 }
 
-/// Writes a file beside its place and moves it there: whole, or not at all.
+/// Writes a file under a temporary name and renames it: it appears whole, or not at all.
 fn put(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(Error::of("make", parent))?;

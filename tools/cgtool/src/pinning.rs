@@ -1,4 +1,4 @@
-//! `pin`: CPUs and memory nodes by what they are.
+//! `pin`: pins groups to CPUs and memory nodes by the host's topology.
 
 use super::group::{Group, Tree};
 use super::journal::{Journal, Write};
@@ -9,10 +9,10 @@ use std::path::Path;
 use topology::pin::{Pin, Placed, place};
 use topology::{List, Topology};
 
-/// Pins groups, or says how.
+/// Pins groups, or prints how.
 ///
 /// # Errors
-/// CPUs and groups that are not there; what the kernel refuses.
+/// Unknown CPUs and groups; changes that the kernel refuses.
 pub fn pin(options: &options::Pin) -> Result<(), Error> {
     let root = options.sysroot.as_deref().unwrap_or(Path::new(""));
     let topology = Topology::read(&root.to_string_lossy())?;
@@ -36,7 +36,7 @@ pub fn pin(options: &options::Pin) -> Result<(), Error> {
     }
 }
 
-/// What is set, as lines that cgset takes.
+/// Formats the settings as cgset lines.
 #[must_use]
 pub fn lines(all: &[Placed]) -> String {
     let lines = |Placed { name, placement }: &Placed| {
@@ -46,7 +46,7 @@ pub fn lines(all: &[Placed]) -> String {
     all.iter().map(lines).collect()
 }
 
-/// Refuses the root, groups that are not there, unless they are only asked about, and groups named twice.
+/// Rejects the root, groups named twice, and, unless this is a dry run, groups that don't exist.
 fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
     for (at, Placed { name, .. }) in all.iter().enumerate() {
         if name.is_empty() {
@@ -62,7 +62,7 @@ fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// `GROUP=CPUS` in words.
+/// Parses `GROUP=CPUS`, and places the groups.
 fn automatic(
     words: &[String],
     topology: &Topology,
@@ -81,14 +81,14 @@ fn automatic(
     place(&sizes, topology, &bounds).map_err(|error| Error::refused(error.to_string()))
 }
 
-/// What the group's parent has.
+/// Returns the CPUs that the group's parent allows.
 fn allowed(tree: Option<&Tree>, group: &Group, topology: &Topology) -> List {
     let above =
         tree.and_then(|tree| setting::read(tree, &group.parent(), "cpuset.cpus.effective").ok());
     above.and_then(|text| List::parse(&text)).unwrap_or_else(|| topology.online())
 }
 
-/// Writes all of it, or nothing. Memory nodes first: nothing new comes from the old ones then.
+/// Writes all settings, or none. Memory nodes come first, so that no new memory is allocated on the old ones.
 fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
     let mut writes: Vec<Write> = Vec::new();
     let mut journal = Journal::begin()?;

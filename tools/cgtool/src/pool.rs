@@ -11,15 +11,15 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-/// Makes, shows or removes pools.
+/// Creates, lists or removes pools.
 ///
 /// # Errors
-/// What is no size; pools that are not there; failing system calls.
+/// An invalid size; unknown pools; failing system calls.
 pub fn pool(command: &Pool) -> Result<(), Error> {
     match command {
         Pool::Create { sizes, count, stay } => {
             let hierarchies = Hierarchies::detect()?;
-            // All are read before any is made.
+            // All sizes are parsed before the first pool is created.
             let sizes = parsed(sizes)?;
             interrupt::catch(Second::Waits)?;
             let count = *count as usize;
@@ -44,7 +44,7 @@ pub fn pool(command: &Pool) -> Result<(), Error> {
     }
 }
 
-/// Fills a pool up, one by one, so that a signal ends it between two.
+/// Fills a pool one group at a time, so that a signal can stop it in between.
 fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Error> {
     let mut made = 0;
     for wanted in 0..=count {
@@ -55,7 +55,7 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
         match pool::fill(hierarchies, size, wanted) {
             Ok(more) => made += more,
             Err(error) => {
-                // What can't have any is no pool.
+                // A pool that can't have any group is removed.
                 if made == 0
                     && pool::pools()?
                         .iter()
@@ -71,7 +71,7 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
     Ok(())
 }
 
-/// Replaces what goes with containers, until a signal comes or the pools are no more.
+/// Replaces the groups that containers use up, until a signal arrives or the pools are removed.
 fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result<(), Error> {
     let signals = interrupt::wakes()?;
     let failed = |errno| Error::system("inotify", cgroup::pool::POOLS, errno);
@@ -98,7 +98,7 @@ fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::system("poll", "", errno)),
         }
-        // What it was that went, the pools tell.
+        // The pools show which groups are gone, so the events are dropped.
         let mut events = [0_u8; 4096];
         while matches!(rustix::io::read(&gone, &mut events), Ok(1..)) {}
     }

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use std::fs;
 use std::path::Path;
 
-/// Removes groups, from the deepest up.
+/// Removes groups, the deepest first.
 ///
 /// # Errors
-/// Groups that are not there, are in use or have groups below.
+/// Groups that don't exist, are in use or have children.
 pub fn remove(options: &Rm) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let mut groups = options.groups.clone();
@@ -47,7 +47,7 @@ pub fn remove(options: &Rm) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses before anything is removed.
+/// Rejects invalid requests before anything is removed.
 fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
     for group in all {
         let below = tree.children(group).into_iter().find(|child| !all.contains(child));
@@ -65,8 +65,8 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves the processes of a group to its parent, as often as new ones have come. On cgroup v2 a group
-/// that hands controllers down takes none; there they go to the nearest one above that does.
+/// Moves the processes of a group to its parent, and repeats this while new ones appear. On cgroup v2, a group that
+/// delegates controllers accepts no processes; they go to the nearest ancestor that does.
 fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
     for mount in tree.mounts.iter().filter(|mount| tree.covers(group, mount)) {
         let directory = mount.path.join(&group.path);
@@ -86,14 +86,14 @@ fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves a process to the nearest group above `directory` that takes it; the root does.
+/// Moves a process to the nearest ancestor of `directory` that accepts it; the root does.
 fn lift(pid: i32, directory: &Path, root: &Path) -> Result<(), Error> {
     let above = directory.ancestors().skip(1).take_while(|above| above.starts_with(root));
     for parent in above {
         let file = parent.join("cgroup.procs");
         match fs::write(&file, pid.to_string()) {
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
-            // It has gone.
+            // The process has exited.
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(()),
             result => return result.map_err(Error::of("write", &file)),
         }

@@ -1,4 +1,4 @@
-//! Values by name, for groups of this host.
+//! Reads and resolves values by name, for groups of this host.
 
 use super::group::{Group, Mount, Tree, Version};
 use super::journal::Write;
@@ -10,13 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// Values that are about to be written, by file: what later ones build on.
+/// Values about to be written, by file: later values are computed from them.
 pub type Pending = BTreeMap<PathBuf, String>;
 
-/// The hierarchy that has `key`.
+/// Returns the hierarchy that has `key`.
 ///
 /// # Errors
-/// There is none; a name that is no file of any controller.
+/// No hierarchy has it; a name that no controller has.
 pub fn home<'a>(tree: &'a Tree, group: &Group, key: &str) -> Result<&'a Mount, Error> {
     let homes = key::homes(key);
     match homes.iter().find_map(|name| tree.home(name)) {
@@ -26,10 +26,10 @@ pub fn home<'a>(tree: &'a Tree, group: &Group, key: &str) -> Result<&'a Mount, E
     }
 }
 
-/// What is written where to set `key` of `group`, which need not be there yet, to `value`.
+/// Returns the writes that set `key` of `group`, which need not exist yet, to `value`.
 ///
 /// # Errors
-/// A key that is misspelt, or not to be had here; a value that makes no sense.
+/// A key that is misspelt or not available here; an invalid value.
 pub fn resolve(
     tree: &Tree,
     group: &Group,
@@ -60,7 +60,7 @@ pub fn resolve(
     Ok(writes)
 }
 
-/// The value of `key` of `group`, by the name asked for.
+/// Returns the value of `key` of `group`, whichever interface's name `key` is.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -69,7 +69,7 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
     let name = mount.controllers.iter().find(|name| key::homes(key).contains(&name.as_str()));
     let name = name.map_or("cgroup", String::as_str);
     let (directory, version) = tree.directory(group, name)?;
-    // Why a file can't be read is asked below, where it matters.
+    // Read errors are reported below, for the file that matters.
     let present = |file: &str| fs::read_to_string(directory.join(file)).ok();
     match key::show(key, version, &present).map_err(Error::refused)? {
         Some(value) => Ok(value.trim_end().to_owned()),
@@ -83,10 +83,10 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
     }
 }
 
-/// Refuses CPUs and memory nodes that are not there.
+/// Rejects CPUs and memory nodes that don't exist.
 ///
 /// # Errors
-/// Names them.
+/// Names the missing ones.
 pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String> {
     let (what, all) = match write.file.file_name().and_then(|name| name.to_str()) {
         Some("cpuset.cpus") => ("CPU", topology.online()),
@@ -103,10 +103,10 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
     Err(format!("{what}{plural} {absent} {verb} not exist: this host has {all}"))
 }
 
-/// Refuses a limit of memory below what is used: cgroup v2 would kill for it, and v1 fail.
+/// Rejects a memory limit below the present usage: cgroup v2 would kill processes, and v1 fail.
 ///
 /// # Errors
-/// Says how much is used.
+/// States the usage.
 pub fn check_usage(write: &Write) -> Result<(), String> {
     let (Some(directory), Some(file)) = (write.file.parent(), write.file.file_name()) else {
         return Ok(());
@@ -127,7 +127,7 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     }
 }
 
-/// What files of a new group hold that values are reckoned from.
+/// Returns the content of a new group's file, for values that are computed from it.
 fn fresh(file: &str) -> Option<String> {
     let value = match file {
         "cpu.max" => "max 100000",
@@ -138,7 +138,7 @@ fn fresh(file: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Weights of block devices are BFQ's where there is nothing else, in v1's units.
+/// Uses BFQ's weight file if it is the only one; it has v1's units.
 fn with_bfq(directory: &Path, assign: Assign) -> Assign {
     let bfq = match assign.file.as_str() {
         "blkio.weight" => "blkio.bfq.weight",
@@ -153,7 +153,7 @@ fn with_bfq(directory: &Path, assign: Assign) -> Assign {
     Assign { file: bfq.to_owned(), value }
 }
 
-/// Why a file is not there.
+/// Returns an error that explains why a file does not exist.
 fn missing(tree: &Tree, group: &Group, mount: &Mount, key: &str, file: &str) -> Error {
     if !key::is_known(key) {
         return unknown(tree, group, key);

@@ -1,4 +1,4 @@
-//! `snapshot`: the groups there are, as a plan.
+//! `snapshot`: writes the existing groups as a plan.
 
 use super::account;
 use super::group::{Group, Tree};
@@ -10,16 +10,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a new group has in a file.
+/// The content of a new group's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum New {
-    /// This.
+    /// This value.
     Is(&'static str),
-    /// What its parent has.
+    /// The parent's value.
     Inherits,
 }
 
-/// The files by which groups are set up, of either interface, and what they hold in a new one.
+/// The writable files of both interfaces, and their content in a new group.
 const SETTABLE: &[(&str, New)] = &[
     ("memory.limit_in_bytes", New::Is("-1")),
     ("memory.memsw.limit_in_bytes", New::Is("-1")),
@@ -73,7 +73,7 @@ const SETTABLE: &[(&str, New)] = &[
     ("cgroup.max.descendants", New::Is("max")),
 ];
 
-/// The files of a group by which it is set up, as far as they are there.
+/// Returns the settable files that a group has.
 #[must_use]
 pub fn settable(directory: &Path) -> Vec<String> {
     let known = SETTABLE.iter().map(|(name, _)| (*name).to_owned());
@@ -90,7 +90,7 @@ pub fn settable(directory: &Path) -> Vec<String> {
 /// Writes the groups as a plan.
 ///
 /// # Errors
-/// A group that is not there; failing system calls.
+/// An unknown group; failing system calls.
 pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let tops = match options.groups.as_slice() {
@@ -113,7 +113,7 @@ pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     }
 }
 
-/// A group; nothing if it has gone meanwhile.
+/// Returns the section of a group; empty if the group has been removed meanwhile.
 fn section(tree: &Tree, group: &Group, full: bool) -> String {
     let Ok(directories) = tree.existing(group) else { return String::new() };
     let mut text = format!("\n[group.{}]\n", quoted(&group.path));
@@ -158,12 +158,12 @@ fn is_new(directory: &Path, file: &str, value: &str) -> bool {
             let above = parent.and_then(|path| fs::read_to_string(path).ok());
             above.is_some_and(|above| key::is_same(file, &above, value))
         }
-        // hugetlb, which has no limit by default.
+        // hugetlb files, which have no limit by default.
         None => key::is_same(file, "max", value),
     }
 }
 
-/// Owners and modes, where they are not what the kernel gives to root's groups.
+/// Returns owners and modes that differ from those that the kernel gives to root's groups.
 fn belongings(directory: &Path) -> String {
     let mut text = String::new();
     let owner = |path: &Path| {
@@ -194,7 +194,7 @@ fn belongings(directory: &Path) -> String {
     text
 }
 
-/// A basic string of TOML, which is also good as a key.
+/// Formats a basic string of TOML, which is also valid as a key.
 fn quoted(text: &str) -> String {
     let escape = |c: char| match c {
         '"' => "\\\"".to_owned(),

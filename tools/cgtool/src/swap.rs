@@ -1,7 +1,7 @@
-//! `swap`: two groups exchange their CPUs while they run.
+//! `swap`: exchanges the CPUs of two groups while they run.
 //!
-//! Both get all CPUs of both first, then each gives up its own: at no moment is there a task without
-//! a CPU, nor a group that has more than its parent. What fails on the way is taken back.
+//! Both groups first get the CPUs of both, then each gives up its own: no task is ever without a CPU, and no group
+//! exceeds its parent. A failure undoes everything.
 
 use super::group::{Group, Tree, Version};
 use super::journal::Journal;
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::List;
 
-/// Exchanges.
+/// Exchanges the CPUs.
 ///
 /// # Errors
-/// Groups that are not there, are one inside the other, or whose parents, exclusiveness or own groups
-/// forbid it; what the kernel refuses.
+/// Groups that don't exist or are nested; parents, exclusiveness or children that forbid it; changes that the kernel
+/// refuses.
 pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let (one, other) = (Side::of(&tree, &options.one)?, Side::of(&tree, &options.other)?);
@@ -49,7 +49,7 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
     let exclusive =
         [&one, &other].into_iter().filter(|side| side.is_exclusive()).collect::<Vec<_>>();
     for side in &exclusive {
-        // Exclusive CPUs could not be both's in between.
+        // Both groups have the same CPUs in between, which exclusive CPUs forbid.
         journal.write(&side.directory.join("cpuset.cpu_exclusive"), "0")?;
     }
     if options.move_memory {
@@ -66,7 +66,7 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
     Ok(())
 }
 
-/// A group as one of the two.
+/// One of the two groups.
 struct Side {
     name: String,
     directory: PathBuf,
@@ -82,7 +82,7 @@ impl Side {
         Ok(Self { name: group.path.clone(), directory, version })
     }
 
-    /// Its CPUs or nodes: those it was given, or else those it has from its parent.
+    /// Returns its CPUs or nodes: its own, or else those inherited from its parent.
     fn list(&self, file: &str) -> Result<List, Error> {
         let own = read(&self.directory.join(file))?;
         if !own.is_empty() {
@@ -96,7 +96,7 @@ impl Side {
         Ok(list)
     }
 
-    /// Whether it may have `wanted`: within its parent's, and without breaking the groups below.
+    /// Checks that it may get `wanted`: the parent allows it, and the children still fit.
     fn check(&self, file: &str, wanted: &List) -> Result<(), Error> {
         let parent = self.directory.parent().unwrap_or(Path::new("/"));
         let above = read(&parent.join(effective(file, self.version)))
@@ -107,7 +107,7 @@ impl Side {
             return Err(Error::refused(reason));
         }
         if self.version == Version::V2 {
-            // Groups below get what is left of theirs, or all there is.
+            // On v2, children keep those of their CPUs that remain, or else use all of the group's.
             let partition = fs::read_to_string(self.directory.join("cpuset.cpus.partition"));
             if partition.is_ok_and(|kind| kind.trim() != "member") {
                 let reason =
@@ -140,7 +140,7 @@ impl Side {
     }
 }
 
-/// What is written in which order: both grow, then both shrink.
+/// Returns the writes in order: both groups grow, then both shrink.
 fn order(file: &str, one: &Path, other: &Path, lists: (List, List)) -> Vec<(PathBuf, String)> {
     let both = lists.0.union(&lists.1).to_string();
     let (one, other) = (one.join(file), other.join(file));

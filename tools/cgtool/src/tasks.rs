@@ -1,4 +1,4 @@
-//! `classify`, `exec`, `freeze`, `thaw` and `kill`: what is done with the processes of groups.
+//! `classify`, `exec`, `freeze`, `thaw` and `kill`: commands on the processes of groups.
 
 use super::group::{Group, Tree};
 use crate::options::{Classify, Exec, Kill};
@@ -12,11 +12,11 @@ use std::process::Command;
 /// Moves processes, with all their threads.
 ///
 /// # Errors
-/// A process or a group that is not there; what the kernel refuses.
+/// An unknown process or group; a move that the kernel refuses.
 pub fn classify(options: &Classify) -> Result<(), Error> {
     let (groups, pids) = options.parts().map_err(Error::refused)?;
     let tree = Tree::detect()?;
-    // Whatever is misspelt is told before anything is moved.
+    // Report unknown groups before any process is moved.
     groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
     let pids = pids.into_iter().map(leader).collect::<Result<Vec<_>, _>>()?;
     for pid in pids {
@@ -25,7 +25,7 @@ pub fn classify(options: &Classify) -> Result<(), Error> {
     Ok(())
 }
 
-/// The process that a thread is of. The kernel takes a thread's number, too, and moves the whole process.
+/// Returns the process of a thread. The kernel accepts a thread's id, too, and moves the whole process.
 fn leader(pid: i32) -> Result<i32, Error> {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
         return Err(Error::refused(format!("there is no process {pid}")));
@@ -34,10 +34,10 @@ fn leader(pid: i32) -> Result<i32, Error> {
     Ok(leader.unwrap_or(pid))
 }
 
-/// Becomes a program in groups.
+/// Enters groups and executes a program.
 ///
 /// # Errors
-/// A group that is not there; a program that can't be executed.
+/// An unknown group; a program that can't be executed.
 pub fn exec(options: &Exec) -> Result<(), Error> {
     let (groups, command) = options.parts().map_err(Error::refused)?;
     let tree = Tree::detect()?;
@@ -49,7 +49,7 @@ pub fn exec(options: &Exec) -> Result<(), Error> {
     Err(Error::system("exec", program.display(), cause))
 }
 
-/// Moves a process, or ourselves, who have one thread and therefore the cheap way of [`Cgroup::enter`].
+/// Moves a process, or this one, which is single-threaded and can therefore use the cheap way of [`Cgroup::enter`].
 fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     if group.path.is_empty() {
         tree.check(group)?;
@@ -80,31 +80,31 @@ fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     })
 }
 
-/// Stops every process.
+/// Freezes every process.
 ///
 /// # Errors
-/// A group that is not there or does not freeze within ten seconds.
+/// A group that does not exist or does not freeze within ten seconds.
 pub fn freeze(groups: &[Group]) -> Result<(), Error> {
     opened(groups)?.iter().try_for_each(|group| Ok(group.freeze()?))
 }
 
-/// Lets every process go on.
+/// Thaws every process.
 ///
 /// # Errors
-/// A group that is not there.
+/// An unknown group.
 pub fn thaw(groups: &[Group]) -> Result<(), Error> {
     opened(groups)?.iter().try_for_each(|group| Ok(group.thaw()?))
 }
 
-/// Sends a signal to every process of groups and those below.
+/// Sends a signal to every process of groups and their descendants.
 ///
 /// # Errors
-/// A group that is not there; failing system calls.
+/// An unknown group; failing system calls.
 pub fn kill(options: &Kill) -> Result<(), Error> {
     opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
 }
 
-/// All of them, before anything is done with the first one.
+/// Opens all groups before anything is done with the first one.
 fn opened(groups: &[Group]) -> Result<Vec<Cgroup>, Error> {
     let tree = Tree::detect()?;
     groups.iter().map(|group| tree.open(group)).collect()

@@ -1,4 +1,4 @@
-//! `top` and `record`: what groups use, again and again.
+//! `top` and `record`: sample the usage of groups repeatedly.
 
 use super::group::{Group, Tree};
 use super::usage::{Usage, known, size};
@@ -18,25 +18,25 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Names are not made shorter than this to fit a terminal.
+/// The minimum width of names when they are shortened to fit the terminal.
 const SHORTEST: usize = 16;
 
-/// A group between two looks; nothing where no controller counts.
+/// The change of a group between two samples; `None` if no controller counts it.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     now: Usage,
-    /// CPUs kept busy.
+    /// The number of busy CPUs.
     cpus: Option<f64>,
-    /// The share of time held back by the quota.
+    /// The share of time throttled by the quota.
     throttled: Option<f64>,
-    /// Bytes a second.
+    /// Bytes per second.
     io: Option<f64>,
 }
 
-/// Watches until q is pressed, a signal comes or the looks are done.
+/// Samples until q is pressed, a signal arrives or the count is reached.
 ///
 /// # Errors
-/// Groups that are not there; failing system calls.
+/// Unknown groups; failing system calls.
 pub fn top(options: &Top) -> Result<(), Error> {
     interrupt::catch(Second::Waits)?;
     let tree = Tree::detect()?;
@@ -48,7 +48,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
     let mut before: HashMap<String, Usage> = HashMap::new();
     let mut last = Instant::now();
     let mut looks = 0;
-    // The first look only says from where to count.
+    // The first sample is only a baseline.
     let mut rates = Vec::new();
     let mut is_due = true;
     while !interrupt::came() {
@@ -63,7 +63,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
             show(&mut rates, sort, is_terminal)?;
         }
         looks += u64::from(is_due);
-        // One more look than asked for: what is counted lies between two.
+        // One sample more than requested, since figures are differences of two.
         if options.watched.count.is_some_and(|count| looks > count) {
             break;
         }
@@ -77,10 +77,10 @@ pub fn top(options: &Top) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a line of CSV for each group and look.
+/// Writes a CSV line for each group and sample.
 ///
 /// # Errors
-/// Groups that are not there; failing system calls.
+/// Unknown groups; failing system calls.
 pub fn record(options: &Record) -> Result<(), Error> {
     interrupt::catch(Second::Waits)?;
     let tree = Tree::detect()?;
@@ -119,7 +119,7 @@ fn csv(now: Duration, usage: &Usage) -> String {
         || ",,".to_owned(),
         |pressure| pressure.map(|percent| format!("{percent:.2}")).join(","),
     );
-    // What is not known is an empty field.
+    // Unknown figures become empty fields.
     let figures = [
         usage.tasks,
         usage.cpu_ns,
@@ -143,12 +143,12 @@ fn csv(now: Duration, usage: &Usage) -> String {
     )
 }
 
-/// Refuses groups that are not there to begin with.
+/// Rejects groups that don't exist at the start.
 fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
     watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
 }
 
-/// Looks at all watched groups. One that has gone meanwhile is left out, until it is there again.
+/// Samples all watched groups. A group that has been removed meanwhile is omitted until it exists again.
 fn look(tree: &Tree, watched: &Watched) -> Vec<Usage> {
     let all = [Group { controllers: Vec::new(), path: String::new() }];
     let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
@@ -185,13 +185,13 @@ fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> 
     written.map_err(|cause| Error::system("write", "table", cause))
 }
 
-/// Columns and rows of the terminal; of one that doesn't know, a terminal's of old.
+/// Returns columns and rows of the terminal, or the traditional 80 by 24 if it does not report them.
 fn terminal() -> (usize, usize) {
     let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
 }
 
-/// The table, with names as short as it takes to show figures beside them.
+/// Formats the table with names short enough for the figures to fit beside them.
 fn fitting(rates: &[Rates], columns: usize) -> String {
     let whole = table(rates, usize::MAX).to_string();
     let widest = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -203,7 +203,7 @@ fn fitting(rates: &[Rates], columns: usize) -> String {
     }
 }
 
-/// The end of a name, where it is longer than `limit`: names differ there.
+/// Returns the end of a name longer than `limit`, as names differ there.
 fn shortened(name: &str, limit: usize) -> String {
     match name.chars().count().saturating_sub(limit) {
         0 => name.to_owned(),
@@ -211,8 +211,8 @@ fn shortened(name: &str, limit: usize) -> String {
     }
 }
 
-/// What is written to a terminal: from the top left corner, each line cut before the right edge, where it would wrap,
-/// and cleared to its end, then the rest of the screen cleared.
+/// Formats a screen: from the top left corner, each line cut before the right edge, where it would wrap, and cleared to
+/// its end, then the rest of the screen cleared.
 fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String {
     let cut = |line: &str| line.chars().take(columns.max(2) - 1).collect::<String>();
     let lines: Vec<String> = table.lines().take(rows.max(2) - 1).map(cut).collect();
@@ -222,7 +222,7 @@ fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String 
 
 fn sorted(rates: &mut [Rates], by: Column) {
     let waited = |rates: &Rates| rates.now.pressure.map_or(0.0, |of| of.iter().sum());
-    // What is not known comes last.
+    // Unknown figures sort last.
     let known = |figure: Option<f64>| figure.unwrap_or(-1.0);
     rates.sort_by(|one, other| match by {
         Column::Cpu => known(other.cpus).total_cmp(&known(one.cpus)),
@@ -267,7 +267,7 @@ fn table(rates: &[Rates], longest: usize) -> Table {
     table
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Due,
@@ -275,7 +275,7 @@ enum Event {
     Other,
 }
 
-/// A timer that comes again and again.
+/// Creates a periodic timer.
 fn timer(interval: Duration) -> Result<OwnedFd, Error> {
     let failed = |errno: rustix::io::Errno| Error::system("timerfd", "", errno);
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -312,7 +312,7 @@ fn wait(timer: &OwnedFd, keys: bool) -> Result<Event, Error> {
     }
 }
 
-/// A terminal that hands over each key at once; as it was again when dropped.
+/// A terminal that delivers each key press at once; restored when dropped.
 struct Keys {
     before: Termios,
 }

@@ -1,4 +1,4 @@
-//! What a group uses, by either interface.
+//! Usage of a group, on either interface.
 
 use super::group::{Group, Tree, Version, processes};
 use cgroup::stats::{Pressure, Stats};
@@ -6,41 +6,42 @@ use report::Error;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// A look at a group. Counters count since it was made. Nothing stands for what no controller counts for this group.
+/// A sample of a group's usage. Counters start at the group's creation. `None` stands for figures that no controller
+/// counts for this group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// Its name.
     pub group: String,
-    /// Processes in it and below.
+    /// The number of processes in it and below.
     pub processes: u64,
-    /// Tasks in it and below, as the pids controller counts them.
+    /// The number of tasks in it and below, as the pids controller counts them.
     pub tasks: Option<u64>,
     /// CPU time, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Periods of its quota in which it was held back.
+    /// The number of periods in which its quota throttled it.
     pub throttled: Option<u64>,
-    /// For how long, in nanoseconds.
+    /// The throttled time, in nanoseconds.
     pub throttled_ns: Option<u64>,
     /// Memory, in bytes.
     pub memory: Option<u64>,
-    /// The most there ever was (on cgroup v2 from Linux 5.19 on).
+    /// The maximum memory so far (on cgroup v2 since Linux 5.19).
     pub memory_peak: Option<u64>,
-    /// The limit, if there is one.
+    /// The memory limit, if any.
     pub memory_limit: Option<u64>,
-    /// Read from block devices, in bytes.
+    /// Bytes read from block devices.
     pub read: Option<u64>,
-    /// Written to block devices, in bytes.
+    /// Bytes written to block devices.
     pub written: Option<u64>,
-    /// The share of the last ten seconds in which some task waited for a CPU, for memory, for a
-    /// block device; in percent, on cgroup v2 alone.
+    /// The share of the last ten seconds in which some task waited for a CPU, for memory, for a block device; in
+    /// percent, on cgroup v2 only.
     pub pressure: Option<[f64; 3]>,
 }
 
 impl Usage {
-    /// Looks at `group`.
+    /// Samples `group`.
     ///
     /// # Errors
-    /// It is not there; failing reads.
+    /// The group does not exist; failing reads.
     pub fn of(tree: &Tree, group: &Group) -> Result<Self, Error> {
         let stats = tree.open(group)?.stats()?;
         let mut all = Vec::new();
@@ -70,7 +71,7 @@ impl Usage {
             throttled_ns: counted.throttling.then_some(stats.cpu.throttling.throttled_time),
             memory: counted.memory.then_some(stats.memory.usage.usage),
             memory_peak: counted.peak.then_some(stats.memory.usage.max),
-            // What v1 shows for none is the most pages that a counter holds.
+            // v1 shows "no limit" as the largest number of pages that a counter can hold.
             memory_limit: Some(limit)
                 .filter(|limit| *limit != 0 && *limit < i64::MAX as u64 - 4095),
             read: counted.io.then(|| bytes("Read")),
@@ -83,7 +84,7 @@ impl Usage {
     }
 }
 
-/// What is counted for a group: the rest of its figures would be zeros that nobody measured.
+/// The figures that controllers count for a group: the others read as zeros but are not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     tasks: bool,
@@ -95,7 +96,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// By the files that the group has, in the hierarchies that [`Stats`] are read from: those of v1 if it is in any.
+    /// Finds them by the group's files in the hierarchies that [`Stats`] are read from: those of v1 if it is in any.
     fn of(tree: &Tree, group: &Group) -> Self {
         let directories = |version| -> Vec<PathBuf> {
             let mounts = tree.mounts.iter().filter(|mount| mount.version == version);
@@ -120,7 +121,7 @@ impl Counted {
         Self {
             tasks: has(&["pids.current"], "pids.current"),
             cpu: has(&["cpuacct.usage"], "cpu.stat"),
-            // cpu.stat of v2 is there without the controller, too, with less in it.
+            // cpu.stat of v2 exists without the controller, too, with fewer lines.
             throttling: has(&["cpu.stat"], "cpu.max"),
             memory: has(&["memory.usage_in_bytes"], "memory.current"),
             peak: has(&["memory.max_usage_in_bytes"], "memory.peak"),
@@ -129,13 +130,13 @@ impl Counted {
     }
 }
 
-/// A figure for people; `-` where it is not known.
+/// Formats a figure; `-` if it is unknown.
 #[must_use]
 pub fn known<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
@@ -152,7 +153,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// CPU time for people.
+/// Formats a CPU time.
 #[must_use]
 pub fn time(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
@@ -178,7 +179,7 @@ mod tests {
         let none = Usage { group: "a".to_owned(), ..Usage::default() };
         assert_eq!((usage(Version::V1), usage(Version::V2)), (none.clone(), none));
         put("cpu.stat");
-        // Of v2 it is CPU time, of v1 what the quota held back.
+        // On v2 the file contains the CPU time, on v1 the throttling.
         assert_eq!((usage(Version::V2).cpu_ns, usage(Version::V2).throttled), (Some(0), None));
         assert_eq!((usage(Version::V1).cpu_ns, usage(Version::V1).throttled), (None, Some(0)));
         put("memory.current");

@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use topology::Topology;
 
-/// Shows values.
+/// Prints values.
 ///
 /// # Errors
-/// A group or a key that is not there.
+/// An unknown group or key.
 pub fn get(options: &Get) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let mut all = Map::new();
@@ -36,7 +36,7 @@ pub fn get(options: &Get) -> Result<(), Error> {
         for key in keys {
             match setting::read(&tree, group, &key) {
                 Ok(value) => values.push((key, value)),
-                // Of all there is, some can't be read now.
+                // Some of all files can't be read at the moment.
                 Err(_) if !options.keys.contains(&key) => {}
                 Err(error) => return Err(error),
             }
@@ -53,7 +53,7 @@ pub fn get(options: &Get) -> Result<(), Error> {
     Ok(())
 }
 
-/// In cgget's form.
+/// Prints in cgget's format.
 fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     if !options.no_headers {
         sayln!("{}:", group.path);
@@ -72,7 +72,7 @@ fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     }
 }
 
-/// The readable files of a group, of one controller or all.
+/// Returns the readable files of a group, of one controller or all.
 fn files(directory: &Path, controller: Option<&str>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> = entries
@@ -92,7 +92,7 @@ fn is_readable(data: &fs::Metadata) -> bool {
 /// Sets values: all of them, or none.
 ///
 /// # Errors
-/// A group or a key that is not there; values that make no sense, or that the kernel refuses.
+/// An unknown group or key; values that are invalid, or that the kernel refuses.
 pub fn set(options: &Set) -> Result<(), Error> {
     let groups = options.groups().map_err(Error::refused)?;
     let settings = options.settings().map_err(Error::refused)?;
@@ -121,7 +121,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything that can be set of a group, but for what only takes effect when it is written.
+/// Returns all settings of a group, except those that only act when written.
 fn copied(tree: &Tree, source: &Group) -> Result<Vec<(String, String)>, Error> {
     let mut settings = Vec::new();
     for directory in tree.existing(source)? {

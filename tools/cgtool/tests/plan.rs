@@ -18,7 +18,7 @@ fn options(file: PathBuf, sysroot: &Sysroot) -> PlanFile {
     PlanFile { file, user: None, process: None, pid: None, sysroot: Some(sysroot.path.clone()) }
 }
 
-/// What `text` comes to on the host of seed 002, with the directory's own name taken out.
+/// Returns the changes for `text` on the host of the article on consolidation, without the test directory's path.
 fn changes(name: &str, text: &str) -> Result<String, String> {
     let host = Sysroot::of("nehalem-ex");
     let file = host.path.join(name);
@@ -30,7 +30,7 @@ fn changes(name: &str, text: &str) -> Result<String, String> {
     }
 }
 
-/// The file of seed 002, §3.4, as it is printed there.
+/// The article's cgconfig.conf, as printed.
 #[test]
 fn the_four_groups_of_seed_002() {
     let file = fixture("seed-002/cgconfig.conf");
@@ -57,7 +57,7 @@ fn the_four_groups_of_seed_002() {
     assert_eq!(text.matches("  + cpuset.cpus = 0-31\n").count(), 4, "{text}");
     assert_eq!(text.matches("  + cpuset.mems = 0-3\n").count(), 4);
     assert!(text.contains("  + tasks oracle4:dba\n  + admin root:root\n"), "{text}");
-    // On a smaller host it is refused by file and line.
+    // A smaller host rejects it with file and line.
     let small = Sysroot::of("mesh-smt");
     let error = Changes::of(&options(file, &small), false).unwrap_err().to_string();
     assert!(

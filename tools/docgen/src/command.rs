@@ -1,4 +1,4 @@
-//! The definitions of dayfly's command line as clap knows them.
+//! dayfly's command-line definitions as clap commands.
 
 use clap::{Arg, ArgAction, ValueHint};
 use dayfly_cli::definition::options::HELP;
@@ -9,7 +9,7 @@ use dayfly_cli::format::version::VERSION;
 
 use crate::tools;
 
-/// The whole program.
+/// Returns the program.
 pub fn program() -> clap::Command {
     clap::Command::new(NAME)
         .version(VERSION)
@@ -23,14 +23,14 @@ pub fn program() -> clap::Command {
         .subcommands(COMMANDS.iter().map(command))
 }
 
-/// The whole program, with the commands of the tools and all aliases, as shells complete it.
+/// Returns the program with the tools' commands and all aliases, for shell completions.
 pub fn with_tools() -> clap::Command {
     let whole = COMMANDS.iter().map(|definition| {
         let below = tools::below(definition.name);
         let alone = command(definition);
         let alone = match below.is_empty() {
             true => alone,
-            // Its words are the names of what is below.
+            // Its arguments are the names of its subcommands.
             false => clap::Command::new(definition.name).about(definition.about).subcommands(below),
         };
         let names = ALIASES.iter().filter(|alias| alias.words == [definition.name]);
@@ -40,7 +40,7 @@ pub fn with_tools() -> clap::Command {
     empty.args(GLOBALS.iter().map(|opt| option(opt))).subcommands(whole)
 }
 
-/// One command.
+/// Returns one command.
 pub fn command(command: &Command) -> clap::Command {
     let about = match command.description {
         "" => command.about.to_owned(),
@@ -68,7 +68,7 @@ fn option(opt: &Opt) -> Arg {
     if opt.choices.is_empty() {
         return arg;
     }
-    // The help says already what they are.
+    // The help lists them already.
     arg.value_parser(opt.choices.to_vec()).hide_possible_values(true)
 }
 
@@ -78,13 +78,13 @@ fn argument(argument: &Argument) -> Arg {
         .value_hint(hint(argument.name))
         .required(!argument.optional);
     match argument.repeated {
-        // What follows belongs to another program.
+        // The rest belongs to another program.
         true => arg.num_args(0..).trailing_var_arg(true).allow_hyphen_values(true),
         false => arg,
     }
 }
 
-/// What a shell can offer for a value of that name.
+/// Returns the kind of completion for a value of that name.
 fn hint(value: &str) -> ValueHint {
     match value {
         "DIR" | "BUNDLE" => ValueHint::DirPath,

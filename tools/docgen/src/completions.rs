@@ -9,7 +9,7 @@ use dayfly_cli::definition::NAME;
 
 use crate::command;
 
-/// Writes one file a shell, named as the shell looks for it.
+/// Writes one file per shell, under the name that the shell looks for.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {

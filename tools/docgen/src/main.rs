@@ -1,4 +1,4 @@
-//! Writes dayfly's man pages and shell completions, made from the definitions that its parser uses, and the page of the shim:
+//! Writes dayfly's man pages and shell completions, generated from its parser's definitions, and the shim's man page:
 //! `cargo run -p dayfly-docgen -- OUTDIR` fills `OUTDIR/man` and `OUTDIR/completions`.
 
 mod command;

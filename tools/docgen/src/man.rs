@@ -1,4 +1,4 @@
-//! Man pages: one for the program, one a command.
+//! Man pages: one for the program, and one per command.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use dayfly_cli::definition::{COMMANDS, Command, NAME};
 
 use crate::{command, tools};
 
-/// System administration.
+/// The manual section: system administration.
 const SECTION: &str = "8";
 
 /// Writes `dayfly.8` and a page `dayfly-COMMAND.8` for each command.
@@ -24,13 +24,13 @@ pub fn write(directory: &Path) -> io::Result<()> {
     tools::all().iter().try_for_each(|(name, command)| below(directory, command, name))
 }
 
-/// Pages of all commands below `command`, which `words` lead to.
+/// Writes the pages of all commands below `command`, whose name is `words`.
 fn below(directory: &Path, command: &clap::Command, words: &str) -> io::Result<()> {
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         let words = format!("{words} {}", command.get_name());
         let words = words.trim_start();
         below(directory, command, words)?;
-        // The commands of the table have pages already.
+        // Top-level commands have pages already.
         if words.contains(' ') {
             let page = format!("{NAME}-{}.{SECTION}", words.replace(' ', "-"));
             fs::write(directory.join(page), tool(command, words)?)?;
@@ -76,7 +76,7 @@ fn of(definition: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A command of a tool, whose definitions are clap's own.
+/// Formats the page of a tool's command, from its clap definition.
 fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
     let name = format!("{NAME}-{}", words.replace(' ', "-"));
     let man = Man::new(definition.clone().name(name)).section(SECTION);
@@ -90,7 +90,7 @@ fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A page up to its options.
+/// Formats the beginning of a page, up to the options.
 fn begin(man: &Man, command: &str, usage: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;

@@ -1,5 +1,4 @@
-//! The man page of containerd's shim. Its flags are containerd's, not those of the command line's table, so the page is a
-//! text.
+//! The man page of containerd's shim. containerd defines its flags, so the page is literal text.
 
 use std::fs;
 use std::io;
@@ -8,9 +7,9 @@ use std::path::Path;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use dayfly_cli::format::version::VERSION;
 
-/// The program.
+/// The program's name.
 const NAME: &str = "containerd-shim-dayfly-v2";
-/// System administration.
+/// The manual section: system administration.
 const SECTION: &str = "8";
 
 const DESCRIPTION: &[&str] = &[
@@ -25,7 +24,7 @@ const DESCRIPTION: &[&str] = &[
      there are no containers, or after 60 seconds without containers and connections.",
 ];
 
-/// Flags, each with the name of its value and what it does.
+/// The flags, each with the name of its value and its effect.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("-address", "PATH", "containerd's socket; a part of what the shim's socket is named after"),
     (
@@ -139,7 +138,7 @@ fn item(page: &mut Roff, head: Vec<Inline>, text: &str) {
 mod tests {
     use super::*;
 
-    /// The program's own text of its flags.
+    /// The source of the program's usage text.
     const SOURCE: &str = include_str!("../../../runtime/shim/src/flags.rs");
 
     #[test]

@@ -1,8 +1,8 @@
-//! The command lines of the programs that some commands are handed to.
+//! The command lines of the tools that execute some of the commands.
 
 use clap::{Command, CommandFactory};
 
-/// Each, and the command that it is handed, if what is below that is all that it has.
+/// Returns each tool's command line, with the name of the command that stands for all of it, if one does.
 pub fn all() -> [(&'static str, Command); 5] {
     [
         ("bench", dayfly_bench::options::Options::command()),
@@ -13,7 +13,7 @@ pub fn all() -> [(&'static str, Command); 5] {
     ]
 }
 
-/// What is below a command of dayfly's that is handed on.
+/// Returns the subcommands of a command that a tool executes.
 pub fn below(name: &str) -> Vec<Command> {
     let all = all();
     let found = all.iter().find_map(|(whole, tool)| match *whole == name {

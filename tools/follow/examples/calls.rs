@@ -55,7 +55,7 @@ fn words(pid: Pid, event: &Event) -> String {
     }
 }
 
-/// An argument: the text that it points to, if it does, or a number.
+/// Formats an argument: the text that it points to, if any, or a number.
 fn word(pid: Pid, value: u64) -> String {
     let printable = |text: &String| {
         (1..80).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))

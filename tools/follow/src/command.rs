@@ -1,4 +1,4 @@
-//! What is to be run.
+//! The command to follow.
 
 use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use sys::ptrace::Program;
 
 /// A command to be followed.
 ///
-/// Standard input, output and error are /dev/null unless files are given. A file rather than a pipe: a
+/// Standard input, output and error are /dev/null unless files are given. Use files rather than pipes, because a
 /// container keeps them open for longer than the command lives.
 #[derive(Debug)]
 pub struct Command {
@@ -24,7 +24,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// `program`, a path (PATH is not searched), with this process's environment and directory.
+    /// Returns a command that runs `program`, a path (PATH is not searched), with this process's environment and
+    /// directory.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl Command {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         let name = name.into();
@@ -59,7 +60,7 @@ impl Command {
         self
     }
 
-    /// Empties its environment of what was there so far.
+    /// Clears the environment.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.env.clear();
@@ -73,28 +74,28 @@ impl Command {
         self
     }
 
-    /// Gives it `file` as standard input.
+    /// Uses `file` as standard input.
     #[must_use]
     pub fn stdin(mut self, file: impl Into<OwnedFd>) -> Self {
         self.stdio[0] = Some(file.into());
         self
     }
 
-    /// Gives it `file` as standard output.
+    /// Uses `file` as standard output.
     #[must_use]
     pub fn stdout(mut self, file: impl Into<OwnedFd>) -> Self {
         self.stdio[1] = Some(file.into());
         self
     }
 
-    /// Gives it `file` as standard error.
+    /// Uses `file` as standard error.
     #[must_use]
     pub fn stderr(mut self, file: impl Into<OwnedFd>) -> Self {
         self.stdio[2] = Some(file.into());
         self
     }
 
-    /// Lays it out for execve(2).
+    /// Prepares the arguments of execve(2).
     pub(crate) fn prepare(&self) -> Result<Prepared, Error> {
         let argv = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
@@ -129,7 +130,7 @@ impl Command {
     }
 }
 
-/// A command as execve(2) takes it.
+/// The arguments of execve(2).
 pub(crate) struct Prepared {
     path: CString,
     dir: CString,
@@ -139,7 +140,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the child, and lets it execute once `ready` has been called with it.
+    /// Creates the child, and lets it execute after calling `ready` with its pid.
     pub(crate) fn spawn(
         &self,
         command: &Command,

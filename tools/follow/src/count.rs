@@ -1,4 +1,4 @@
-//! Adds up what [`follow`](crate::follow()) tells.
+//! Sums up the events of [`follow`](crate::follow()).
 
 use crate::report::{Image, Process, Report};
 use crate::{Command, End, Error, Event, Mode, call_name, follow};
@@ -21,13 +21,13 @@ pub fn count(command: &Command, mode: Mode, deadline: Duration) -> Result<Report
     Ok(report)
 }
 
-/// The report while it grows.
+/// The report under construction.
 #[derive(Default)]
 struct Counter {
     processes: Vec<Process>,
-    /// Where in `processes` each process and thread belongs.
+    /// The index in `processes` of each process and thread.
     places: HashMap<Pid, usize>,
-    /// Whether the command is there yet: what comes before it is a copy of this process.
+    /// Whether the command has been executed; before that, the child is a copy of this process.
     begun: bool,
 }
 
@@ -98,7 +98,7 @@ impl Counter {
         self.processes.get_mut(*place)
     }
 
-    /// What a process or thread is now.
+    /// Returns the current image of a process or thread.
     fn image(&mut self, pid: Pid) -> Option<&mut Image> {
         self.process(pid)?.images.last_mut()
     }

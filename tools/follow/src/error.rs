@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of following a command.
 
 use rustix::io::Errno;
 use std::fmt;
@@ -14,14 +14,14 @@ pub enum Error {
     NotExecuted {
         /// The program.
         program: PathBuf,
-        /// The kernel's reason.
+        /// The errno.
         errno: Errno,
     },
-    /// The command, or what it left, did not end in time; it has been killed.
+    /// The command, or a process that it left, did not end in time and was killed.
     Deadline {
         /// The program.
         program: PathBuf,
-        /// The time it was given.
+        /// The timeout.
         after: Duration,
     },
     /// A system call failed.

@@ -1,96 +1,97 @@
-//! What happens to those who are followed.
+//! Events of followed processes.
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// Who is told what happens to those who are followed.
+/// Receives the events of followed processes.
 pub trait Listener: Send {
-    /// Something has happened to `pid`, which stands still meanwhile, but for its end.
+    /// Handles an event of `pid`, which is stopped meanwhile, except at its end.
     fn hear(&mut self, pid: Pid, event: Event);
 
-    /// Whether `pid` is to stop at its system calls. Asked whenever it is let go: one that nobody listens to runs
-    /// at its own speed until it makes a process, executes a program, gets a signal or ends.
+    /// Returns whether `pid` shall stop at its system calls. It is called whenever `pid` is resumed. A process whose
+    /// calls are not traced runs at full speed until it creates a process, executes a program, receives a signal or
+    /// ends.
     fn hears_calls_of(&self, pid: Pid) -> bool {
         let _ = pid;
         true
     }
 
-    /// Whether containers' own programs, and what these make, are followed as well.
+    /// Returns whether to follow containers' own programs and their descendants too.
     fn follows_containers(&self) -> bool {
         false
     }
 }
 
-/// A closure hears everything.
+/// A closure receives all events.
 impl<F: FnMut(Pid, Event) + Send> Listener for F {
     fn hear(&mut self, pid: Pid, event: Event) {
         self(pid, event);
     }
 }
 
-/// Something that a followed process or thread did, or that happened to it.
+/// An event of a followed process or thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It was born: of nobody (the command itself), or of a process or thread that is followed.
+    /// It was created: the command itself, or a child or thread of a followed one.
     Born {
-        /// Who cloned it.
+        /// The one that called clone(2).
         parent: Option<Pid>,
-        /// The process that it is a thread of; itself, if it is a process.
+        /// The process that the thread belongs to; itself for a process.
         process: Pid,
     },
-    /// It has executed a program. The command's first such event is where following begins.
+    /// It has executed a program. Following starts at the command's first such event.
     Executed {
         /// The program's arguments, as /proc shows them.
         command: Vec<String>,
-        /// Whether that is a container's program: [`Event::Gone`] comes next, unless these are followed.
+        /// Whether that is a container's program: [`Event::Gone`] follows, unless these are followed.
         container: bool,
-        /// Instructions since its birth or its last program, when these are counted.
+        /// Instructions since its creation or its last execve(2), if they are counted.
         instructions: u64,
     },
-    /// It makes a system call. One that the kernel interrupts and makes again is told once.
+    /// It enters a system call. A call that the kernel interrupts and restarts is reported once.
     Entered {
         /// The call's number on this architecture; see [`call_name`].
         number: u64,
         /// Its arguments.
         args: [u64; 6],
-        /// The architecture whose call it is: AUDIT_ARCH_* (linux/audit.h). A program of another one than this counts
-        /// its calls otherwise.
+        /// The architecture of the call: AUDIT_ARCH_* (linux/audit.h). Programs of another architecture use other call
+        /// numbers.
         arch: u32,
     },
-    /// The call has been made. Some never are: exit_group, an execve that works.
+    /// It returns from a system call. Some calls never return: exit_group, a successful execve.
     Left {
         /// The call's number.
         number: u64,
-        /// What it returned.
+        /// Its result.
         result: Result<u64, Errno>,
     },
     /// A signal is delivered to it.
     Signalled(i32),
-    /// It is followed no longer.
+    /// It is no longer followed.
     Gone {
-        /// Why.
+        /// The reason.
         end: End,
-        /// Instructions since its birth or its last program, when these are counted.
+        /// Instructions since its creation or its last execve(2), if they are counted.
         instructions: u64,
     },
 }
 
-/// Why something is followed no longer.
+/// Why a process or thread is no longer followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It returned this exit status.
+    /// It exited with this status.
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
-    /// It has become a container's program.
+    /// It has executed a container's program.
     Container,
-    /// It was left running when the command had ended and it did nothing more.
+    /// It was idle after the command had ended, and was left running.
     Left,
-    /// It is one of several threads that ended because another one executed a program.
+    /// It was one of several threads, and another one called execve(2).
     Replaced,
 }
 
-/// The name of a system call of this architecture, `"unknown"` if newer than this program.
+/// Returns the name of a system call of this architecture, or `"unknown"` if it is newer than this program.
 #[must_use]
 pub fn call_name(number: u64) -> &'static str {
     usize::try_from(number)

@@ -1,4 +1,4 @@
-//! The loop: waits for the next stop, tells what it means, lets the tracee go on.
+//! The loop: waits for the next stop, reports its event, resumes the tracee.
 
 use crate::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
 use crate::watch::{Stop, Watch};
@@ -12,33 +12,32 @@ use std::time::{Duration, Instant};
 use sys::Context;
 use sys::ptrace::{self, Report, Resume};
 
-/// What is looked at.
+/// What is traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// System calls, of those whom the [`Listener`] hears.
+    /// System calls, of processes that the [`Listener`] selects.
     Syscalls,
-    /// Every instruction in user space, one by one: some 20 µs each in a virtual machine. Memory is laid
-    /// out the same way each time, and there is one processor.
+    /// Every instruction in user space, by single-stepping: about 20 µs each in a virtual machine. Address space layout
+    /// is not randomised, and only one processor is used.
     Instructions {
-        /// After so many the rest is not counted, and runs at full speed.
+        /// The number of instructions after which the rest is not counted and runs at full speed.
         bound: u64,
     },
 }
 
-/// Runs `command` and tells `listener` everything that happens to it and to its descendants.
+/// Runs `command` and reports every event of it and its descendants to `listener`.
 ///
-/// Those who still run when the command has ended, such as a container that it leaves behind, are
-/// followed until nothing happens for 50 ms, then let go. Returns how the command ended.
+/// Descendants that still run when the command has ended, such as a container that it leaves behind, are followed until
+/// they are idle for 50 ms, then detached. Returns how the command ended.
 ///
-/// It is told while the tracee stands still, except at its end, and before it goes on: so a clock read
-/// first and last in [`Listener::hear`] tells how long a tracee was held up.
+/// The tracee is stopped during each report, except at its end, so a clock read at the start and end of
+/// [`Listener::hear`] shows how long it was delayed.
 ///
-/// Its children are this process's children; a program that waits for any child of its own should not
-/// do so meanwhile.
+/// The tracees are children of this process; do not wait for any child of it meanwhile.
 ///
 /// # Errors
-/// [`Error::NotExecuted`]; [`Error::Deadline`] when all of it has not ended after `deadline`; then, as in
-/// the case of any other error, everything that was followed is killed.
+/// [`Error::NotExecuted`]; [`Error::Deadline`] if anything still runs after `deadline`. In that case, and after any
+/// other error, all followed processes are killed.
 pub fn follow(
     command: &Command,
     mode: Mode,
@@ -48,8 +47,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// [`follow`], and kills everything that is followed when `stop` says so, from another thread; the answer is then as
-/// at the deadline.
+/// Like [`follow`], but kills everything when another thread calls `stop`; the result is then the same as at the
+/// deadline.
 ///
 /// # Errors
 /// As [`follow`].
@@ -64,8 +63,7 @@ pub fn follow_until(
     let _heeds = stop.heeded_by(&watch);
     thread::scope(|scope| {
         scope.spawn(|| watch.guard(deadline));
-        // A thread of its own: it waits for its own children and tracees only, and whatever happens
-        // to it, the kernel kills those that are attached when it ends.
+        // A separate thread waits only for its own children and tracees, and if it dies, the kernel kills its tracees.
         let result = scope.spawn(|| Follower::run(command, mode, &watch, listener)).join();
         let expired = watch.expired();
         if !matches!(result, Ok(Ok(_))) {
@@ -82,7 +80,7 @@ pub fn follow_until(
     })
 }
 
-/// How long those whom the command leaves may do nothing before they are let go.
+/// The idle time after which remaining processes are detached.
 const QUIET: Duration = Duration::from_millis(50);
 const SIGTRAP: i32 = 5;
 
@@ -92,16 +90,16 @@ struct Follower<'a> {
     listener: &'a mut dyn Listener,
     /// The command.
     root: Pid,
-    /// Whether it has been executed: before that it is a copy of this process.
+    /// Whether it has been executed; before that it is a copy of this process.
     executed: bool,
     /// How it ended.
     end: Option<End>,
     tracees: HashMap<Pid, Tracee>,
-    /// Newborns that stopped before their parent's stop told of them.
+    /// New processes that stopped before their parent's clone event.
     early: HashMap<Pid, Report>,
-    /// Instructions of all.
+    /// The number of instructions of all.
     steps: u64,
-    /// The processors to be given back to those who are let go, if they were confined to one.
+    /// The CPU affinity to restore on detached processes, if they were confined to one CPU.
     cpus: Option<CpuSet>,
 }
 
@@ -144,10 +142,10 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The next stop or end of anyone; nothing when there is nobody left to follow.
+    /// Returns the next stop or end of any tracee, or `None` if none is left.
     fn next(&mut self) -> Result<Option<(Pid, Report)>, Error> {
         if self.tracees.is_empty() {
-            // Whose parent died before it could be asked.
+            // Its parent died before its clone event.
             let Some(pid) = self.early.keys().next().copied() else { return Ok(None) };
             self.adopt(pid, process_of(pid), None)?;
             return self.next();
@@ -204,7 +202,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Takes in a newborn, and what it may have reported already.
+    /// Adds a new process, and handles what it has reported already.
     fn adopt(&mut self, pid: Pid, process: Pid, parent: Option<Pid>) -> Result<(), Error> {
         let process = self.tracees.get(&process).map_or(process, |leader| leader.process);
         self.tracees.insert(pid, Tracee::new(process));
@@ -256,7 +254,7 @@ impl<'a> Follower<'a> {
     }
 
     fn execute(&mut self, pid: Pid) -> Result<(), Error> {
-        // A thread that executes takes the number of its process.
+        // A thread that calls execve(2) gets the pid of its process.
         if let Some(former) = ask(ptrace::message(pid))?.flatten()
             && former != pid
         {
@@ -275,12 +273,12 @@ impl<'a> Follower<'a> {
         self.resume(pid, 0)
     }
 
-    /// Whether instructions are being counted.
+    /// Returns whether instructions are being counted.
     fn steps_now(&self) -> bool {
         matches!(self.mode, Mode::Instructions { bound } if self.executed && self.steps < bound)
     }
 
-    /// Whether a trap of this tracee is the end of a step.
+    /// Returns whether a trap of this tracee is the end of a single step.
     fn has_stepped(&self, pid: Pid) -> bool {
         self.tracees.get(&pid).is_some_and(|tracee| tracee.steps)
     }
@@ -299,7 +297,7 @@ impl<'a> Follower<'a> {
         ask(ptrace::resume(pid, how, signal)).map(drop)
     }
 
-    /// Lets everybody go who is left: stops each, and detaches where it stands.
+    /// Detaches all remaining tracees: stops each one, and detaches where it stops.
     fn release(&mut self) -> Result<(), Error> {
         let pids: Vec<Pid> = self.tracees.keys().copied().collect();
         for pid in pids {
@@ -323,7 +321,7 @@ impl<'a> Follower<'a> {
             Report::Signal(SIGTRAP) if self.has_stepped(pid) => 0,
             Report::Signal(signal) => signal,
             Report::Event(ptrace::Event::Child | ptrace::Event::Clone) => {
-                // Born this moment: it stops by itself before it does anything.
+                // It was just created, and stops by itself before it runs.
                 if let Some(child) = ask(ptrace::message(pid))?.flatten() {
                     self.adopt(child, process_of(child), Some(pid))?;
                 }
@@ -344,7 +342,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Waits for this thread's tracees; nothing means that there are none, or none has stopped.
+/// Waits for this thread's tracees; returns `None` if there are none, or if none has stopped.
 fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
     loop {
         match ptrace::wait(block) {
@@ -355,8 +353,8 @@ fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
     }
 }
 
-/// Confines this thread and its children to the processor it is on: to switch between tracer and tracee
-/// costs a third there. Returns the former set.
+/// Confines this thread and its children to the current CPU, where a switch between tracer and tracee costs a third.
+/// Returns the previous affinity.
 fn stay_here() -> Option<CpuSet> {
     let before = sched_getaffinity(None).ok()?;
     let mut here = CpuSet::new();
@@ -364,7 +362,7 @@ fn stay_here() -> Option<CpuSet> {
     sched_setaffinity(None, &here).ok().map(|()| before)
 }
 
-/// A tracee may be killed at any moment, and its end is reported then: that is no error.
+/// Turns ESRCH into `None`: a tracee may be killed at any moment, and its end is reported separately.
 fn ask<T>(answer: Result<T, Errno>) -> Result<Option<T>, Error> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -1,22 +1,22 @@
-//! Follows a command with all its descendants by ptrace(2), through clones and new namespaces, and
-//! tells what they do: each system call, or how many instructions they run.
+//! Follows a command and all its descendants by ptrace(2), through clones and new namespaces, and reports each system
+//! call, or the number of instructions.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`Command`] | what is run, and with what around it |
-//! | [`follow()`] | runs it, and tells a [`Listener`] each [`Event`] |
-//! | [`count()`] | runs it, and adds up: a [`Report`] of processes in the order of their birth |
-//! | [`memory`] | what the arguments of a call point to, while its caller is stopped |
+//! | [`Command`] | the command, its environment and its streams |
+//! | [`follow()`] | runs it, and passes each [`Event`] to a [`Listener`] |
+//! | [`count()`] | runs it, and returns a [`Report`] with the counts of each process, in the order of their birth |
+//! | [`memory`] | reads what a call's arguments point to, while its caller is stopped |
 //!
-//! A container's own program is not followed, unless a listener wants it: a process is let go when it executes a
-//! program with another root directory than ours. So what is counted is the runtime, with its helpers and hooks.
+//! A container's own program is not followed, unless a listener requests it: a process is detached when it executes a
+//! program with a root directory other than ours. So the counts cover the runtime with its helpers and hooks.
 //!
-//! Neither needs a performance counter, which virtual machines often lack, and both give the same
-//! numbers again for a program that does the same again. What it costs: two stops a system call, or one
-//! stop an instruction, which makes a million instructions take some seconds.
+//! Neither mode needs performance counters, which virtual machines often lack, and both are reproducible for a
+//! deterministic program. The cost is two stops per system call, or one stop per instruction; a million instructions
+//! take some seconds.
 //!
-//! Linux 5.3 or later; x86-64 and arm64. Nothing is left behind: at the deadline, and when the caller
-//! dies, everything that was followed is killed.
+//! Requires Linux 5.3 or later, on x86-64 or arm64. Nothing is left behind: at the deadline, or if the caller dies, all
+//! followed processes are killed.
 
 mod command;
 mod count;

@@ -1,24 +1,24 @@
-//! What a stopped tracee's pointers point to.
+//! Reads memory of a stopped tracee.
 
 use rustix::process::Pid;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The longest path that the kernel takes (PATH_MAX).
+/// The maximum length of a path (PATH_MAX).
 const PATH_MAX: usize = 4096;
 
-/// Reads memory of a process that is stopped, from `address` on; returns how many bytes are there.
-/// None if there are none: a bad pointer, or the process is dead.
+/// Reads memory of a stopped process from `address` on; returns the number of bytes read. Returns `None` if there are
+/// none: the pointer is bad, or the process is dead.
 #[must_use]
 pub fn read(pid: Pid, address: u64, buffer: &mut [u8]) -> Option<usize> {
     let memory = File::open(format!("/proc/{}/mem", pid.as_raw_pid())).ok()?;
     memory.read_at(buffer, address).ok().filter(|read| *read > 0)
 }
 
-/// Reads a string that ends with a zero byte, or the first `PATH_MAX` bytes of it.
+/// Reads a zero-terminated string, or its first `PATH_MAX` bytes.
 #[must_use]
 pub fn text(pid: Pid, address: u64) -> Option<String> {
-    // Most are short, and end before their page does.
+    // Most strings are short and end before their page does.
     let mut short = [0; 256];
     let read = read(pid, address, &mut short)?;
     if let Some(end) = short[..read].iter().position(|byte| *byte == 0) {

@@ -1,37 +1,37 @@
-//! What a command and its descendants did, added up.
+//! The totals of a command and its descendants.
 
 use crate::End;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What was counted.
+/// The result of counting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The command and its descendants, in the order of their birth.
+    /// The command and its descendants, in order of creation.
     pub processes: Vec<Process>,
     /// How the command ended.
     pub end: End,
-    /// Whether everything was counted: the bound was not reached.
+    /// Whether everything was counted, without reaching the bound.
     pub complete: bool,
 }
 
 /// One process with its threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// In our PID namespace.
+    /// Its pid in our PID namespace.
     pub pid: i32,
-    /// The process or thread that cloned it.
+    /// The process or thread that created it.
     pub parent: Option<i32>,
-    /// How many threads it had in all.
+    /// The total number of its threads.
     pub threads: usize,
-    /// What it did as each of the programs that it was, the first being its parent's. A container's own
-    /// program is the last one, and empty.
+    /// Its counts, one element per executed program. The first element is the parent's program. If the process became
+    /// the container's own program, that is the last element, without counts.
     pub images: Vec<Image>,
-    /// Why it was followed no longer.
+    /// Why it is no longer followed.
     pub end: End,
 }
 
-/// What a process did from one execve to the next.
+/// The counts of a process between two calls of execve(2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     /// The program with its arguments.
@@ -42,12 +42,12 @@ pub struct Image {
     pub instructions: u64,
 }
 
-/// How often a system call was made.
+/// The number of calls of a system call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// In all.
+    /// All calls.
     pub calls: u64,
-    /// Of these, how many failed.
+    /// Failed calls.
     pub failed: u64,
 }
 
@@ -59,7 +59,7 @@ impl std::ops::AddAssign for Tally {
 }
 
 impl Report {
-    /// System calls by name, of all processes.
+    /// Returns the system calls of all processes by name.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<&'static str, Tally> {
         let mut sum: BTreeMap<&'static str, Tally> = BTreeMap::new();
@@ -69,13 +69,13 @@ impl Report {
         sum
     }
 
-    /// System calls of all processes.
+    /// Returns the number of system calls of all processes.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.images().map(Image::calls).sum()
     }
 
-    /// Instructions in user space of all processes.
+    /// Returns the number of instructions in user space of all processes.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.images().map(|image| image.instructions).sum()
@@ -87,7 +87,7 @@ impl Report {
 }
 
 impl Image {
-    /// All its system calls.
+    /// Returns the number of its system calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.values().map(|tally| tally.calls).sum()
@@ -95,7 +95,7 @@ impl Image {
 }
 
 impl fmt::Display for Report {
-    /// A line a program that a process was: its number, what was counted, and the command.
+    /// Writes a line per program of each process: its pid, the counts, and the command.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>8} {:>8} {:>12}  COMMAND", "PID", "CALLS", "INSTRUCTIONS")?;
         for process in &self.processes {

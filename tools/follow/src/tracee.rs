@@ -1,12 +1,12 @@
-//! What is known of one process or thread that is followed.
+//! The state of a followed process or thread.
 
 use rustix::process::Pid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use sys::ptrace::{Call, Place};
 
-/// Results of an interrupted call that the kernel will make again (include/linux/errno.h:
-/// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK). Only tracers see them.
+/// Results of an interrupted call that the kernel will restart (include/linux/errno.h: ERESTARTSYS, ERESTARTNOINTR,
+/// ERESTARTNOHAND, ERESTART_RESTARTBLOCK). Only tracers see them.
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// One process or thread.
@@ -14,19 +14,19 @@ const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 pub(crate) struct Tracee {
     /// The process that it belongs to.
     pub(crate) process: Pid,
-    /// Instructions since its birth or its last program.
+    /// Instructions since its creation or its last execve(2).
     pub(crate) instructions: u64,
-    /// Whether it was let go by one instruction.
+    /// Whether it was resumed by a single step.
     pub(crate) steps: bool,
-    /// The call that it is in.
+    /// The system call that it is in.
     call: Option<u64>,
-    /// The call that will be made again.
+    /// The system call that will be restarted.
     restarts: Option<u64>,
-    /// Where the last step ended.
+    /// The address where the last step ended.
     instruction: Option<u64>,
 }
 
-/// What a stop at a system call means.
+/// The meaning of a stop at a system call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
     Entered { number: u64, args: [u64; 6], arch: u32 },
@@ -45,8 +45,8 @@ impl Tracee {
         }
     }
 
-    /// Takes note of a side of a system call. Says nothing about an interruption and the new try:
-    /// tracing makes more of them, since even ignored signals stop a tracee.
+    /// Handles the entry or the exit of a system call. Returns `None` for an interruption and the restart, which
+    /// tracing makes more frequent, since even ignored signals stop a tracee.
     pub(crate) fn cross(&mut self, call: Call) -> Option<Crossing> {
         match call {
             Call::Entry { number, args, arch } => {
@@ -71,8 +71,7 @@ impl Tracee {
         }
     }
 
-    /// Counts a step. A repeated string instruction takes a step a round but stays where it is: it is
-    /// one instruction.
+    /// Counts a step. A repeated string instruction takes a step per iteration at the same address, but counts once.
     pub(crate) fn step(&mut self, place: Place) -> bool {
         let moved = self.instruction != Some(place.instruction);
         self.instruction = Some(place.instruction);
@@ -80,7 +79,7 @@ impl Tracee {
         moved
     }
 
-    /// Takes note of a new program; returns the instructions of the last one.
+    /// Handles an execve(2); returns the number of instructions of the previous program.
     pub(crate) fn execute(&mut self) -> u64 {
         (self.call, self.restarts, self.instruction) = (None, None, None);
         std::mem::take(&mut self.instructions)
@@ -91,21 +90,21 @@ fn is_restart(number: u64) -> bool {
     crate::call_name(number) == "restart_syscall"
 }
 
-/// The process that a thread belongs to, by /proc; itself if that can't be told.
+/// Returns the process of a thread from /proc, or the thread itself if that fails.
 pub(crate) fn process_of(pid: Pid) -> Pid {
     let status = fs::read_to_string(proc(pid, "status")).unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     field.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw).unwrap_or(pid)
 }
 
-/// The arguments of its program.
+/// Returns the arguments of its program.
 pub(crate) fn command_of(pid: Pid) -> Vec<String> {
     let text = fs::read(proc(pid, "cmdline")).unwrap_or_default();
     let text = text.strip_suffix(&[0]).unwrap_or(&text);
     text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// Whether its root directory is another one than ours.
+/// Returns whether its root directory differs from ours.
 pub(crate) fn is_contained(pid: Pid) -> bool {
     let root = |path: &str| fs::metadata(path).map(|root| (root.dev(), root.ino())).ok();
     let its = root(&proc(pid, "root"));

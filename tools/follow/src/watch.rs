@@ -1,5 +1,4 @@
-//! The deadline: a thread that kills by pidfd what is still there when time is up, since a wait for
-//! tracees can't have a limit of its own.
+//! The deadline: a thread that kills the remaining processes by pidfd, since waiting for tracees has no timeout.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const SIGKILL: i32 = 9;
 
-/// The processes that must not outlive the deadline.
+/// The processes to kill at the deadline.
 #[derive(Default)]
 pub(crate) struct Watch {
     shared: Arc<Shared>,
@@ -21,15 +20,15 @@ struct Shared {
     over: Condvar,
 }
 
-/// Ends what is followed before its time: for who hears a signal meanwhile.
+/// A handle to end following early, for example after a signal.
 #[derive(Default, Debug)]
 pub struct Stop(Mutex<Stopped>);
 
 #[derive(Default, Debug)]
 struct Stopped {
-    /// Whether all is to end, what is followed from now on as well.
+    /// Whether it was stopped, which applies to later processes too.
     is_said: bool,
-    /// What is followed at this moment.
+    /// The current processes.
     followed: Option<Arc<Shared>>,
 }
 
@@ -38,7 +37,7 @@ impl Stop {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills all that is followed with it, now and later.
+    /// Kills all processes followed with it, now and later.
     pub fn stop(&self) {
         let mut stopped = self.lock();
         stopped.is_said = true;
@@ -47,7 +46,7 @@ impl Stop {
         }
     }
 
-    /// Has it reach those of `watch` as long as the answer lives.
+    /// Connects it to `watch` until the result is dropped.
     pub(crate) fn heeded_by(&self, watch: &Watch) -> Heeded<'_> {
         let mut stopped = self.lock();
         if stopped.is_said {
@@ -85,8 +84,8 @@ impl Watch {
         self.shared.lock()
     }
 
-    /// Adds a process, which is stopped or a child of the caller, so that the number is its own.
-    /// After the deadline it is killed at once.
+    /// Adds a process, which must be stopped or a child of the caller, so that its pid is not reused. After the
+    /// deadline it is killed immediately.
     pub(crate) fn add(&self, pid: Pid) {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         let mut state = self.lock();
@@ -96,17 +95,17 @@ impl Watch {
         state.processes.insert(pid, pidfd);
     }
 
-    /// Forgets a process that is dead.
+    /// Removes a dead process.
     pub(crate) fn remove(&self, pid: Pid) {
         self.lock().processes.remove(&pid);
     }
 
-    /// Whether the deadline has passed.
+    /// Returns whether the deadline has passed.
     pub(crate) fn expired(&self) -> bool {
         self.lock().expired
     }
 
-    /// Sleeps until the deadline or until [`Watch::finish`]; kills everybody in the former case.
+    /// Sleeps until the deadline or [`Watch::finish`]; at the deadline, kills all processes.
     pub(crate) fn guard(&self, deadline: Duration) {
         let end = Instant::now() + deadline;
         let mut state = self.lock();
@@ -121,12 +120,12 @@ impl Watch {
         }
     }
 
-    /// Kills everybody now, as if the deadline had passed.
+    /// Kills all processes now, as at the deadline.
     pub(crate) fn kill(&self) {
         self.lock().kill();
     }
 
-    /// Ends [`Watch::guard`]: those who are left live on.
+    /// Ends [`Watch::guard`] without killing the remaining processes.
     pub(crate) fn finish(&self) {
         self.lock().over = true;
         self.shared.over.notify_all();

@@ -1,4 +1,4 @@
-//! Real commands, followed.
+//! Follows real commands.
 
 use dayfly_follow::{Command, End, Error, Event, Mode, Report, Stop, count, follow, follow_until};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -19,7 +19,7 @@ fn instructions(command: &Command) -> Report {
     count(command, Mode::Instructions { bound: BOUND }, SOON).expect("count")
 }
 
-/// Whether it still runs; one that nobody has waited for yet does not.
+/// Returns whether it still runs; a zombie does not.
 fn is_alive(pid: rustix::process::Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
@@ -156,7 +156,7 @@ fn a_bound_on_instructions() {
     assert_eq!(report.instructions(), bound);
 }
 
-/// Everything that is followed is killed when another thread says so, and what is followed later as well.
+/// A stop from another thread kills all followed processes, including those that are born later.
 #[test]
 fn is_stopped() {
     let stop = Stop::default();

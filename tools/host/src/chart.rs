@@ -1,11 +1,11 @@
-//! `dayfly host chart`: a picture of figures that come as CSV.
+//! `dayfly host chart`: draws figures from CSV.
 
 use crate::options::{Chart as Options, ChartKind};
 use chart::{Axis, Bars, Chart, Series};
 use report::{Error, say};
 use std::io::Read;
 
-/// Reads `12.5=swap`.
+/// Parses `12.5=swap`.
 ///
 /// # Errors
 /// Anything else.
@@ -15,10 +15,10 @@ fn mark(text: &str) -> Result<(f64, String), Error> {
     mark.ok_or_else(|| Error::refused(format!("--mark {text:?}: must be a number, = and a text")))
 }
 
-/// `dayfly host chart`: a picture of the CSV on standard input. The first line names the columns.
+/// `dayfly host chart`: draws the CSV on standard input. The first line contains the names of the columns.
 ///
 /// # Errors
-/// A cell that is no number, by line.
+/// A cell that is not a number, with its line.
 pub fn command(options: &Options) -> Result<(), Error> {
     let mut csv = String::new();
     std::io::stdin()
@@ -57,7 +57,7 @@ fn number(line: usize, cell: &str) -> Result<f64, Error> {
     number.ok_or_else(|| Error::at("standard input", line, format!("{cell:?} is no number")))
 }
 
-/// The name of the first column, and each other one as a series over it. Empty cells are left out.
+/// Returns the name of the first column, and each other column as a series over it. Empty cells are skipped.
 fn columns(csv: &str) -> Result<(String, Vec<Series>), Error> {
     let mut rows = rows(csv);
     let (_, names) = rows.next().unwrap_or_default();
@@ -74,10 +74,10 @@ fn columns(csv: &str) -> Result<(String, Vec<Series>), Error> {
     Ok((x.to_owned(), series))
 }
 
-/// Values of one name, one in each group that has it.
+/// The name of a series, with its value in each group that has one.
 type Group = (String, Vec<Option<f64>>);
 
-/// The first column as labels, and each other one as a series of bars.
+/// Returns the first column as labels, and each other column as a series of bars.
 fn groups(csv: &str) -> Result<(Vec<String>, Vec<Group>), Error> {
     let mut rows = rows(csv);
     let (_, names) = rows.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `dayfly host check`: one screen about all that this host does to the start of containers.
+//! `dayfly host check`: one screen about everything on this host that affects the start of containers.
 
 mod cgroups;
 mod images;
@@ -22,11 +22,11 @@ use report::interrupt::{self, Second};
 use report::{Error, say, sayln};
 use std::process::ExitCode;
 
-/// Looks at the host, prints what there is to say, and returns how bad it is: 0, all is well or merely
-/// worth knowing; 1, something can be improved; 2, something is broken.
+/// Examines the host, prints the verdicts, and returns the worst level as exit code: 0, all is well or only notable; 1,
+/// something can be improved; 2, something is broken.
 ///
 /// # Errors
-/// Facts that nothing can be said without.
+/// Facts that are indispensable cannot be read.
 pub fn check(options: &Check) -> Result<ExitCode, Error> {
     let facts = Facts::of(options.sysroot.as_deref())?;
     let measure = facts.is_live() && !options.no_measure;
@@ -42,10 +42,10 @@ pub fn check(options: &Check) -> Result<ExitCode, Error> {
     })
 }
 
-/// All verdicts on a host; `measure` has times taken as well, where it is this one.
+/// Returns all verdicts on a host; with `measure`, timings too, if it is this host.
 ///
 /// # Errors
-/// Facts that nothing can be said without.
+/// Facts that are indispensable cannot be read.
 pub fn look(facts: &Facts, measure: bool) -> Result<Vec<Section>, Error> {
     let layout = Layout::of(facts);
     let mut sections = vec![

@@ -1,10 +1,9 @@
-//! favordynmods: whether cgroups favour changes of their members over forks and exits.
+//! favordynmods: whether the kernel favours moves between cgroups over forks and exits.
 //!
-//! Moving a process to another cgroup takes `cgroup_threadgroup_rwsem` for writing. By default the first
-//! such move after a quiet time waits for an RCU grace period; with the option it does not, and forks and
-//! exits pay a little instead (Linux 6.0). It is one switch for all hierarchies, a property of the cgroup2
-//! root or, on v1, of the boot. From Linux 6.18 on, once on, each process has a lock of its own, and that
-//! stays so until the next boot.
+//! Moving a process to another cgroup takes `cgroup_threadgroup_rwsem` for writing. By default, the first such move
+//! after a quiet period waits for an RCU grace period; with the option it does not, and forks and exits become slightly
+//! slower instead (Linux 6.0). The option applies to all hierarchies; it is set on the cgroup2 root or, on v1, at boot.
+//! Since Linux 6.18, once it has been on, each process has a lock of its own until the next boot.
 
 mod burst;
 mod persist;
@@ -18,26 +17,26 @@ use super::facts::Facts;
 use super::layout::{Layout, Mode};
 use serde::Serialize;
 
-/// The kernel parameter that has it on from boot.
+/// The kernel parameter that turns it on at boot.
 pub const BOOT_PARAMETER: &str = "cgroup_favordynmods=true";
 
 /// The mount option, and the name in /sys/kernel/cgroup/features.
 pub const OPTION: &str = "favordynmods";
 
-/// What a host says of the option.
+/// The state of the option on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// Whether the kernel has it (Linux 6.0, or /sys/kernel/cgroup/features).
+    /// Whether the kernel supports it (Linux 6.0, or /sys/kernel/cgroup/features).
     pub known: bool,
-    /// Whether the cgroup2 root shows it among its mount options; nothing where no cgroup2 is mounted.
+    /// Whether the cgroup2 root has the mount option; `None` if cgroup2 is not mounted.
     pub mounted: Option<bool>,
-    /// How the boot parameter is set, if it is.
+    /// The value of the boot parameter, if given.
     pub boot: Option<bool>,
-    /// How CONFIG_CGROUP_FAVOR_DYNMODS is set; nothing where the configuration is not to be had.
+    /// The value of CONFIG_CGROUP_FAVOR_DYNMODS; `None` if the configuration is not available.
     pub built: Option<bool>,
-    /// Whether turning it on can't be taken back before the next boot.
+    /// Whether turning it on cannot be undone before the next boot.
     pub one_way: bool,
-    /// Whether it is applied at boot: by the unit of `persist`, or by the boot parameter.
+    /// What turns it on at boot: the unit of `persist`, or the boot parameter.
     pub persistent: Option<&'static str>,
 }
 
@@ -62,27 +61,27 @@ impl State {
         }
     }
 
-    /// Whether it is on. Without a cgroup2 to look at, boot and build decide.
+    /// Returns whether it is on. Without a cgroup2 mount, the boot parameter and the build decide.
     #[must_use]
     pub fn is_on(&self) -> bool {
         let by_default = self.boot.unwrap_or(self.built == Some(true));
         self.known && self.mounted.unwrap_or(by_default)
     }
 
-    /// Whether a new mount of cgroup2 has it without being told.
+    /// Returns whether a new mount of cgroup2 has it by default.
     #[must_use]
     pub fn by_default(&self) -> bool {
         self.boot.unwrap_or(self.built == Some(true))
     }
 }
 
-/// kstrtobool of the kernel.
+/// Parses a value like the kernel's kstrtobool.
 fn is_true(value: &str) -> bool {
     matches!(value.as_bytes(), [b'y' | b'Y' | b't' | b'T' | b'1', ..])
         || value.eq_ignore_ascii_case("on")
 }
 
-/// Why it can't be switched in this layout, and what can be done instead.
+/// Returns why it cannot be switched in this layout, and what can be done instead.
 fn refusal(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::V2 => None,

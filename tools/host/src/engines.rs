@@ -1,4 +1,4 @@
-//! Which containerd a host has, and how it maps the ids of images (containerd PR #12092).
+//! The host's containerd version, and how it maps the ids of images (containerd PR #12092).
 
 use super::facts::Facts;
 use std::process::{Command, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 /// The containerd of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containerd {
-    /// Its version, as it names itself.
+    /// Its version string.
     pub version: String,
     numbers: (u32, u32, u32),
 }
 
 impl Containerd {
-    /// Asks the program in the search path; of another host, Debian's package database.
+    /// Asks the program in the search path; for another host, looks in Debian's package database.
     #[must_use]
     pub fn find(facts: &Facts) -> Option<Self> {
         let said = facts.is_live().then(ask).flatten();
@@ -28,8 +28,7 @@ impl Containerd {
         Some(Self { version: digits.to_owned(), numbers })
     }
 
-    /// Whether it maps the common parent of all layers instead of each: 2.2.0, 2.1.5, 2.0.7 and what
-    /// came after them.
+    /// Returns whether it maps the common parent of all layers instead of each layer: since 2.2.0, 2.1.5 and 2.0.7.
     #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
@@ -39,14 +38,14 @@ impl Containerd {
         }
     }
 
-    /// Whether it looks into an image without mapping it first: 2.3.0.
+    /// Returns whether it inspects an image without mapping it first: since 2.3.0.
     #[must_use]
     pub fn looks_unmapped(&self) -> bool {
         self.numbers >= (2, 3, 0)
     }
 
-    /// Mount operations of so many starts, of images with so many layers, each start with ids of its own:
-    /// the binds of its layers, the overlay, the unmounts; once to look inside, once to run.
+    /// Returns the number of mount operations for these starts of images with these layers, each with its own id range:
+    /// bind mounts of the layers, the overlay, and the unmounts; once to inspect the image, once to run it.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {

@@ -1,26 +1,26 @@
-//! What is read of a host: this one, or the files of another one below a directory.
+//! Facts about a host: this one, or another one whose files are below a directory.
 
 use report::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where facts come from.
+/// The source of facts.
 #[derive(Debug)]
 pub struct Facts {
     /// Empty for this host.
     root: PathBuf,
-    /// Major and minor version of the kernel; zeros where it is not known.
+    /// Major and minor version of the kernel; zeros if unknown.
     pub version: (u32, u32),
     /// The kernel's release, as uname(1) prints it.
     pub release: String,
 }
 
 impl Facts {
-    /// Of this host, or of the one whose files are below `sysroot`.
+    /// Returns the facts of this host, or of the one whose files are below `sysroot`.
     ///
     /// # Errors
-    /// `sysroot` is no directory, or has nothing of a kernel in it.
+    /// `sysroot` is not a directory, or contains no file of a kernel.
     pub fn of(sysroot: Option<&Path>) -> Result<Self, Error> {
         let root = sysroot.unwrap_or(Path::new("")).to_owned();
         if let Some(root) = sysroot {
@@ -36,53 +36,53 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Whether it is this host that is looked at, which can also be asked.
+    /// Returns whether it is this host, whose kernel can also be probed.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.root.as_os_str().is_empty()
     }
 
-    /// The directory that stands for `/`; empty for this host.
+    /// Returns the directory that serves as `/`; empty for this host.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The same as text, for what takes no other paths.
+    /// Returns the same as text, for functions that accept no other paths.
     ///
     /// # Errors
-    /// It is no UTF-8.
+    /// It is not valid UTF-8.
     pub fn root_text(&self) -> Result<&str, Error> {
         let refused = || Error::refused(format!("{}: the path is no UTF-8", self.root.display()));
         self.root.to_str().ok_or_else(refused)
     }
 
-    /// Where the host's file `path` is.
+    /// Returns the location of the host's file `path`.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         if self.is_live() { path.into() } else { self.root.join(path.trim_start_matches('/')) }
     }
 
-    /// What a small file holds, without blanks around it; nothing if it can't be read.
+    /// Returns the trimmed contents of a small file, or `None` if it cannot be read.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(path)).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// The number that a file holds.
+    /// Returns the number in a file.
     #[must_use]
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
-    /// Whether the file is there.
+    /// Returns whether the file exists.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// The names in a directory, sorted; none if it can't be read.
+    /// Returns the names in a directory, sorted; none if it cannot be read.
     #[must_use]
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(directory)).into_iter().flatten().flatten();
@@ -92,14 +92,14 @@ impl Facts {
         names
     }
 
-    /// Whether the kernel is at least this old.
+    /// Returns whether the kernel has at least this version.
     #[must_use]
     pub fn since(&self, major: u32, minor: u32) -> bool {
         self.version >= (major, minor)
     }
 
-    /// How an option is set in the kernel's configuration, `y` or `m`; empty where it is not set, nothing
-    /// where the configuration is not to be had.
+    /// Returns the value of an option in the kernel's configuration, `y` or `m`; empty if it is not set, `None` if the
+    /// configuration is not available.
     #[must_use]
     pub fn built_with(&self, option: &str) -> Option<String> {
         let boot = self.text(&format!("/boot/config-{}", self.release));
@@ -118,13 +118,13 @@ impl Facts {
         String::from_utf8(output.stdout).ok()
     }
 
-    /// The value of a parameter on the kernel's command line; empty for one without a value.
+    /// Returns the value of a parameter on the kernel's command line; empty for one without a value.
     #[must_use]
     pub fn boot_parameter(&self, name: &str) -> Option<String> {
         let line = self.text("/proc/cmdline")?;
-        // What follows is for the first process.
+        // The rest is for init.
         let words = line.split_whitespace().take_while(|word| *word != "--");
-        // Given twice, the last one counts.
+        // The last occurrence counts.
         let values = words.filter_map(|word| match word.split_once('=') {
             Some((key, value)) => (key == name).then(|| value.to_owned()),
             None => (word == name).then(String::new),
@@ -133,7 +133,7 @@ impl Facts {
     }
 }
 
-/// Major and minor of `6.18.44-cloud-amd64`.
+/// Parses major and minor version of `6.18.44-cloud-amd64`.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
@@ -143,18 +143,18 @@ fn version(release: &str) -> (u32, u32) {
 /// A mount of the mount table (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is.
+    /// Its mount point.
     pub point: String,
-    /// Its own options, `idmapped` among them.
+    /// Its per-mount options, including `idmapped`.
     pub options: String,
     /// The file system's type.
     pub kind: String,
-    /// The options of its file system.
+    /// The options of the file system.
     pub super_options: String,
 }
 
 impl Mount {
-    /// Whether `name` is among the options of its file system.
+    /// Returns whether the file system has the option `name`.
     #[must_use]
     pub fn has_super_option(&self, name: &str) -> bool {
         self.super_options.split(',').any(|option| option == name)
@@ -175,7 +175,7 @@ impl Mount {
     }
 }
 
-/// The mounts of a mount table; lines that are none are left out.
+/// Parses a mount table; malformed lines are skipped.
 #[must_use]
 pub fn mounts(table: &str) -> Vec<Mount> {
     table.lines().filter_map(Mount::parse).collect()

@@ -1,7 +1,7 @@
-//! `dayfly host topology`: CPUs, caches, sockets and memory nodes, first in the words of `numactl --hardware`.
+//! `dayfly host topology`: CPUs, caches, sockets and memory nodes, first in the format of `numactl --hardware`.
 //!
-//! All of it comes from sysfs: nothing is tried out, so another host's files do as well. What firmware does not tell is
-//! shown as not available; files that contradict each other are refused.
+//! Everything comes from sysfs and nothing is probed, so another host's files work too. Values that firmware does not
+//! report are shown as not available; contradictory files are rejected.
 
 mod picture;
 mod text;
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use topology::{Cpu, List, States, Topology};
 
-/// Looks at the host and writes what there is.
+/// Reads the host's hardware and prints it.
 ///
 /// # Errors
-/// As [`Hardware::of`]; a file that can't be written.
+/// As [`Hardware::of`]; a file that cannot be written.
 pub fn command(options: &Options) -> Result<(), Error> {
     let hardware = Hardware::of(&Facts::of(options.sysroot.as_deref())?)?;
     if let Some(file) = &options.svg {
@@ -41,9 +41,9 @@ pub fn command(options: &Options) -> Result<(), Error> {
 pub struct Hardware {
     /// The kernel's release.
     pub release: String,
-    /// Whether the kernel knows memory nodes. Without, all there is counts as node 0.
+    /// Whether the kernel supports NUMA. If not, everything counts as node 0.
     pub numa: bool,
-    /// Which CPUs run.
+    /// The states of the CPUs.
     pub cpus: Cpus,
     /// Hardware threads.
     pub smt: Smt,
@@ -53,19 +53,19 @@ pub struct Hardware {
     pub sockets: Vec<Socket>,
 }
 
-/// Which CPUs run, as lists such as `0-3,7`.
+/// The states of the CPUs, as lists such as `0-3,7`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cpus {
-    /// Those that are plugged in.
+    /// The CPUs that are plugged in.
     #[serde(serialize_with = "as_text")]
     pub present: List,
-    /// Those that run.
+    /// The CPUs that are online.
     #[serde(serialize_with = "as_text")]
     pub online: List,
-    /// Those that are plugged in and do not run; no node, socket or cache is known of them.
+    /// The CPUs that are plugged in but offline; their nodes, sockets and caches are unknown.
     #[serde(serialize_with = "as_text")]
     pub offline: List,
-    /// Those that the scheduler places nothing on by itself.
+    /// The CPUs that the scheduler does not use by itself.
     #[serde(serialize_with = "as_text")]
     pub isolated: List,
 }
@@ -73,9 +73,9 @@ pub struct Cpus {
 /// Hardware threads.
 #[derive(Debug, Clone, Serialize)]
 pub struct Smt {
-    /// What `smt/control` says: `on`, `off`, `forceoff`, `notsupported`, …; nothing where there is no such file.
+    /// The content of `smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; `None` without such a file.
     pub control: Option<String>,
-    /// Whether some core has more than one CPU online.
+    /// Whether any core has more than one online CPU.
     pub active: bool,
 }
 
@@ -84,26 +84,26 @@ pub struct Smt {
 pub struct Node {
     /// Its number.
     pub id: u32,
-    /// Its CPUs that are online; empty for memory alone.
+    /// Its online CPUs; empty for a memory-only node.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// Its memory, in bytes; 0 for CPUs alone, nothing where the host does not tell.
+    /// Its memory in bytes; 0 for a node without memory, `None` if the host does not report it.
     pub size_bytes: Option<u64>,
-    /// How much of it is free, in bytes.
+    /// Its free memory in bytes.
     pub free_bytes: Option<u64>,
-    /// How far it is to each node, in their order; empty where the host does not tell.
+    /// Its distance to each node, in order; empty if the host does not report them.
     pub distances: Vec<u32>,
 }
 
 /// A socket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Socket {
-    /// Its number, `physical_package_id`; 0 where firmware does not tell.
+    /// Its number, `physical_package_id`; 0 if firmware does not report it.
     pub id: u32,
-    /// Its CPUs that are online.
+    /// Its online CPUs.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// Its CPUs by the level 3 cache that they share.
+    /// Its CPUs, grouped by level 3 cache.
     pub caches: Vec<Cache>,
 }
 
@@ -112,12 +112,12 @@ pub struct Socket {
 pub struct Cache {
     /// Whether there is a cache; otherwise these are the socket's CPUs without one.
     pub is_known: bool,
-    /// Its size, in bytes; nothing where the host does not tell.
+    /// Its size in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,
-    /// Its CPUs that are online.
+    /// Its online CPUs.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// The memory nodes that these are on.
+    /// Their memory nodes.
     #[serde(serialize_with = "as_text")]
     pub nodes: List,
     /// The CPUs of each core: SMT siblings together.
@@ -134,10 +134,11 @@ fn as_texts<S: Serializer>(lists: &[List], serializer: S) -> Result<S::Ok, S::Er
 }
 
 impl Hardware {
-    /// Reads it.
+    /// Reads the hardware of a host.
     ///
     /// # Errors
-    /// A host without a list of its CPUs; lists and numbers that are none; distances that are not one for each node.
+    /// The host has no list of its CPUs; a list or number is malformed; the number of distances differs from the number
+    /// of nodes.
     pub fn of(facts: &Facts) -> Result<Self, Error> {
         let root = facts.root_text()?;
         let topology = Topology::read(root)?;
@@ -162,7 +163,7 @@ impl Hardware {
         })
     }
 
-    /// Every cache, with its socket.
+    /// Iterates over all caches with their sockets.
     pub fn caches(&self) -> impl Iterator<Item = (&Socket, &Cache)> {
         self.sockets.iter().flat_map(|socket| socket.caches.iter().map(move |it| (socket, it)))
     }
@@ -189,14 +190,14 @@ impl Node {
         Ok(Self { id: node.id, cpus, size_bytes, free_bytes, distances })
     }
 
-    /// The whole host as one node.
+    /// Returns the whole host as one node.
     fn without_numa(facts: &Facts, online: &List) -> Result<Self, Error> {
         let (size_bytes, free_bytes) = memory(facts, "/proc/meminfo")?;
         Ok(Self { id: 0, cpus: online.clone(), size_bytes, free_bytes, distances: Vec::new() })
     }
 }
 
-/// All memory and what is free of it, in bytes, by a file such as /proc/meminfo; nothing where there is none.
+/// Returns total and free memory in bytes from a file such as /proc/meminfo; `None` without such a file.
 fn memory(facts: &Facts, file: &str) -> Result<(Option<u64>, Option<u64>), Error> {
     let Some(text) = facts.text(file) else { return Ok((None, None)) };
     let bytes = |key: &str| {
@@ -227,7 +228,7 @@ fn sockets(topology: &Topology) -> Vec<Socket> {
     members.into_iter().map(socket).collect()
 }
 
-/// The CPUs of a socket by cache, in the order of their first.
+/// Groups the CPUs of a socket by cache, ordered by the first one.
 fn caches(cpus: &[&Cpu], topology: &Topology) -> Vec<Cache> {
     let mut members: BTreeMap<&List, Vec<&Cpu>> = BTreeMap::new();
     for cpu in cpus {

@@ -1,25 +1,25 @@
-//! Which cgroup hierarchies a host has, and how its cgroup2 is mounted.
+//! The cgroup hierarchies of a host, and the mount of its cgroup2.
 
 use super::facts::{Facts, Mount, mounts};
 
 /// Where the hierarchies are mounted.
 const TOP: &str = "/sys/fs/cgroup";
 
-/// The layouts of cgroups.
+/// Layouts of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// cgroup2 alone.
+    /// Only cgroup2.
     V2,
-    /// v1 controllers, and cgroup2 beside them.
+    /// v1 controllers with cgroup2 beside them.
     Hybrid,
-    /// v1 controllers alone.
+    /// Only v1 controllers.
     V1,
-    /// None is mounted.
+    /// No hierarchy is mounted.
     None,
 }
 
 impl Mode {
-    /// Its name in reports.
+    /// Returns its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Mode {
 /// The cgroup hierarchies of a host.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
-    /// Where cgroup2 is mounted.
+    /// The mount point of cgroup2.
     pub unified: Option<String>,
     /// The mount of cgroup2.
     pub mount: Option<Mount>,
@@ -43,7 +43,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// That of a host: this one's as it is seen from here, another one's by its mount table.
+    /// Returns the layout of a host: this one's as mounted here, another one's by its mount table.
     #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let table = mounts(&facts.text("/proc/self/mountinfo").unwrap_or_default());
@@ -51,7 +51,7 @@ impl Layout {
             true => Self::seen(),
             false => Self::listed(&table),
         };
-        // Of several at one place the last one is seen.
+        // Of several mounts at one place, the last one is visible.
         layout.mount = layout.unified.as_ref().and_then(|unified| {
             let here = |mount: &&Mount| mount.kind == "cgroup2" && mount.point == *unified;
             table.iter().rfind(here).cloned()
@@ -74,7 +74,7 @@ impl Layout {
         Self { unified: of("cgroup2").pop(), mount: None, legacy: of("cgroup") }
     }
 
-    /// What kind of layout it is.
+    /// Returns the kind of layout.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match (&self.unified, self.legacy.is_empty()) {
@@ -85,7 +85,7 @@ impl Layout {
         }
     }
 
-    /// The names of the v1 directories: `memory`, `cpu,cpuacct`.
+    /// Returns the names of the v1 directories: `memory`, `cpu,cpuacct`.
     #[must_use]
     pub fn legacy_names(&self) -> Vec<&str> {
         self.legacy.iter().filter_map(|path| path.rsplit('/').next()).collect()

@@ -1,16 +1,16 @@
-//! `dayfly host`: what this host does to container starts.
+//! `dayfly host`: the effects of this host on container starts.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`facts`], [`layout`], [`engines`] | what is read of a host, or of the files of another one |
+//! | [`facts`], [`layout`], [`engines`] | the facts about a host, or about another one by its files |
 //! | [`check`] | the screen of verdicts |
 //! | [`hardware`] | CPUs, caches, sockets and memory nodes |
-//! | [`dynmods`] | favordynmods: looking at it, switching it, keeping it |
-//! | [`locks`] | how threads get in each other's way, and how wide to start |
-//! | [`score`] | one number for schedulers, and what it is made of |
-//! | [`limit`] | how many starts may be in flight |
+//! | [`dynmods`] | favordynmods: shows, switches and persists it |
+//! | [`locks`] | lock contention, and advice on concurrency |
+//! | [`score`] | a number for schedulers, and its components |
+//! | [`limit`] | the limit of starts in flight |
 //! | [`chart`] | pictures of CSV |
-//! | [`output`] | where results go |
+//! | [`output`] | writing results |
 //! | [`options`] | the command line |
 
 pub mod chart;
@@ -31,14 +31,14 @@ use crate::options::{Favordynmods, HostCommand};
 use report::Error;
 use std::process::ExitCode;
 
-/// Does what `command` says. The exit code is the verdict, where there is one.
+/// Executes `command`. The exit code is the verdict, if there is one.
 ///
 /// # Errors
-/// Everything that kept it from being done.
+/// Those of the command.
 pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
     match command {
         HostCommand::Check(options) => {
-            // Scripts tell a host that can be improved from one that could not be looked at.
+            // Scripts can distinguish a host that can be improved from one that could not be examined.
             return Ok(check::check(&options).unwrap_or_else(|error| {
                 report::usage::fail(error);
                 ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! `dayfly host limit`: how many starts may be in flight at once.
+//! `dayfly host limit`: the limit on concurrent starts.
 
 use crate::locks;
 use crate::options::{Format, Limit as Command, SetLimit, Width};
@@ -7,10 +7,10 @@ use report::{Error, sayln};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// Tells, sets or lifts the limit.
+/// Prints, sets or removes the limit.
 ///
 /// # Errors
-/// Those of semget(2) and semctl(2); with `auto` those of the measurement, SIGINT among them.
+/// Those of semget(2) and semctl(2); with `auto` those of the measurement, including an interrupt.
 pub fn execute(command: &Command) -> Result<(), Error> {
     match command {
         Command::Status { format } => status(*format)?,
@@ -64,7 +64,7 @@ fn set(options: &SetLimit) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number of starts that gets about the most done here.
+/// Measures the number of concurrent starts with nearly the best throughput here.
 fn measured() -> Result<u16, Error> {
     let width = locks::measured_width()?;
     let width = width.and_then(|width| u16::try_from(width).ok());

@@ -1,9 +1,8 @@
-//! `dayfly host locks`: how threads get in each other's way, as seed 001 measured it.
+//! `dayfly host locks`: measures lock contention between threads, like the article on mount lock contention.
 //!
-//! Every mount, unmount and path lookup of a host meets at one lock. How much gets done when many CPUs want
-//! it depends on where these CPUs are: on one socket or on two, two on a core, under one cache or under
-//! many. So threads take turns at such a lock, placed in one way after the other, and the curves say how many
-//! starts to have in flight and from which CPUs.
+//! Every mount, unmount and path lookup of a host uses one lock. Its throughput under contention depends on the CPUs:
+//! whether they are on one socket or two, two on a core, under one cache or several. So threads take turns at such a
+//! lock, in one placement after the other. The curves show how many starts to run concurrently, and on which CPUs.
 
 mod advice;
 mod lock;
@@ -27,42 +26,42 @@ use std::fs;
 use std::time::Duration;
 use topology::{List, Topology};
 
-/// How often each number of threads is measured.
+/// The number of measurements for each number of threads.
 const ROUNDS: usize = 5;
 
-/// What threads may do: the names of [`Work`].
+/// The work of the threads: the names of [`Work`].
 pub const WORKS: [&str; 2] = ["lock", "mounts"];
 
-/// What a number of threads came to.
+/// The result for a number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// How many threads there were.
+    /// The number of threads.
     pub threads: usize,
-    /// How long one of them took for one turn, median over rounds, in microseconds.
+    /// The time of one turn of a thread, median over rounds, in microseconds.
     pub turn_us: f64,
-    /// Turns of all threads in a second.
+    /// Turns of all threads per second.
     pub per_second: f64,
 }
 
 impl Point {
-    /// From the time of a turn.
+    /// Computes a point from the time of a turn.
     #[must_use]
     pub fn of(threads: usize, turn_us: f64) -> Self {
         Self { threads, turn_us, per_second: threads as f64 * 1e6 / turn_us }
     }
 }
 
-/// What growing numbers of threads came to, in one placement.
+/// The results for growing numbers of threads in one placement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Curve {
-    /// What the threads did: `lock` or `mounts`.
+    /// The work of the threads: `lock` or `mounts`.
     pub work: &'static str,
-    /// Where they were.
+    /// The placement of the threads.
     pub placement: &'static str,
-    /// On which CPUs.
+    /// The CPUs of the threads.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// By number of threads.
+    /// The results by number of threads.
     pub points: Vec<Point>,
 }
 
@@ -89,10 +88,10 @@ impl Work {
     }
 }
 
-/// Measures, prints the curves and what follows from them.
+/// Measures and prints the curves and the advice that follows from them.
 ///
 /// # Errors
-/// Mount operations without root; a file that can't be written; SIGINT.
+/// Mount operations without root; a file that cannot be written; SIGINT.
 pub fn locks(options: &Locks) -> Result<(), Error> {
     let (curves, same) = measure(&options.work, Duration::from_millis(options.time))?;
     if let Some(file) = &options.svg {
@@ -113,7 +112,7 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many starts to have in flight, by the curves of mounts; nothing if they don't say.
+/// Returns the advised number of concurrent starts from the curves of mounts, or `None` if they give no advice.
 ///
 /// # Errors
 /// As [`locks`].
@@ -122,7 +121,7 @@ pub fn measured_width() -> Result<Option<usize>, Error> {
     Ok(advise(&curves).iter().find_map(|advice| advice.starts))
 }
 
-/// The curves of these works, each number of threads measured for `time`.
+/// Measures the curves of these works, for `time` per number of threads.
 ///
 /// # Errors
 /// As [`locks`].
@@ -130,7 +129,7 @@ pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
     Ok(measure(works, time)?.0)
 }
 
-/// The curves of each work, and the placements that are the same as another one.
+/// The curves of each work, and the placements that are equal to another one.
 type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
 
 fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
@@ -149,7 +148,7 @@ fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
     Ok((curves, same))
 }
 
-/// 1, 2, 4, … threads, and as many as there are CPUs.
+/// Iterates over 1, 2, 4, … and the number of CPUs.
 fn numbers(cpus: usize) -> impl Iterator<Item = usize> {
     let doubled = std::iter::successors(Some(1), |threads| Some(threads * 2));
     doubled.take_while(move |threads| *threads < cpus).chain([cpus])
@@ -216,7 +215,7 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
     text
 }
 
-/// The curves: a picture of each work.
+/// Draws the curves: a picture per work.
 fn picture(curves: &[Curve]) -> Result<String, Error> {
     let of_work = |work: &str, title: &str| {
         let of_work = curves.iter().filter(|curve| curve.work == work);

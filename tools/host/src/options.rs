@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Tells what this host does to container starts, and what helps.
+/// Shows what on this host affects container starts, and how to improve it
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-host", bin_name = "dayfly", version)]
 pub struct Options {
@@ -17,7 +17,7 @@ pub struct Options {
 /// The groups of commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check what this host does to container starts
+    /// Check what on this host affects container starts
     #[command(subcommand)]
     Host(HostCommand),
 }
@@ -35,22 +35,22 @@ pub enum Format {
 /// Commands of `dayfly host`.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
-    /// Tell what this host does to the start of containers, and what helps
+    /// Check what on this host affects the start of containers, and how to improve it
     Check(Check),
-    /// Show CPUs, level 3 caches, sockets and memory nodes, as "numactl --hardware" does and beyond
+    /// Show CPUs, level 3 caches, sockets and memory nodes, like "numactl --hardware" with additions
     Topology(Hardware),
-    /// Look at or change whether cgroups favour changes of their members over forks and exits
+    /// Show or change favordynmods: whether moves between cgroups are favoured over forks and exits
     #[command(subcommand)]
     Favordynmods(Favordynmods),
-    /// Measure how threads get in each other's way at a lock, and how many starts to have in flight
+    /// Measure lock contention between threads, and how many starts to run concurrently
     Locks(Locks),
-    /// Tell schedulers how well this host carries many starts at once: a number from 0 to 100, and what it is made of,
-    /// as JSON
+    /// Print a score for schedulers of how well this host handles concurrent starts: 0 to 100, with its components, as
+    /// JSON
     Score(Score),
-    /// Have no more than so many starts in flight at once; others wait their turn
+    /// Limit the number of concurrent starts; further ones wait in a queue
     #[command(subcommand)]
     Limit(Limit),
-    /// Draw a picture of CSV from standard input
+    /// Draw CSV from standard input
     #[command(hide = true)]
     Chart(Chart),
 }
@@ -61,13 +61,13 @@ pub enum HostCommand {
 Exit status: 0, all is well or merely worth knowing; 1, something can be improved;
 2, something is broken, or the command line is wrong.")]
 pub struct Check {
-    /// How the verdicts are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Look at the host whose /proc, /sys and /etc are below DIR; nothing is tried out or measured then
+    /// Examine the host whose /proc, /sys and /etc are below DIR, without probing or measuring
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Measure nothing: half a second instead of four
+    /// Skip the measurements: half a second instead of four
     #[arg(long)]
     pub no_measure: bool,
 }
@@ -75,16 +75,16 @@ pub struct Check {
 /// `topology`.
 #[derive(Debug, Args)]
 pub struct Hardware {
-    /// How it is written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write a picture to this file: nodes, caches, cores and CPUs, and the distances between nodes
+    /// Draw nodes, caches, cores, CPUs and the distances between nodes to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write what would be printed to FILE
+    /// Write the output to FILE
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Look at the host whose /proc and /sys are below DIR
+    /// Examine the host whose /proc and /sys are below DIR
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
 }
@@ -92,12 +92,12 @@ pub struct Hardware {
 /// `favordynmods`.
 #[derive(Debug, Subcommand)]
 pub enum Favordynmods {
-    /// Tell whether it is on, why, and for how long
+    /// Show whether it is on, why, and for how long
     Status {
-        /// How it is written
+        /// The output format
         #[arg(long, value_enum, default_value_t)]
         format: Format,
-        /// Look at the host whose files are below DIR
+        /// Examine the host whose files are below DIR
         #[arg(long, value_name = "DIR")]
         sysroot: Option<PathBuf>,
     },
@@ -107,24 +107,24 @@ pub enum Favordynmods {
     Off(Switch),
     /// Run a command with it on, and turn it off afterwards if it was off before
     ///
-    /// For a burst of starts by runtimes that move processes between cgroups. Several such commands may run at once; the
-    /// last one turns it off. Only where it can be turned off again: before Linux 6.18. Exits as the command does.
+    /// It speeds up bursts of starts by runtimes that move processes between cgroups. Several such commands may run at
+    /// once; the last one turns it off. It works only where the option can be turned off again: before Linux 6.18. The
+    /// exit status is the command's.
     Auto {
-        /// The command, which is sent on the signals TERM, HUP and INT
+        /// The command, which receives the signals TERM, HUP and INT
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
-    /// Have it turned on at every boot
+    /// Turn it on at every boot
     Persist(Switch),
-    /// No longer turn it on at boot
+    /// Stop turning it on at boot
     Unpersist(Switch),
 }
 
-/// What the commands that change something take.
+/// Options of the commands that change something.
 #[derive(Debug, Args)]
 pub struct Switch {
-    /// Don't ask before what can't be taken back: from Linux 6.18 on it stays in effect until the next
-    /// boot once it is on
+    /// Do not ask for confirmation where it cannot be undone: since Linux 6.18 it stays in effect until the next boot
     #[arg(long, short)]
     pub yes: bool,
     /// Change the host whose files are below DIR, which must not be running
@@ -135,22 +135,22 @@ pub struct Switch {
 /// `locks`.
 #[derive(Debug, Args)]
 pub struct Locks {
-    /// How the curves are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write a picture of the curves to this file
+    /// Draw the curves to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// What the threads do
+    /// The work of the threads
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lock,mounts")]
     pub work: Vec<Work>,
-    /// How long each number of threads is measured, in milliseconds, over five rounds
+    /// Time to measure each number of threads, in milliseconds, divided into five rounds
     #[arg(long, value_name = "MS", default_value_t = Locks::TIME.as_millis() as u64, value_parser = clap::value_parser!(u64).range(5..=60_000))]
     pub time: u64,
 }
 
 impl Locks {
-    /// How long each number of threads is measured, unless another time is given.
+    /// The default time to measure each number of threads.
     pub const TIME: Duration = Duration::from_millis(250);
 }
 
@@ -164,16 +164,16 @@ little where it slows down.
 \"score\" is 100 * log2(1 + carried) / log2(1 + 64), at most 100, and 0 where \"dayfly host check\" finds something \
 broken. Measure while nothing else runs: what others do to the curve is in the number, too.")]
 pub struct Score {
-    /// Measure briefly: less than a second rather than some, and none of what "host check" measures
+    /// Measure for less than a second instead of several, and skip the measurements of "host check"
     #[arg(long)]
     pub quick: bool,
-    /// Take these curves, which "dayfly host locks --format json" has written, rather than measure
+    /// Use these curves, written by "dayfly host locks --format json", instead of measuring
     #[arg(long, value_name = "FILE")]
     pub locks: Option<PathBuf>,
     /// Write the document to FILE
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Judge the host whose /proc, /sys and /etc are below DIR, with its curves
+    /// Examine the host whose /proc, /sys and /etc are below DIR, with its curves
     #[arg(long, value_name = "DIR", requires = "locks")]
     pub sysroot: Option<PathBuf>,
 }
@@ -181,36 +181,36 @@ pub struct Score {
 /// `limit`.
 #[derive(Debug, Subcommand)]
 pub enum Limit {
-    /// Tell what the limit is, how many starts are in flight and how many wait
+    /// Show the limit, the number of starts in flight and the number that wait
     Status {
-        /// How it is written
+        /// The output format
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Limit starts until the next boot, those that "create" and "run" of this user make, whoever called them
+    /// Limit starts by "create" and "run" of this user until the next boot, whoever called them
     Set(SetLimit),
-    /// No longer limit starts; those that wait go on
+    /// Remove the limit; waiting starts proceed
     Off,
 }
 
 /// `limit set`.
 #[derive(Debug, Args)]
 pub struct SetLimit {
-    /// How many starts may be in flight; auto for what "dayfly host locks --work mounts" advises, which it measures first
+    /// Maximum number of concurrent starts; auto uses the advice of "dayfly host locks --work mounts", which it
+    /// measures first
     #[arg(value_name = "WIDTH|auto")]
     pub width: Width,
-    /// How long a start waits at most, in seconds; then it goes on without a permit. The kubelet gives up after
-    /// 120 s
+    /// Maximum wait of a start in seconds, after which it proceeds without a permit. The kubelet times out after 120 s
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=32_767))]
     pub longest: u16,
 }
 
-/// How many starts may be in flight.
+/// The maximum number of concurrent starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// As many as are measured to get about the most done.
+    /// The measured number with nearly the best throughput.
     Auto,
-    /// So many.
+    /// This number.
     Starts(u16),
 }
 
@@ -228,12 +228,12 @@ impl FromStr for Width {
     }
 }
 
-/// What threads do to get in each other's way.
+/// The work of the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Work {
-    /// Take and release one lock of this process, as the kernel's mount lock is
+    /// Take and release one lock of this process, which is like the kernel's mount lock
     Lock,
-    /// Bind and unmount directories, each thread in a mount namespace of its own; needs root
+    /// Bind-mount and unmount directories, each thread in its own mount namespace; needs root
     Mounts,
 }
 
@@ -243,13 +243,13 @@ pub struct Chart {
     /// The heading
     #[arg(long)]
     pub title: String,
-    /// What the vertical axis shows
+    /// The title of the vertical axis
     #[arg(long)]
     pub y: String,
-    /// The kind of picture: a line a column over the first one, or bars a row
+    /// The kind of picture: a line per column over the first one, or a group of bars per row
     #[arg(long, value_enum)]
     pub kind: ChartKind,
-    /// A moment on the horizontal axis and what happened then, as 12.5=swap; repeatable
+    /// A mark on the horizontal axis, such as 12.5=swap; repeatable
     #[arg(long = "mark", value_name = "X=TEXT")]
     pub marks: Vec<String>,
 }

@@ -1,13 +1,13 @@
-//! Where results go: to a file, or to the standard output.
+//! Output to a file or to standard output.
 
 use report::{Error, say};
 use std::fs;
 use std::path::Path;
 
-/// Writes `text` to `file`; to the standard output without one, and where it is called `-`.
+/// Writes `text` to `file`; without one, or if it is `-`, to standard output.
 ///
 /// # Errors
-/// A file that can't be written.
+/// The file cannot be written.
 pub fn write(file: Option<&Path>, text: &str) -> Result<(), Error> {
     match file.filter(|file| *file != Path::new("-")) {
         Some(file) => fs::write(file, text).map_err(Error::of("write", file)),

@@ -1,15 +1,16 @@
-//! `dayfly host score`: how well a host carries many starts at once, as one JSON document for schedulers.
+//! `dayfly host score`: how well a host handles many concurrent starts, as a JSON document for schedulers.
 //!
-//! The article on mount lock contention ends with workloads being routed to the hardware that carries them. This is what a
-//! scheduler would route by: the verdicts of `host check`, the curves of `host locks`, and one number made of them.
+//! The article on mount lock contention ends with routing workloads to suitable hardware. This document is what a
+//! scheduler could route by: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
 //!
-//! *Carried* is the most starts at once with which nine tenths of the most still get done on all CPUs, times the part of that
-//! most which is still done with a start on every CPU: a flat curve keeps all of it, one that slows down loses it.
-//! The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), no more than 100, and 0 where a verdict is an error.
+//! *Carried* is the largest number of concurrent starts that still reaches nine tenths of the maximum throughput on all
+//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, one
+//! that declines loses some. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict is an
+//! error.
 //!
-//! So each doubling of what is carried is worth about 16: one start is 17, 8 are 53, 64 and more are 100. The curve is
-//! that of mounts; where there is none, as without root, that of the lock. A lone thread never waits for that one, so its
-//! most is that of two threads or more.
+//! So each doubling of *carried* is worth about 16: 1 start scores 17, 8 score 53, 64 and more score 100. The curve is
+//! that of mounts or, without one, as for users other than root, that of the lock. A single thread never waits for that
+//! lock, so its maximum is taken over two threads or more.
 
 mod recorded;
 
@@ -26,19 +27,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use topology::Topology;
 
-/// The version of the document: another one where a field changes its meaning or goes. New fields may come.
+/// The version of the document, incremented when a field changes its meaning or is removed. New fields do not change
+/// it.
 pub const VERSION: u32 = 1;
 
-/// So many starts at once are all that a score tells apart.
+/// The number of concurrent starts with the full score.
 const FULL: f64 = 64.0;
 
-/// How long each number of threads is measured with `--quick`.
+/// The time to measure each number of threads with `--quick`.
 const QUICK: Duration = Duration::from_millis(25);
 
-/// The placement that schedulers use that know of none.
+/// The placement of schedulers that do not pin.
 const ANYWHERE: &str = PLACEMENTS[0];
 
-/// How the number is made, for who reads the document.
+/// The formula, for readers of the document.
 const FORMULA: &str = "carried = the most starts at once with which nine tenths of the most still get done on all CPUs, times \
      the part of that most which is still done with one on every CPU. score = 100 * log2(1 + carried) / log2(1 + 64), at \
      most 100, and 0 where a verdict is an error.";
@@ -48,83 +50,83 @@ const FORMULA: &str = "carried = the most starts at once with which nine tenths 
 pub struct Document {
     /// [`VERSION`].
     pub version: u32,
-    /// From 0 to 100: how well this host carries many starts at once.
+    /// The score from 0 to 100.
     pub score: u32,
-    /// How many starts at once it carries; 0 where a verdict is an error.
+    /// The number of concurrent starts that it handles; 0 if a verdict is an error.
     pub carried: f64,
-    /// The part of the most that is still done with a start on every CPU, from 0 to 1.
+    /// The fraction of the maximum throughput that remains with a start on every CPU, from 0 to 1.
     pub kept: f64,
-    /// How many starts to have in flight, as `host locks` advises.
+    /// The number of concurrent starts that `host locks` advises.
     pub width: usize,
-    /// The CPUs to start from, where some are clearly better than all.
+    /// The CPUs to start from, if some are clearly better than all.
     pub start_cpus: Option<String>,
-    /// The worst of the verdicts.
+    /// The worst verdict.
     pub verdict: Level,
     /// The host.
     pub machine: Machine,
-    /// What `host check` says, by id.
+    /// The verdicts of `host check`, by id.
     pub verdicts: BTreeMap<&'static str, Said>,
-    /// The curve that the number was made of.
+    /// The curve that the score was derived from.
     pub curve: Curve,
     /// All curves.
     pub curves: Vec<Curve>,
-    /// Where the curves are from: `measured`, `measured quickly`, `file`.
+    /// The source of the curves: `measured`, `measured quickly`, `file`.
     pub source: &'static str,
-    /// How the number is made.
+    /// The formula of the score.
     pub formula: &'static str,
 }
 
-/// A host, as far as it matters for where to start.
+/// The properties of a host that matter for placement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
-    /// Its kernel.
+    /// Its kernel release.
     pub release: String,
-    /// CPUs that are online.
+    /// The number of online CPUs.
     pub cpus: usize,
-    /// The same as a list.
+    /// The online CPUs as a list.
     pub online: String,
-    /// Cores of these.
+    /// The number of their cores.
     pub cores: usize,
-    /// Sockets.
+    /// The number of sockets.
     pub sockets: usize,
-    /// Memory nodes that have CPUs.
+    /// The number of memory nodes with CPUs.
     pub nodes: usize,
-    /// Groups of CPUs with a level 3 cache of their own.
+    /// The number of groups of CPUs with their own level 3 cache.
     pub l3_groups: usize,
-    /// Whether cores have more than one CPU online.
+    /// Whether cores have more than one online CPU.
     pub smt: bool,
 }
 
-/// A verdict without what it is called, which is its key.
+/// A verdict without its id, which is its key.
 #[derive(Debug, Clone, Serialize)]
 pub struct Said {
-    /// How good it is.
+    /// Its level.
     pub level: Level,
-    /// What there is.
+    /// The observed fact.
     pub fact: String,
-    /// Figures of the fact.
+    /// The fact's figures.
     pub data: Map<String, Value>,
 }
 
-/// What a curve comes to.
+/// The figures derived from a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mark {
-    /// From 0 to 100.
+    /// The score.
     pub score: u32,
-    /// Starts at once.
+    /// The number of concurrent starts.
     pub carried: f64,
-    /// The part of the most that is still done with a start on every CPU.
+    /// The fraction of the maximum throughput that remains with a start on every CPU.
     pub kept: f64,
 }
 
-/// Looks, measures and writes the document.
+/// Examines the host, measures, and writes the document.
 ///
 /// # Errors
-/// A host that can't be looked at; curves that can't be measured or read; a file that can't be written; SIGINT.
+/// The host cannot be examined; curves cannot be measured or read; a file cannot be written; SIGINT.
 pub fn command(options: &Options) -> Result<(), Error> {
     let facts = Facts::of(options.sysroot.as_deref())?;
     let topology = Topology::read(facts.root_text()?)?;
-    // A file that is no good is told before anything is measured.
+    // An invalid file is reported before anything is measured.
     let recorded = options.locks.as_deref().map(|file| recorded::read(file, &topology.online()));
     let recorded = recorded.transpose()?;
     let sections = look(&facts, facts.is_live() && !options.quick)?;
@@ -145,7 +147,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
     output::write(options.output.as_deref(), &format!("{text}\n"))
 }
 
-/// The curves of mounts, or of the lock for who may not mount.
+/// Measures the curves of mounts, or those of the lock without the privilege to mount.
 fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
     let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
     locks::curves(&[work], time)
@@ -194,15 +196,15 @@ fn document(
     })
 }
 
-/// The curve of a scheduler that knows of no placement: of mounts if there is one, else of the lock.
+/// Returns the curve on all CPUs: of mounts if there is one, else of the lock.
 fn decisive(curves: &[Curve]) -> Option<&Curve> {
     let of =
         |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);
     of("mounts").or_else(|| of("lock"))
 }
 
-/// What `curve` comes to on a host with this worst verdict; see the top of this file. A curve without points carries
-/// nothing.
+/// Derives the figures of `curve` on a host with this worst verdict; see the top of this file. A curve without points
+/// handles no starts.
 #[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {
     let alone =
@@ -213,7 +215,7 @@ pub fn mark(curve: &Curve, worst: Level) -> Mark {
         Some(last) if most > 0.0 => (last.per_second / most).clamp(0.0, 1.0),
         _ => 0.0,
     };
-    // From the best point on, until less gets done.
+    // From the best point on, until the throughput drops.
     let best = points.iter().skip_while(|point| point.per_second < most);
     let widest = best.take_while(|point| point.per_second >= most * ENOUGH).last();
     let carried = match (worst, widest) {
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
     use topology::List;
 
-    /// Of mounts: by threads, microseconds of a turn.
+    /// Returns a curve of mounts, from the microseconds of a turn by number of threads.
     fn curve(cpus: &str, turns: &[(usize, f64)]) -> Curve {
         let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
         let cpus = List::parse(cpus).unwrap();
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn waiting_for_each_other_is_no_slowing_down() {
-        // One lock for all: no more gets done by more threads, and no less.
+        // A single lock: the throughput is the same for any number of threads.
         let turns = [1, 2, 4, 8, 16, 32, 64, 96].map(|threads| (threads, threads as f64 * 10.0));
         let mark = mark(&curve("0-95", &turns), Level::Good);
         assert_eq!((mark.score, mark.carried), (100, 96.0));
@@ -260,12 +262,12 @@ mod tests {
 
     #[test]
     fn one_that_slows_down_does_not() {
-        // The most is done by 8 threads; 96 get a quarter of that done.
+        // The throughput is highest with 8 threads; with 96 it is a quarter of that.
         let slow = curve("0-95", &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 960.0)]);
         let slow = mark(&slow, Level::Good);
         assert_eq!((slow.kept, slow.carried, slow.score), (0.25, 2.0, 26));
         assert!(slow.score < mark(&flat(96), Level::Good).score / 3);
-        // From the first neighbour on everybody gets less done: one start at a time, and that hardly.
+        // The throughput drops from the second thread on: one start at a time, and hardly that.
         let worse = curve("0-95", &[(1, 10.0), (2, 40.0), (96, 9600.0)]);
         let worse = mark(&worse, Level::Good);
         assert!((worse.kept - 0.1).abs() < 1e-9 && worse.score == 2, "{worse:?}");
@@ -298,7 +300,7 @@ mod tests {
             let points = [(1, 0.01), (2, 0.2), (16, last)];
             Curve { work: "lock", ..curve("0-15", &points) }
         };
-        // Each waits for fifteen others, and no longer for each than one of two does.
+        // Each waits for fifteen others, per other no longer than one of two does.
         let fair = mark(&lock(1.6), Level::Good);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
         assert!(mark(&lock(16.0), Level::Good).score < 10);

@@ -1,4 +1,5 @@
-//! The verdicts on other hosts: those of seeds 001 and 002, and what their kernels and settings would be.
+//! Verdicts on other hosts: those of the articles on mount lock contention and on consolidation, with various kernels
+//! and settings.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -16,7 +17,7 @@ const V2: &str = "\
 22 21 0:5 / /dev rw,nosuid shared:2 - devtmpfs devtmpfs rw
 30 21 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot";
 
-/// The same with the hierarchies of seed 002.
+/// The same with v1 hierarchies, as in the article on consolidation.
 const V1: &str = "\
 21 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 30 21 0:26 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro,mode=755
@@ -26,14 +27,14 @@ const V1: &str = "\
 34 30 0:30 / /sys/fs/cgroup/blkio rw shared:13 - cgroup cgroup rw,blkio
 35 30 0:31 / /sys/fs/cgroup/pids rw shared:14 - cgroup cgroup rw,pids";
 
-/// A host of this topology with a kernel and a mount table.
+/// Returns a host with this topology, kernel and mount table.
 fn host(topology: &str, release: &str, mounts: &str) -> Sysroot {
     let sysroot = Sysroot::of(topology);
     sysroot.put("proc/sys/kernel/osrelease", release).put("proc/self/mountinfo", mounts);
     sysroot
 }
 
-/// A host as it should be, but for what tests change.
+/// Returns a host without problems, which tests modify.
 fn good() -> Sysroot {
     let sysroot = host("chiplets", "6.17.0", V2);
     let controllers = "cpuset cpu io memory pids";
@@ -74,7 +75,7 @@ fn verdicts(sysroot: &Sysroot) -> Vec<Verdict> {
     look(&facts, true).expect("sections").into_iter().flat_map(|section| section.verdicts).collect()
 }
 
-/// The verdict of this id: its level, fact, meaning and advice.
+/// Returns the verdict with this id: its level, fact, meaning and advice.
 fn verdict(sysroot: &Sysroot, id: &str) -> (Level, String, String, String) {
     let verdict = verdicts(sysroot).into_iter().find(|verdict| verdict.id == id);
     let Verdict { level, fact, why, fix, .. } = verdict.expect(id);
@@ -225,7 +226,7 @@ fn favordynmods_by_mount_boot_and_build() {
 
     let v1 = host("chiplets", "6.7.0", V1);
     let (level, fact, _, fix) = verdict(&v1, "cgroup.favordynmods");
-    // Starts move threads, which wait for nothing.
+    // Starts move threads, which do not wait.
     assert_eq!((level, fact.as_str()), (Level::Note, "off"));
     assert_eq!(fix, "boot with cgroup_favordynmods=true");
 }
@@ -352,7 +353,7 @@ fn what_is_no_host_is_refused() {
     let refused = Facts::of(Some(&empty.path)).unwrap_err().to_string();
     assert!(refused.contains("proc/sys/kernel/osrelease: no such file"), "{refused}");
     assert!(Facts::of(Some(std::path::Path::new("/nowhere"))).is_err());
-    // A path that is no text is refused; it is not this host that is looked at instead.
+    // A path that is not valid UTF-8 is rejected; this host is not examined instead.
     let odd =
         empty.path.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"\xff"));
     let host = good();

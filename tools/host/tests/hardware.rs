@@ -1,5 +1,5 @@
-//! `dayfly host topology` on other hosts: the one of the article on consolidation, whose `numactl --hardware` it shows,
-//! and such as have parts offline, missing or contradicting.
+//! `dayfly host topology` on other hosts: the one of the article on consolidation, which shows its `numactl
+//! --hardware`, and hosts with offline, missing or contradictory parts.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ fn text(sysroot: &Sysroot) -> String {
     hardware(sysroot).expect("hardware").to_string()
 }
 
-/// What the article prints, and what numactl does not tell of that machine.
+/// The output in the article, and what numactl does not report about that machine.
 const FOUR_NODES: &str = "\
 available: 4 nodes (0-3)
 node 0 cpus: 0 4 8 12 16 20 24 28
@@ -92,7 +92,7 @@ fn offline_and_isolated_cpus() {
         assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
     assert!(said.contains("node 1 cpus: 25 26 ") && said.contains(" 71\n"), "{said}");
-    // Its sibling is alone on the core.
+    // Its sibling is offline.
     assert!(said.contains(" 47,95 72\n"), "{said}");
     assert!(!said.contains("24,72"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Work that blocks and that a signal interrupts all the same: whoever waits for it looks for signals meanwhile.
+//! Blocking work that signals can interrupt: another thread does it, and the waiting thread checks for signals.
 
 use crate::error::{Error, Result};
 use report::interrupt::check;
@@ -6,24 +6,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often who waits for another thread looks whether a signal has come.
+/// The interval at which a waiting thread checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Does in a thread of its own what may block for long and cannot be interrupted. If nobody waits for it any more
-/// it ends with the process.
+/// Runs work that may block for long and cannot be interrupted in a thread. If nobody waits for it any more, it ends
+/// with the process.
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
-        // Whoever waited may be gone.
+        // The receiver may be gone.
         let _ = sender.send(work());
     });
     receiver
 }
 
-/// Waits for what another thread sends, up to `patience`: then none.
+/// Waits for what another thread sends; returns `None` after `patience`.
 ///
 /// # Errors
-/// [`Error::Interrupted`]; that the other thread ended without a word.
+/// [`Error::Interrupted`]; the other thread ended without sending anything.
 pub fn receive<T>(from: &Receiver<T>, patience: Duration) -> Result<Option<T>> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What the commands of `dayfly image` do.
+//! The commands of `dayfly image`.
 
 use crate::error::{Error, Result, printable};
 use crate::export::{Form, export};
@@ -19,10 +19,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Does what a command line asks for.
+/// Executes a command.
 ///
 /// # Errors
-/// Why it could not be done.
+/// Those of the command.
 pub fn execute(command: ImageCommand) -> Result<()> {
     match command {
         ImageCommand::Import(options) => import(&options),
@@ -38,7 +38,7 @@ pub fn execute(command: ImageCommand) -> Result<()> {
 /// Opens the store that the options name.
 ///
 /// # Errors
-/// Those of making it.
+/// Those of creating it.
 pub fn open(options: &StoreOptions) -> Result<Store> {
     Store::open(&options.directory()?)
 }
@@ -61,7 +61,7 @@ fn import(options: &Import) -> Result<()> {
 
 fn pull(options: &Pull) -> Result<()> {
     let store = open(&options.bringing.store)?;
-    // As skopeo and Podman write it.
+    // skopeo and Podman write this prefix.
     let text = options.reference.strip_prefix("docker://").unwrap_or(&options.reference);
     let reference = Reference::parse(text)?;
     let access = Access {
@@ -86,11 +86,11 @@ fn limits(options: &Bringing) -> Limits {
     }
 }
 
-/// Refuses an image for another platform than the one that was asked for; a sentence, where none was and it
-/// is not this host's.
+/// Rejects an image for another platform than the requested one; returns a warning if none was requested and it is not
+/// this host's.
 fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
     let (mut wanted, is) = (platform(options)?, source.config.platform());
-    // Configurations say less than indexes do.
+    // Image configurations often omit the variant that an index states.
     wanted.variant = wanted.variant.filter(|_| is.variant.is_some());
     if is.architecture.is_empty() || wanted.takes(&is) {
         return Ok(None);
@@ -103,7 +103,7 @@ fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>>
 
 fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
     let other_platform = other_platform(source, options)?;
-    // Before anything is unpacked.
+    // Checked before anything is unpacked.
     let seccomp = runtime::seccomp(&options.seccomp)?;
     let is_named = !names.is_empty();
     let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
@@ -124,7 +124,7 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
     let too_many = (layers > MOST_LAYERS).then(|| {
         format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
     });
-    // A name that was asked for is meant to move, and so is a registry's.
+    // A name given by the user may move to another image, and so may a registry's tag.
     let is_chosen = is_named || matches!(source.blobs, Blobs::Registry(_));
     let moved = moved.iter().filter(|_| !is_chosen).map(|(name, old)| {
         format!(
@@ -163,7 +163,7 @@ fn rm(options: &Rm) -> Result<()> {
     let store = open(&options.store)?;
     let refs = store.refs()?;
     let mut gone: Vec<Reference> = Vec::new();
-    // Everything that is asked for is there, before the first one goes.
+    // Check that all images exist before the first one is removed.
     for text in &options.images {
         let image = match store.find_image(text) {
             Err(Error::NoImage(_)) if options.force => continue,
@@ -172,7 +172,7 @@ fn rm(options: &Rm) -> Result<()> {
         let named = Reference::parse(text).ok();
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
-        // By its name one name goes, by its digest all.
+        // A name removes only itself, a digest all names of the image.
         let names: Vec<_> =
             if one.clone().next().is_some() { one.collect() } else { all.collect() };
         gone.extend(names.into_iter().map(|(name, _)| name.clone()));
@@ -180,13 +180,13 @@ fn rm(options: &Rm) -> Result<()> {
     gone.sort_by_key(ToString::to_string);
     gone.dedup();
     for name in gone {
-        // Another command may have taken it away meanwhile.
+        // Another command may have removed it meanwhile.
         if store.remove_ref(&name)? {
             print(&format!("removed {name}\n"))?;
         }
     }
     let claim = match store.try_claim()? {
-        // Who removes is soon done, and may have looked at the names before ours went.
+        // A holder that removes finishes soon, but may have read the names before ours was removed.
         None if store.holder().is_some_and(|holder| holder.removes) => {
             store.claim_within(options.waiting.patience())?
         }
@@ -194,7 +194,7 @@ fn rm(options: &Rm) -> Result<()> {
     };
     match claim {
         Some(claim) => report(store.collect(&claim)?),
-        // The names are gone, which is what was asked for.
+        // The names are removed, as requested.
         None => print("the store is in use: \"dayfly image gc\" removes the layers later\n"),
     }
 }
@@ -209,7 +209,7 @@ fn gc(options: &Gc) -> Result<()> {
             store.claim(options.waiting.patience())?
         }
     };
-    // What killed containers have left keeps images alive.
+    // Directories of killed containers keep images in use.
     let left = rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
     if left.directories > 0 {
         let rootfs::Left { directories, mounts } = left;

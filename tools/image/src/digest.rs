@@ -11,25 +11,25 @@ use std::str::FromStr;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// That of `bytes`.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// That of what has been hashed so far.
+    /// Returns the digest of everything hashed so far.
     #[must_use]
     pub fn finish(hash: Sha256) -> Self {
         Self(hash.finalize().into())
     }
 
-    /// The 64 digits, as in names of files.
+    /// Returns the 64 digits, as used in file names.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From 64 digits.
+    /// Parses 64 digits.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let lower = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
@@ -43,7 +43,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// Refuses `bytes` that are not this digest's; `what` names them.
+    /// Checks that `bytes` have this digest; `what` names them in the error.
     ///
     /// # Errors
     /// [`Mismatch`].
@@ -51,7 +51,7 @@ impl Digest {
         self.same(Self::of(bytes), || what.to_owned())
     }
 
-    /// Refuses a digest that is `found` where this one was expected.
+    /// Checks that the digest `found` is this one.
     ///
     /// # Errors
     /// [`Mismatch`].
@@ -63,18 +63,18 @@ impl Digest {
     }
 }
 
-/// Content that is not what its digest says.
+/// Content that does not match its digest.
 #[derive(Debug)]
 pub struct Mismatch {
-    /// Which content.
+    /// The name of the content.
     pub what: String,
-    /// What it was to be.
+    /// The expected digest.
     pub expected: Digest,
-    /// What it is.
+    /// The actual digest.
     pub found: Digest,
 }
 
-/// A text that is no digest.
+/// A text that is not a digest.
 #[derive(Debug)]
 pub struct NoDigest(String);
 

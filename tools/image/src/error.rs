@@ -1,4 +1,4 @@
-//! What keeps a command from being done.
+//! Errors of the image commands.
 
 use crate::digest::{Digest, Mismatch, NoDigest};
 use report::interrupt::Interrupted;
@@ -6,85 +6,85 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why a command on images ended without its result. Nothing is left of what it began.
+/// Why a command on images failed. Whatever it had begun has been removed.
 #[derive(Debug)]
 pub enum Error {
-    /// A system call or a read: what was tried, on what, and why it did not work.
+    /// A system call or a read failed.
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
-        /// Its object, mostly a path.
+        /// Its object, usually a path.
         object: String,
         /// The reason.
         cause: io::Error,
     },
-    /// Content is not what its digest says.
+    /// Content does not match its digest.
     Digest(Mismatch),
     /// A blob is longer or shorter than its descriptor says.
     Size {
-        /// Which blob.
+        /// The digest of the blob.
         blob: Digest,
-        /// What the descriptor says, in bytes.
+        /// The descriptor's size, in bytes.
         expected: u64,
-        /// How many bytes there were; when there were too many, how many had been read by then.
+        /// The actual size, or, if the blob is too long, the number of bytes read so far.
         found: u64,
     },
-    /// An entry of a layer that no honest archive has.
+    /// A malicious entry of a layer.
     Hostile {
         /// The entry's name.
         entry: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// An entry that needs the layers below its own, where these are not known yet.
+    /// An entry depends on the layers below, which are not known yet.
     NeedsBelow {
-        /// What is looked for there.
+        /// The path looked up there.
         path: String,
     },
-    /// An archive in which entries take the place of others, where the frame is to have all contents.
+    /// Entries of the archive replace earlier ones, so the frame must contain all file contents.
     NeedsFrame,
-    /// The layer must be read with a longer window of zstd than any reader has.
+    /// The layer needs a zstd window longer than decoders must support.
     NeedsWindow,
-    /// An archive that unpacks to more than is allowed.
+    /// An archive exceeds a limit when unpacked.
     Limit {
-        /// What there is too much of, with the limit.
+        /// The exceeded quantity, with the limit.
         what: String,
-        /// The option that allows more.
+        /// The option that raises the limit.
         option: &'static str,
     },
-    /// What a registry answered, or why it did not.
+    /// A registry returned an error or did not answer.
     Registry {
-        /// What it was asked for.
+        /// The requested object.
         what: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Something of a layer went wrong.
+    /// An error that concerns a layer.
     Layer {
         /// The layer's blob.
         blob: Digest,
-        /// What.
+        /// The error.
         cause: Box<Error>,
     },
-    /// No image of a name; says which there are.
+    /// No image has this name; the text lists similar ones.
     NoImage(String),
-    /// Something is missing or not as it must be; says what to do.
+    /// Something is missing or invalid; the text says what to do.
     Unfit(String),
-    /// SIGINT or SIGTERM came.
+    /// The command was interrupted by SIGINT or SIGTERM.
     Interrupted,
 }
 
-/// What everything here returns.
+/// The result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Why `op` on `path` failed.
+    /// Returns a function that makes the error of `op` on `path`.
     pub fn at(op: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let object = path.as_ref().display().to_string();
         move |cause| Self::System { op, object, cause }
     }
 
-    /// The same for a call that answers with an errno.
+    /// The same for calls that fail with an errno.
     pub fn errno(
         op: &'static str,
         path: impl AsRef<Path>,
@@ -92,7 +92,7 @@ impl Error {
         move |errno| Self::at(op, path)(errno.into())
     }
 
-    /// Says which layer this is about.
+    /// Adds the layer that the error concerns.
     #[must_use]
     pub fn of_layer(self, blob: Digest) -> Self {
         match self {
@@ -152,7 +152,7 @@ impl From<NoDigest> for Error {
     }
 }
 
-/// A text without characters that a terminal would obey: names from an archive may have some.
+/// Escapes control characters, which names from an archive may contain, for a terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()

@@ -1,10 +1,10 @@
-//! Brings an image into the store.
+//! Imports an image into the store.
 //!
-//! Layers are unpacked at the same time, each in a directory of its own. Most can be: what a layer's archive says
-//! does not depend on the layers below it. Three things do, and then the layer is unpacked again with those
-//! below at hand, and kept under its chain-id instead of its diff-id, since for another image it would be another
-//! one: a directory without an entry of its own, which looks like the one below; a parent that is a symbolic
-//! link below; a hard link to a file below, which is copied up.
+//! Layers are unpacked concurrently, each into its own directory. That works for most layers, whose archives do not
+//! depend on the layers below. There are three exceptions: a directory without an entry of its own, which gets the
+//! attributes of the one below; a parent that is a symbolic link below; and a hard link to a file below, which is
+//! copied up. Such a layer is unpacked again with the layers below available. It is stored under its chain-id instead
+//! of its diff-id, because it would differ in another image.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -29,50 +29,50 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How an image is brought in.
+/// Options of an import.
 #[derive(Debug)]
 pub struct Options {
-    /// What it is called here; else as where it comes from.
+    /// Its names; by default those of the source.
     pub names: Vec<Reference>,
-    /// How much it may unpack to.
+    /// Limits on the unpacked size.
     pub limits: Limits,
-    /// Whether owners that cannot be kept are given up.
+    /// Whether to drop owners that this process cannot set.
     pub ignore_owners: bool,
-    /// The seccomp profile of containers, as config.json has it; none for containers without a filter.
+    /// The containers' seccomp profile in config.json's format; `None` for containers without a filter.
     pub seccomp: Option<Value>,
-    /// How long who removes from the store is waited for.
+    /// The time to wait for a command that removes from the store.
     pub patience: Duration,
-    /// Whether all of it is on the disk before anything of it is visible.
+    /// Whether everything is synced to disk before the image becomes visible.
     pub sync: bool,
-    /// Layers unpacked at the same time.
+    /// The number of layers unpacked concurrently.
     pub jobs: usize,
-    /// When a bar is shown.
+    /// When to show a progress bar.
     pub progress: Progress,
 }
 
-/// What became of an import.
+/// The result of an import.
 #[derive(Debug)]
 pub struct Imported {
     /// The image.
     pub image: Image,
     /// Its names.
     pub names: Vec<Reference>,
-    /// Those of them that were another image's, and that one.
+    /// The names that referred to another image before, with that image.
     pub moved: Vec<(Reference, Digest)>,
-    /// Layers that were not there before.
+    /// The number of newly unpacked layers.
     pub unpacked: usize,
-    /// All its layers.
+    /// The number of all its layers.
     pub layers: usize,
-    /// What was not kept.
+    /// Attributes that could not be kept.
     pub losses: Vec<String>,
 }
 
-/// A layer as far as it is.
+/// A layer during the import.
 struct Layer {
     name: Digest,
     directory: PathBuf,
     info: LayerInfo,
-    /// Where it is, as long as it is not in the store.
+    /// Its working directory, until it is in the store.
     work: Option<Work>,
 }
 
@@ -85,7 +85,7 @@ impl Layer {
 /// Brings `source` into the store.
 ///
 /// # Errors
-/// Whatever is wrong with the image, with its layer named; those of the store.
+/// Errors of the image, with the layer named; those of the store.
 pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Imported> {
     let names = if options.names.is_empty() { &source.names } else { &options.names };
     if names.is_empty() {
@@ -98,7 +98,7 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
             "the image has no layers, so nothing could be run in it".to_owned(),
         ));
     }
-    // Layers without a name, new ones and those found, stay while this is held.
+    // Held so that layers without an image, new or found, are not removed.
     let _rely = store.rely(options.patience)?;
     let importer = Importer {
         store,
@@ -147,11 +147,11 @@ struct Importer<'a> {
     shared: Shared,
 }
 
-/// A layer unpacked by itself; none if it cannot be.
+/// A layer unpacked by itself, or `None` if that is impossible.
 type Made = BTreeMap<Digest, Option<Layer>>;
 
 impl Importer<'_> {
-    /// Unpacks the layers that are not there, each by itself.
+    /// Unpacks the missing layers, each by itself.
     fn unpack_alone(&self, options: &Options) -> Result<Made> {
         let mut todo = Vec::new();
         let mut seen = BTreeSet::new();
@@ -164,7 +164,7 @@ impl Importer<'_> {
                 self.check(at)?;
             }
         }
-        // The longest first, so that none is left over at the end.
+        // The longest first, so that the jobs finish at about the same time.
         todo.sort_by_key(|&at| std::cmp::Reverse(self.layers[at].1.size));
         let all = todo.iter().map(|&at| self.layers[at].1.size).sum();
         let (next, made) = (AtomicUsize::new(0), Mutex::new(Made::new()));
@@ -214,7 +214,7 @@ impl Importer<'_> {
                 layers.push(layer);
                 continue;
             }
-            // A layer that is in the image twice has been moved to its first place.
+            // A layer that occurs twice has been moved to its first place.
             let twice = || {
                 let same = layers.iter().find(|layer| layer.name == diff_id)?;
                 Some((same.directory.clone(), same.info.clone()))
@@ -243,7 +243,8 @@ impl Importer<'_> {
         Ok(layers)
     }
 
-    /// Whether the directories that a layer has without an entry are, below, as they were made, or not there.
+    /// Returns whether the directories without entries in a layer have the attributes below that were assumed, or do
+    /// not exist there.
     fn fits(&self, layer: &LayerInfo, below: &Merged) -> Result<bool> {
         if below.is_empty() {
             return Ok(true);
@@ -265,11 +266,10 @@ impl Importer<'_> {
         Ok(true)
     }
 
-    /// Refuses a layer that is in the store already, but is another one where it comes from: only where nothing else
-    /// says so.
+    /// Checks that a layer found in the store equals the source's, but only if nothing else guarantees it.
     fn check(&self, at: usize) -> Result<()> {
         let (diff_id, blob) = self.layers[at];
-        // A file that is called as its contents are has been read.
+        // A file named by its digest has been read and verified.
         if !self.source.is_manifest_made || blob.digest == diff_id {
             return Ok(());
         }
@@ -319,20 +319,20 @@ impl Importer<'_> {
         }
     }
 
-    /// The chain-ids: the digest of a layer together with all below it.
+    /// Returns the chain-ids: digests of each layer together with all below it.
     fn chain(&self) -> Vec<Digest> {
         let mut chain: Vec<Digest> = Vec::new();
         for (diff_id, _) in &self.layers {
             chain.push(match chain.last() {
                 Some(below) => Digest::of(format!("{below} {diff_id}").as_bytes()),
-                // The bottom layer's would be its diff-id, under which it is kept for all images.
+                // The bottom layer's chain-id equals its diff-id, under which it is shared by all images.
                 None => *diff_id,
             });
         }
         chain
     }
 
-    /// Writes what is kept of the image itself.
+    /// Writes the image's own files.
     fn image(&self, layers: &[Layer], options: &Options) -> Result<Work> {
         let source = self.source;
         let root = Merged::open(
@@ -348,7 +348,7 @@ impl Importer<'_> {
             let path = directory.join(name);
             fs::write(&path, text).map_err(Error::at("write", &path))
         };
-        // overlayfs takes a directory once: what is in it twice is seen in its upper place.
+        // overlayfs rejects duplicate directories; a layer that occurs twice takes effect at its upper position.
         let mut lines: Vec<String> = Vec::new();
         for layer in layers.iter().rev() {
             let path = self.store.layer(&layer.name);
@@ -396,12 +396,12 @@ impl Importer<'_> {
     }
 }
 
-/// Most layers that are unpacked at the same time by default: each takes memory, up to 14 MB of buffers and windows
-/// ([`WINDOW`]); one at a time may have up to 128 MiB more ([`LONG_WINDOW`]).
+/// The default maximum of layers unpacked concurrently. Each needs up to 14 MB of memory for buffers and windows
+/// ([`WINDOW`]); one at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
 const MOST_JOBS: usize = 8;
 
-/// How many layers are unpacked at the same time by default: as many as there are CPUs; from a registry, a few
-/// more, which wait for the network.
+/// Returns the default number of layers unpacked concurrently: the number of CPUs; from a registry a few more, which
+/// wait for the network.
 #[must_use]
 pub fn default_jobs(blobs: &Blobs) -> usize {
     let cpus = thread::available_parallelism().map_or(2, std::num::NonZero::get);

@@ -1,4 +1,4 @@
-//! Keeps images, and assembles root filesystems from their layers.
+//! Stores images, and assembles root filesystems from their layers.
 
 pub mod apart;
 pub mod commands;

@@ -1,4 +1,4 @@
-//! What there is, in tables and JSON.
+//! Listing images as tables and JSON.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ fn document(image: &Image, name: &str) -> Result<Value> {
     parse(&text, &path.display().to_string())
 }
 
-/// All images with their names, in the order of their first ones: `digest`, `names`, `id`, `platform`, `created`,
+/// Returns all images with their names, ordered by the first one: `digest`, `names`, `id`, `platform`, `created`,
 /// `size` in bytes, `layers`.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn images(store: &Store) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// The same as a table: a line a name.
+/// Formats them as a table with a line per name.
 #[must_use]
 pub fn table(images: &[Value]) -> String {
     let mut rows = vec![["NAME", "DIGEST", "LAYERS", "SIZE", "CREATED"].map(str::to_owned)];
@@ -71,7 +71,7 @@ fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
@@ -86,8 +86,8 @@ pub fn size(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
-/// All that is known of an image: what `ls` tells, the layers with their directories, the image's own documents
-/// and the runtime's configuration.
+/// Returns all details of an image: those of `ls`, the layers with their directories, the image's documents and the
+/// runtime's configuration.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -107,7 +107,7 @@ pub fn inspect(store: &Store, image: &Image) -> Result<Value> {
     Ok(info)
 }
 
-/// The most of that for people.
+/// Formats the main details as text.
 #[must_use]
 pub fn summary(info: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let command = usage::arguments::<Options>().command;
-    // Trees may be deep, and each layer that is not finished is held open.
+    // Trees may be deep, and each unfinished layer holds a descriptor.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let result = match interrupt::catch(Second::Ends) {

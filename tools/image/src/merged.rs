@@ -1,4 +1,4 @@
-//! Layers on top of each other, looked at without a mount: as overlayfs would show them.
+//! A merged view of layers without a mount, as overlayfs would show them.
 
 use crate::error::{Error, Result};
 use crate::store::Rights;
@@ -14,45 +14,45 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-/// How many symbolic links one path may go through, as in the kernel.
+/// The maximum number of symbolic links in a path, as in the kernel.
 pub const LINKS: usize = 40;
 
-/// Layers, the top one first.
+/// A stack of layers, the top one first.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
     layers: Vec<Rc<OwnedFd>>,
     opaque: &'static str,
-    /// Names looked up since somebody asked.
+    /// Names looked up since the last query.
     looked_up: Rc<Cell<u64>>,
 }
 
-/// A directory as it is in each layer that contributes to it, the top one first.
+/// A directory in each layer that contributes to it, the top one first.
 pub type Directory = Vec<Rc<OwnedFd>>;
 
-/// What a name stands for in a merged directory.
+/// The result of looking up a name in a merged directory.
 #[derive(Debug)]
 pub enum Found {
     /// A directory.
     Directory(Directory),
-    /// A symbolic link and where it leads.
+    /// A symbolic link with its target.
     Link(OsString),
     /// Something else.
     Other(Node),
 }
 
-/// What is neither a directory nor a link.
+/// A file that is neither a directory nor a link.
 #[derive(Debug)]
 pub struct Node {
-    /// The directory that it is in, in its layer.
+    /// Its directory in its layer.
     pub directory: Rc<OwnedFd>,
     /// Its name there.
     pub name: OsString,
-    /// What it is like.
+    /// Its metadata.
     pub stat: Stat,
 }
 
 impl Node {
-    /// Opens it to be read.
+    /// Opens it for reading.
     ///
     /// # Errors
     /// Those of openat(2).
@@ -63,7 +63,7 @@ impl Node {
             .map_err(Error::errno("open", Path::new(&self.name)))
     }
 
-    /// Whether it is a file.
+    /// Returns whether it is a regular file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
@@ -71,7 +71,7 @@ impl Node {
 }
 
 impl Merged {
-    /// Of these directories, the top one first.
+    /// Opens these directories, the top one first.
     ///
     /// # Errors
     /// Those of opening them.
@@ -90,22 +90,22 @@ impl Merged {
         self.layers.is_empty()
     }
 
-    /// How many names have been looked up in single layers since this was last asked.
+    /// Returns how many names were looked up in single layers since the last call.
     #[must_use]
     pub fn looked_up(&self) -> u64 {
         self.looked_up.take()
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     #[must_use]
     pub fn root(&self) -> Directory {
         self.layers.clone()
     }
 
-    /// What `name` stands for in `directory`.
+    /// Looks up `name` in `directory`.
     ///
     /// # Errors
-    /// Those of looking it up, but not that there is nothing.
+    /// Those of the lookup, except that the name does not exist.
     pub fn find(&self, directory: &Directory, name: &OsStr) -> Result<Option<Found>> {
         let mut found = Directory::new();
         for layer in directory {
@@ -127,7 +127,7 @@ impl Merged {
                 }
                 continue;
             }
-            // Anything else hides what lies below, a whiteout even itself.
+            // A non-directory hides the layers below; a whiteout hides the name altogether.
             if !found.is_empty() || (kind == FileType::CharacterDevice && stat.st_rdev == 0) {
                 break;
             }
@@ -148,11 +148,11 @@ impl Merged {
         matches!(rustix::fs::fgetxattr(directory, name, &mut value[..]), Ok(1) if value[0] == b'y')
     }
 
-    /// What `path` itself stands for, without following links. None also where a part before the last one is
-    /// no directory.
+    /// Looks up `path` itself, without following links. Returns `None` also if a component before the last one is not a
+    /// directory.
     ///
     /// # Errors
-    /// Those of looking up its parts.
+    /// Those of looking up its components.
     pub fn exactly(&self, path: &Path) -> Result<Option<Found>> {
         let mut found = Found::Directory(self.root());
         for word in words(path).iter().rev() {
@@ -165,10 +165,10 @@ impl Merged {
         Ok(Some(found))
     }
 
-    /// The directory `path`, with symbolic links followed inside the root. None when it is not there.
+    /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of looking up its parts.
+    /// Those of looking up its components.
     pub fn directory(&self, path: &Path) -> Result<Option<Directory>> {
         Ok(match self.walk(path)? {
             Some(Found::Directory(directory)) => Some(directory),
@@ -176,10 +176,10 @@ impl Merged {
         })
     }
 
-    /// The file `path`, with symbolic links followed inside the root. None when there is no file.
+    /// Returns the file `path`, following symbolic links inside the root. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of looking up its parts.
+    /// Those of looking up its components.
     pub fn file(&self, path: &Path) -> Result<Option<Node>> {
         Ok(match self.walk(path)? {
             Some(Found::Other(node)) if node.is_file() => Some(node),
@@ -187,10 +187,10 @@ impl Merged {
         })
     }
 
-    /// What is in the file `path`. None when there is no file.
+    /// Returns the contents of the file `path`. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of looking it up and reading, and that it is longer than `limit` bytes.
+    /// Those of the lookup and of reading; the file is longer than `limit` bytes.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
         let Some(node) = self.file(Path::new(path))? else { return Ok(None) };
         let mut text = Vec::new();
@@ -201,10 +201,10 @@ impl Merged {
         Ok(Some(text))
     }
 
-    /// What `path` leads to, with symbolic links followed inside the root.
+    /// Resolves `path`, following symbolic links inside the root.
     ///
     /// # Errors
-    /// Those of looking up its parts.
+    /// Those of looking up its components.
     pub fn walk(&self, path: &Path) -> Result<Option<Found>> {
         let mut todo: Vec<OsString> = words(path);
         let mut stack = vec![self.root()];
@@ -236,7 +236,7 @@ impl Merged {
     }
 }
 
-/// The parts of a path, the first one last, `..` among them.
+/// Returns the components of a path in reverse order, including `..`.
 pub fn words(path: &Path) -> Vec<OsString> {
     let word = |part: Component<'_>| match part {
         Component::Normal(word) => Some(word.to_owned()),

@@ -1,17 +1,18 @@
-//! The documents of the OCI image specification, as far as they are read here, and Docker's older names for
-//! the same. Unknown members are left alone.
+//! The documents of the OCI image specification, as far as they are used here, and Docker's older media types for them.
+//! Unknown members are ignored.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Longest document (index, manifest, configuration) that is read, in bytes: what registries and other clients take.
+/// The maximum length of a document (index, manifest, configuration) in bytes; registries and other clients have the
+/// same limit.
 pub const DOCUMENT: u64 = 4 << 20;
-/// Most words that a document may have in lists: annotations, labels, variables. Each takes many times its text
-/// in memory.
+/// The maximum number of strings in a document's lists: annotations, labels, variables. Each takes many times its
+/// length in memory.
 const WORDS: usize = 20_000;
-/// Most layers of an image. The kernel mounts 500; each is looked at from each above it.
+/// The maximum number of layers of an image. The kernel mounts 500; each layer is searched from every layer above it.
 const LAYERS: usize = 1000;
 
 /// Media types of an index (a list of manifests).
@@ -27,43 +28,43 @@ pub const MANIFEST: &[&str] = &[
 /// Media types of an image's configuration.
 pub const CONFIG: &[&str] =
     &["application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json"];
-/// The media type of a layer; `+gzip` and `+zstd` follow.
+/// The media type of a layer, followed by `+gzip` or `+zstd`.
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 /// The annotation with an image's name.
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
-/// The annotation by which containerd, Docker and Podman name an image with its registry.
+/// The annotation in which containerd, Docker and Podman put an image's name with its registry.
 pub const FULL_NAME: &str = "io.containerd.image.name";
 
-/// Lists of strings, such as annotations and labels, or `null`.
+/// A map of strings, such as annotations and labels, or `null`.
 pub type Strings = Option<BTreeMap<String, String>>;
 
-/// What a blob is called, and how long it is.
+/// A reference to a blob.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it holds.
+    /// The media type of the blob.
     #[serde(default)]
     pub media_type: String,
-    /// Its name.
+    /// The digest of the blob.
     pub digest: Digest,
     /// Its length in bytes.
     pub size: u64,
-    /// Of a manifest: what it runs on.
+    /// The platform of a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// More about it.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Strings,
 }
 
-/// What an image runs on.
+/// The platform of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// Such as `amd64`, as Go names it.
+    /// Go's name of the architecture, such as `amd64`.
     pub architecture: String,
     /// `linux`.
     pub os: String,
-    /// Such as `v8`.
+    /// The variant of the architecture, such as `v8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
@@ -94,7 +95,7 @@ pub struct Manifest {
     pub config: Descriptor,
     /// The layers, the bottom one first.
     pub layers: Vec<Descriptor>,
-    /// More about the image.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Strings,
 }
@@ -102,11 +103,11 @@ pub struct Manifest {
 /// An image's configuration.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ImageConfig {
-    /// When it was made, by RFC 3339.
+    /// The time of its creation, in RFC 3339 format.
     pub created: Option<String>,
     /// Who made it.
     pub author: Option<String>,
-    /// The architecture, as Go names it.
+    /// Go's name of the architecture.
     #[serde(default)]
     pub architecture: String,
     /// The operating system.
@@ -114,15 +115,15 @@ pub struct ImageConfig {
     pub os: String,
     /// The architecture's variant.
     pub variant: Option<String>,
-    /// How it is run.
+    /// The defaults of its containers.
     #[serde(default)]
     pub config: Option<Execution>,
-    /// What the layers are called unpacked.
+    /// The diff-ids of the layers.
     pub rootfs: RootFs,
 }
 
 impl ImageConfig {
-    /// Refuses a configuration that says too much.
+    /// Rejects a configuration with too many strings.
     ///
     /// # Errors
     /// [`Error::Unfit`] with the limit.
@@ -133,7 +134,7 @@ impl ImageConfig {
         few_words("configuration", words + run.labels.iter().flatten().count())
     }
 
-    /// What the image runs on; empty where it does not say.
+    /// Returns the platform of the image; empty strings where it is not stated.
     #[must_use]
     pub fn platform(&self) -> Platform {
         Platform {
@@ -144,7 +145,7 @@ impl ImageConfig {
     }
 }
 
-/// How a container of the image is run by default.
+/// The default process of a container.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Execution {
@@ -152,30 +153,30 @@ pub struct Execution {
     pub user: Option<String>,
     /// `NAME=value` each.
     pub env: Option<Vec<String>>,
-    /// The first words of the command.
+    /// The fixed first words of the command.
     pub entrypoint: Option<Vec<String>>,
-    /// The others, which whoever runs it may replace.
+    /// The other words, which the user may replace.
     pub cmd: Option<Vec<String>>,
-    /// Where it begins.
+    /// The working directory.
     pub working_dir: Option<String>,
-    /// More about it.
+    /// Labels.
     pub labels: Strings,
-    /// What asks it to end.
+    /// The signal that stops the container.
     pub stop_signal: Option<String>,
 }
 
-/// What the layers are called unpacked.
+/// The diff-ids of the layers.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RootFs {
-    /// The digests of the plain archives, the bottom one first.
+    /// The digests of the uncompressed archives, the bottom one first.
     #[serde(default)]
     pub diff_ids: Vec<Digest>,
 }
 
-/// Reads a document; `what` names it.
+/// Parses a document; `what` names it in errors.
 ///
 /// # Errors
-/// [`Error::Unfit`] when it is not JSON of that form.
+/// [`Error::Unfit`] if it is not valid JSON of that type.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T> {
     serde_json::from_slice(bytes)
         .map_err(|error| Error::Unfit(format!("{what} is not as it should be: {error}")))
@@ -191,7 +192,7 @@ fn few_words(what: &str, words: usize) -> Result<()> {
 }
 
 impl Manifest {
-    /// Refuses what is no container image, what is not all there, and what is too much.
+    /// Rejects a manifest that is not of a container image, is incomplete, or exceeds a limit.
     ///
     /// # Errors
     /// [`Error::Unfit`] with the reason.

@@ -1,5 +1,5 @@
 //! The command line.
-// The descriptions are help texts too, where brackets mean "may be left out".
+// The docstrings are help texts too, where brackets mark optional parts.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
 pub mod size;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use store::StoreOptions;
 
-/// Keeps images, and assembles root filesystems from their layers.
+/// Stores images, and assembles root filesystems from their layers
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-image", bin_name = "dayfly", version)]
 pub struct Options {
@@ -27,7 +27,7 @@ pub struct Options {
 /// The groups of commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Keep images, unpacked
+    /// Store images, unpacked
     #[command(subcommand)]
     Image(ImageCommand),
     /// Assemble root filesystems from layers
@@ -40,72 +40,73 @@ pub enum Command {
 pub enum ImageCommand {
     /// Bring an image into the store from a directory or a file
     ///
-    /// The image is in an OCI image layout (a directory or an archive of one), or in an archive of
-    /// "docker save" or "podman save". Its layers may be compressed with gzip, zstd or not at all. Digests and
-    /// sizes are checked. Layers that are there already are not unpacked again.
+    /// The image is an OCI image layout (a directory or an archive), or an archive of "docker save" or "podman save".
+    /// Its layers may be compressed with gzip or zstd. Digests and sizes are checked. Layers that are in the store
+    /// already are not unpacked again.
     Import(Import),
     /// Bring an image into the store from a registry
     ///
-    /// A name without a registry is Docker Hub's: "alpine" is docker.io/library/alpine. Passwords are those of
-    /// "podman login" and "docker login", also where a credential helper keeps them.
+    /// A name without a registry belongs to Docker Hub: "alpine" is docker.io/library/alpine. The passwords of "podman
+    /// login" and "docker login" are used, including those in credential helpers.
     Pull(Pull),
     /// List images
     #[command(visible_alias = "list")]
     Ls(Ls),
-    /// Tell what is known of an image
+    /// Show the details of an image
     Inspect(Inspect),
-    /// Take an image's name away, and remove what nothing else needs
+    /// Remove a name of an image, and everything that is then unused
     ///
-    /// An image stays as long as it has another name, a container was made from it, or it is mounted.
+    /// An image is kept while it has another name, a container was made from it, or it is mounted.
     #[command(visible_alias = "rmi", alias = "remove")]
     Rm(Rm),
-    /// Remove what nothing names any more
+    /// Remove images and layers that are unused
     #[command(alias = "prune")]
     Gc(Gc),
     /// Write an image to a directory or a file
     ///
-    /// Layers are packed again, byte by byte as they were unpacked: diff-ids and the image's id stay. Blobs are
-    /// compressed anew, so their digests and that of the manifest may be others.
+    /// Layers are packed again byte for byte as they were unpacked, so the diff-ids and the image's id stay the same.
+    /// Blobs are compressed anew, so their digests and the manifest's may differ.
     Export(Export),
 }
 
-/// How an image is brought in.
+/// Options of commands that add an image.
 #[derive(Debug, Args)]
 pub struct Bringing {
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// Take the image for that platform: OS/ARCHITECTURE[/VARIANT], by default this host's
+    /// The image's platform: OS/ARCHITECTURE[/VARIANT], by default this host's
     #[arg(long, value_name = "PLATFORM")]
     pub platform: Option<String>,
-    /// The seccomp profile of its containers: "default" is dayfly's own, "none" none, else a file of the engines' form
+    /// The seccomp profile of its containers: "default" (dayfly's own), "none", or a file in the engines' format
     #[arg(long, value_name = "PROFILE", default_value = "default")]
     pub seccomp: PathBuf,
-    /// As a user: files of all owners become yours
+    /// As an unprivileged user: make all files your own
     #[arg(long)]
     pub ignore_owners: bool,
-    /// Most bytes that all layers may unpack to; k, m, g and t may follow the number
+    /// Maximum size of all unpacked layers in bytes; k, m, g and t may follow the number
     #[arg(long, value_name = "SIZE", default_value = "64g", value_parser = size::bytes)]
     pub max_bytes: u64,
-    /// Most entries that all layers may have, directories without an entry of their own among them
+    /// Maximum number of entries of all layers, including directories without an entry of their own
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     pub max_entries: u64,
-    /// How many times its size a layer, and the image, may unpack to, once it is longer than 64 MiB
+    /// Maximum ratio of unpacked to packed size of a layer and of the image, once it exceeds 64 MiB
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_ratio: u64,
-    /// Most memory for names and attributes of directories, beside four times what was read of blobs, at most 16 times this
+    /// Maximum memory for names and attributes of directories, in addition to four times the bytes read of blobs, in
+    /// total at most 16 times this
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size::bytes)]
     pub max_memory: u64,
-    /// The wait for another command's lock on the store.
+    /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
-    /// Layers unpacked at the same time, by default as many as there are CPUs, at most 8
+    /// Number of layers unpacked concurrently, by default the number of CPUs, at most 8
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Wait until all of it is on the disk: else a loss of power in the next half minute can leave empty files
+    /// Wait until everything is on disk; otherwise a power failure in the next half minute can leave empty files
     #[arg(long)]
     pub sync: bool,
-    /// Show a bar
+    /// Show a progress bar
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
 }
@@ -113,13 +114,13 @@ pub struct Bringing {
 /// `dayfly image import`
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The directory or file, perhaps with :TAG or :NAME after it; "-" reads an archive from standard input
+    /// The directory or file, optionally followed by :TAG or :NAME; "-" reads an archive from standard input
     #[arg(value_name = "SOURCE")]
     pub source: String,
-    /// What to call it, by default as where it comes from; may be given several times
+    /// A name for the image, by default the source's; may be given several times
     #[arg(long, short, value_name = "NAME")]
     pub name: Vec<String>,
-    /// The rest.
+    /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,
 }
@@ -127,32 +128,32 @@ pub struct Import {
 /// `dayfly image pull`
 #[derive(Debug, Args)]
 pub struct Pull {
-    /// The image: [HOST[:PORT]/]NAME[:TAG][@DIGEST], of Docker Hub without a host
+    /// The image: [HOST[:PORT]/]NAME[:TAG][@DIGEST]; without a host, on Docker Hub
     #[arg(value_name = "REF")]
     pub reference: String,
-    /// What to call it here, by default REF; may be given several times
+    /// A name for the image in the store, by default REF; may be given several times
     #[arg(long, short, value_name = "NAME")]
     pub name: Vec<String>,
-    /// Talk HTTP instead of HTTPS, to a registry on this host only
+    /// Use HTTP instead of HTTPS, only for a registry on this host
     #[arg(long)]
     pub plain_http: bool,
-    /// How long an answer, and then each 64 KiB of a layer, may take the registry
+    /// Timeout of an answer of the registry, and of each 64 KiB of a layer
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
     /// A file with passwords, as in containers-auth.json(5)
     #[arg(long, value_name = "FILE")]
     pub authfile: Option<PathBuf>,
-    /// The rest.
+    /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,
 }
 
-/// How a command tells what it found.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
@@ -162,13 +163,13 @@ pub struct Ls {
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// The form
+    /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Digests only
+    /// Print digests only
     #[arg(long, short)]
     pub quiet: bool,
-    /// All images, as without it: those without a name are listed, too
+    /// No effect, for compatibility: images without a name are always listed
     #[arg(long, short)]
     pub all: bool,
 }
@@ -176,13 +177,13 @@ pub struct Ls {
 /// `dayfly image inspect`
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The image's name, or the beginning of its digest
+    /// The image's name, or a prefix of its digest
     #[arg(value_name = "IMAGE")]
     pub image: String,
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// The form
+    /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Json)]
     pub format: Format,
 }
@@ -190,30 +191,30 @@ pub struct Inspect {
 /// `dayfly image rm`
 #[derive(Debug, Args)]
 pub struct Rm {
-    /// Names of images, or the beginnings of digests: then all names of the image are taken away
+    /// Names of images, or prefixes of digests, which remove all names of the image
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
-    /// An image that is not there is no error
+    /// Ignore images that do not exist
     #[arg(long, short)]
     pub force: bool,
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// The wait for another command's lock on the store.
+    /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// How long other commands are waited for.
+/// The timeout for other commands.
 #[derive(Debug, Args)]
 pub struct Waiting {
-    /// How long to wait for other commands that use the store: gc for imports, these and exports for gc
+    /// How long to wait for other commands that use the store: gc waits for imports, and imports and exports for gc
     #[arg(long, value_name = "SECONDS", default_value_t = WAIT.as_secs())]
     pub wait: u64,
 }
 
 impl Waiting {
-    /// The same as a time.
+    /// Returns it as a duration.
     #[must_use]
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.wait)
@@ -226,7 +227,7 @@ pub struct Gc {
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// The wait for another command's lock on the store.
+    /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -234,22 +235,22 @@ pub struct Gc {
 /// `dayfly image export`
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The image's name, or the beginning of its digest
+    /// The image's name, or a prefix of its digest
     #[arg(value_name = "IMAGE")]
     pub image: String,
-    /// The directory or file to make; "-" writes an archive to standard output
+    /// The directory or file to create; "-" writes an archive to standard output
     #[arg(value_name = "DESTINATION")]
     pub destination: PathBuf,
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// The wait for another command's lock on the store.
+    /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
-    /// The form: by default oci-archive for names that end in .tar and "-", oci else
+    /// The output format, by default oci-archive for "-" and names that end in .tar, else oci
     #[arg(long, value_enum)]
     pub format: Option<Form>,
-    /// How layers are compressed; those of docker-archive never are
+    /// Compression of the layers; docker-archive never compresses them
     #[arg(long, value_enum, default_value_t = Compression::Gzip)]
     pub compress: Compression,
 }

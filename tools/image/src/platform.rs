@@ -1,10 +1,10 @@
-//! Which of an index's images is taken.
+//! Selecting an image of an index by platform.
 
 use crate::error::{Error, Result};
 use crate::oci::{Descriptor, INDEX, Platform};
 
 impl Platform {
-    /// This host's.
+    /// Returns this host's platform.
     #[must_use]
     pub fn host() -> Self {
         let architecture = match std::env::consts::ARCH {
@@ -18,10 +18,10 @@ impl Platform {
         Self { architecture: architecture.to_owned(), os: "linux".to_owned(), variant: None }
     }
 
-    /// From `OS/ARCHITECTURE[/VARIANT]`, or an architecture alone.
+    /// Parses `OS/ARCHITECTURE[/VARIANT]`, or an architecture alone.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when it is not of that form.
+    /// [`Error::Unfit`] if the text has another form.
     pub fn parse(text: &str) -> Result<Self> {
         let words: Vec<&str> = text.split('/').collect();
         let (os, architecture, variant) = match words[..] {
@@ -43,7 +43,7 @@ impl Platform {
         Ok(Self { architecture: architecture.to_owned(), os: os.to_owned(), variant })
     }
 
-    /// Whether an image for `other` is one for this. Where no variant is asked for, every one will do.
+    /// Returns whether an image for `other` matches this platform. Without a variant here, any variant matches.
     #[must_use]
     pub fn takes(&self, other: &Self) -> bool {
         self.os == other.os
@@ -59,10 +59,10 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// The manifest for `wanted`: the only one there is if it does not say for what, else the first that fits.
+/// Returns the manifest for `wanted`: the only one if it states no platform, else the first match.
 ///
 /// # Errors
-/// [`Error::Unfit`], naming what there is.
+/// [`Error::Unfit`], which lists the available platforms.
 pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
     let platform = |entry: &&'a Descriptor| entry.platform.as_ref();
     let nested = |entry: &Descriptor| INDEX.contains(&entry.media_type.as_str());
@@ -71,7 +71,7 @@ pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a 
     {
         return Ok(only);
     }
-    // A list inside a list that says nothing of platforms is looked into when nothing else fits.
+    // A nested index without a platform is searched if nothing else matches.
     let fits = manifests.iter().find(|entry| platform(entry).is_some_and(|p| wanted.takes(p)));
     fits.or_else(|| manifests.iter().find(|entry| nested(entry) && entry.platform.is_none()))
         .ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! How far an import is: a bar on stderr.
+//! The progress of an import: a bar on stderr.
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(100);
 
-/// When the bar is shown.
+/// When to show the bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Progress {
     /// If stderr is a terminal.
@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// Does `work`, and shows meanwhile how many of `all` bytes are `done`.
+    /// Does `work` while showing how many of `all` bytes are `done`.
     pub fn watch<T>(self, title: &str, all: u64, done: &AtomicU64, work: impl FnOnce() -> T) -> T {
         if !self.shown() {
             return work();

@@ -5,11 +5,11 @@ use crate::error::{Error, Result};
 use rootfs::image::{decode, encode};
 use rootfs::name;
 
-/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without tag and digest the tag is `latest`. A name
-/// without a host is Docker Hub's ([`rootfs::name`]).
+/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without a tag and a digest, the tag is `latest`. A name
+/// without a host belongs to Docker Hub ([`rootfs::name`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The name without tag and digest, in its familiar form.
+    /// The name without tag and digest, in the familiar form.
     pub name: String,
     /// The tag.
     pub tag: Option<String>,
@@ -17,14 +17,14 @@ pub struct Reference {
     pub digest: Option<Digest>,
 }
 
-/// Bytes of a file's name.
+/// The maximum length of a file name, in bytes.
 const LONGEST: usize = 255;
 
 impl Reference {
-    /// From its text.
+    /// Parses a reference.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when it is not of the form.
+    /// [`Error::Unfit`] if it is malformed.
     pub fn parse(text: &str) -> Result<Self> {
         let unfit = |reason| Error::Unfit(format!("{text:?} is no name of an image: {reason}"));
         if text.contains("://") {
@@ -34,7 +34,7 @@ impl Reference {
             Some((rest, digest)) => (rest, Some(digest.parse()?)),
             None => (text, None),
         };
-        // A colon before the last slash belongs to the port.
+        // A colon before the last slash separates the port.
         let (name, tag) = match rest.rsplit_once(':') {
             Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
             _ => (rest, None),
@@ -76,10 +76,10 @@ impl Reference {
         Ok(reference)
     }
 
-    /// The registry and the repository there.
+    /// Returns the registry and the repository there.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when no registry has such names.
+    /// [`Error::Unfit`] if no registry allows such names.
     pub fn registry(&self) -> Result<(String, String)> {
         let (host, repository) = name::split(&self.name);
         let unfit = |reason: &str| {
@@ -98,28 +98,28 @@ impl Reference {
         Ok((host.to_owned(), repository.into_owned()))
     }
 
-    /// The name with its registry, as every engine reads it.
+    /// Returns the name with its registry, which every engine reads the same way.
     #[must_use]
     pub fn full(&self) -> String {
         Self { name: name::full(&self.name), ..self.clone() }.to_string()
     }
 
-    /// The name of the file that older versions made for it, if it is another one.
+    /// Returns the name of the file that earlier versions created for it, if it differs.
     #[must_use]
     pub fn old_file_name(&self) -> Option<String> {
         Some(encode(&self.full())).filter(|old| *old != self.file_name() && old.len() <= LONGEST)
     }
 
-    /// The name of its file in the store.
+    /// Returns the name of its file in the store.
     #[must_use]
     pub fn file_name(&self) -> String {
         encode(&self.to_string())
     }
 
-    /// From the name of a file in the store.
+    /// Parses the name of a file in the store.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when no such name leads there.
+    /// [`Error::Unfit`] if it is not such a name.
     pub fn from_file_name(file: &str) -> Result<Self> {
         Self::parse(&decode(file))
     }

@@ -1,11 +1,11 @@
-//! The runtime's configuration of a container of an image.
+//! The runtime's configuration for a container of an image.
 //!
-//! It is what Podman gives a container by default, with what the image says of its process, after the
-//! conversion that the image specification describes (conversion.md). Left aside:
+//! It combines Podman's defaults with the image's settings, converted as in the image specification (conversion.md).
+//! These settings are not converted:
 //!
-//! - ExposedPorts, since a container has no network but its own.
-//! - Volumes: what is written there stays in the container's own writable layer, and goes with it.
-//! - Labels that a runtime would take for orders (`ORDERS`): who writes an image must not command it.
+//! - ExposedPorts, because the container has only its own network.
+//! - Volumes: data written there stays in the container's writable layer and is removed with it.
+//! - Labels that a runtime would interpret as instructions (`ORDERS`), because an image must not control the runtime.
 
 use crate::error::{Error, Result};
 use crate::merged::Merged;
@@ -14,28 +14,28 @@ use crate::user;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Beginnings of annotations by which runtimes are told what to do.
+/// Prefixes of annotations that control runtimes.
 const ORDERS: &[&str] =
     &["run.dayfly.", "run.oci.", "org.systemd.property.", "io.kubernetes.", "io.podman."];
-/// The annotation that says a container has no filter because somebody wanted it so; dayfly starts no other without.
+/// The annotation that marks a container as unfiltered on request; dayfly starts no other container without a filter.
 const SECCOMP: &str = "run.dayfly.seccomp";
-/// Where Debian's and other images have their programs.
+/// The default search path, which suits Debian's and other images.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A configuration, and how many leading words of its command another command leaves.
+/// A configuration, and the number of leading words that another command keeps.
 #[derive(Debug)]
 pub struct Runtime {
     /// config.json
     pub config: Value,
-    /// Words of the image's Entrypoint.
+    /// The number of words of the image's Entrypoint.
     pub entrypoint: usize,
 }
 
-/// The seccomp profile that `name` stands for, as config.json has it: `default` for dayfly's own, `none` for none, else a
-/// file of the engines' form.
+/// Returns the seccomp profile for `name` in config.json's format: `default` is dayfly's own, `none` is no filter,
+/// anything else is a file in the engines' format.
 ///
 /// # Errors
-/// A file that is not there or no profile.
+/// The file does not exist or is not a profile.
 pub fn seccomp(name: &Path) -> Result<Option<Value>> {
     match name.to_str() {
         Some("none") => Ok(None),
@@ -46,10 +46,10 @@ pub fn seccomp(name: &Path) -> Result<Option<Value>> {
     }
 }
 
-/// The configuration of a container of this image, whose merged layers are `root`, with that seccomp profile.
+/// Returns the configuration of a container of this image, whose merged layers are `root`, with that seccomp profile.
 ///
 /// # Errors
-/// A user who is not in the image.
+/// The user does not exist in the image.
 pub fn configure(
     image: &ImageConfig,
     manifest: &Manifest,
@@ -65,7 +65,7 @@ pub fn configure(
         process["user"]["additionalGids"] = json!(user.groups);
     }
     if user.uid != 0 {
-        // As after execve(2) by a user: bounded, but none in effect.
+        // As after execve(2) by a non-root user: only the bounding set remains.
         for set in ["effective", "permitted"] {
             process["capabilities"][set] = json!([]);
         }
@@ -106,7 +106,7 @@ fn directory(text: &str) -> String {
     format!("/{}", text.trim_start_matches('/'))
 }
 
-/// The image's variables, and those that a program expects where it has none.
+/// Returns the image's variables, with defaults for those that programs expect.
 fn environment(mut variables: Vec<String>, home: &str) -> Vec<String> {
     let home = format!("HOME={home}");
     for default in [PATH, "TERM=xterm", "container=dayfly", &home] {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(annotations["maintainer"], "me");
         assert!(annotations["run.dayfly.trace"].is_null());
         assert!(annotations["org.systemd.property.X"].is_null());
-        // Said by who imports, not by the image.
+        // The importing user decides this, not the image.
         assert_eq!(annotations["run.dayfly.seccomp"], "none");
     }
 }

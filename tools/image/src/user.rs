@@ -1,29 +1,28 @@
-//! Who a container's process is: an image says it by names or numbers, the kernel wants numbers.
+//! The user of a container's process: an image names users by name or number, the kernel needs numbers.
 
 use crate::error::{Error, Result};
 use crate::merged::Merged;
 
-/// Longest /etc/passwd or /etc/group that is read, in bytes.
+/// The maximum length of /etc/passwd or /etc/group, in bytes.
 const LONGEST: u64 = 8 << 20;
 
 /// A user, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
-    /// Its number.
+    /// The user id.
     pub uid: u32,
-    /// Its group.
+    /// The group id.
     pub gid: u32,
-    /// Further groups.
+    /// The supplementary groups.
     pub groups: Vec<u32>,
-    /// Its directory, if /etc/passwd has one.
+    /// The home directory, if /etc/passwd names one.
     pub home: Option<String>,
 }
 
-/// Resolves `text`, `USER[:GROUP]` with names or numbers, by the /etc/passwd and /etc/group that a container
-/// would see.
+/// Resolves `text`, `USER[:GROUP]` with names or numbers, by the container's /etc/passwd and /etc/group.
 ///
 /// # Errors
-/// [`Error::Unfit`] for names that are not there.
+/// [`Error::Unfit`] for unknown names.
 pub fn resolve(text: &str, root: &Merged) -> Result<User> {
     let passwd = file(root, "etc/passwd")?;
     let group = file(root, "etc/group")?;
@@ -56,7 +55,7 @@ fn find(text: &str, passwd: &str, group: &str) -> Result<User> {
     user.home = field(5).filter(|home| home.starts_with('/')).map(str::to_owned);
     match group_name {
         Some(wanted) => user.gid = group_id(wanted, group)?,
-        // As login does, where no group is asked for.
+        // Without a group, use the user's groups, as login does.
         None => {
             let login = field(0).unwrap_or(name);
             user.groups = memberships(login, group);

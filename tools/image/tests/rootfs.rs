@@ -1,10 +1,10 @@
-//! `dayfly rootfs`: mounted, listed, taken away; and what is left when somebody is killed. Needs root, and
-//! mounts in a namespace of its own only.
+//! `dayfly rootfs`: mount, list, unmount, and garbage collection after a kill. Needs root, and mounts only in a mount
+//! namespace of its own.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Makes three layers and a list, then runs the lines of a case in a private mount namespace.
+/// Creates three layers and a list, then runs the lines of a case in a private mount namespace.
 const PREPARE: &str = r#"
 set -eu
 export DAYFLY_IDS=$T/ids DAYFLY_STORE=$T/store
@@ -116,7 +116,7 @@ find $T/store/mounts $T/ids -mindepth 1
     );
 }
 
-/// SIGKILL at many moments, and a mount namespace that went with its mounts.
+/// SIGKILL at many moments, and a mount namespace that disappeared with its mounts.
 #[test]
 fn gc_removes_what_the_killed_left() {
     says(

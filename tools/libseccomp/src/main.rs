@@ -1,9 +1,9 @@
-//! `dayfly-libseccomp PASSES ARCHITECTURE...`: looks names up by libseccomp, and tells how long that takes.
+//! `dayfly-libseccomp PASSES ARCHITECTURE...`: times the lookup of names in libseccomp.
 //!
-//! A program of its own, which `dayfly bench lookups` executes: so the other tools do not need the library.
-//! Names come on standard input, a line each. Each architecture, by its name in the runtime specification, is gone through
-//! so often. What it writes is JSON: the library's version, the names that it does not know, and the nanoseconds that
-//! all passes took, an architecture each.
+//! `dayfly bench lookups` executes this separate program, so that the other tools do not need the library. Names are
+//! read from standard input, one per line. All names are looked up PASSES times for each architecture, given by its
+//! name in the runtime specification. The output is JSON: the library's version, the names it does not know, and the
+//! nanoseconds of all passes, for each architecture.
 
 use libseccomp::{ScmpArch, ScmpSyscall, ScmpVersion};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn answer() -> Result<serde_json::Value, String> {
     Ok(json!({ "version": version, "unknown": unknown, "times_ns": times }))
 }
 
-/// How long it takes to look all names up so often, in nanoseconds.
+/// Looks all names up `passes` times; returns the time in nanoseconds.
 fn time(passes: u32, names: &[&str], arch: ScmpArch) -> u64 {
     let start = Instant::now();
     for _ in 0..passes {

@@ -1,8 +1,8 @@
-//! Which system calls are made under a container's filter.
+//! Records the system calls made under a container's filter.
 //!
-//! Whoever has loaded a filter, and all that it then makes, is listened to: the runtime's process from its load on, the
-//! container's program, its children, hooks that are run under the filter. So it is known what a runtime does itself
-//! between the load and the program, whichever runtime it is.
+//! Every process that has loaded a filter is traced, with all its descendants: the runtime's process from the load on,
+//! the container's program, its children, and hooks that run under the filter. This covers the runtime's own calls
+//! between the load and the program's start, whichever runtime it is.
 
 use follow::{Event, Listener, call_name};
 use rustix::process::Pid;
@@ -14,32 +14,32 @@ const SET_MODE_FILTER: u64 = 1;
 /// PR_SET_SECCOMP and SECCOMP_MODE_FILTER of prctl(2).
 const SET_SECCOMP: [u64; 2] = [22, 2];
 
-/// socketcall(2) and ipc(2) of 32-bit x86, whose first argument says what they do.
+/// socketcall(2) and ipc(2) of 32-bit x86, whose first argument selects the operation.
 const MULTIPLEXERS: [u32; 2] = [102, 117];
 
-/// A system call as it was made.
+/// A system call that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Made {
     /// AUDIT_ARCH_*.
     token: u32,
-    /// Its number there.
+    /// Its number on that architecture.
     number: u32,
-    /// What a multiplexer was to do; else 0.
+    /// The operation of a multiplexer; else 0.
     behind: u64,
 }
 
-/// Listens to those who are under a filter.
+/// A listener for processes under a filter.
 #[derive(Debug, Default)]
 pub struct Calls {
     /// The process of each thread.
     processes: HashMap<Pid, Pid>,
     /// Processes under a filter.
     filtered: HashSet<Pid>,
-    /// Threads that are about to load one.
+    /// Threads that are loading one.
     loading: HashSet<Pid>,
-    /// What they did.
+    /// The recorded calls.
     pub made: BTreeSet<Made>,
-    /// Whether anybody loaded a filter at all.
+    /// Whether any process has loaded a filter.
     pub has_filter: bool,
 }
 
@@ -47,7 +47,7 @@ impl Listener for Calls {
     fn hear(&mut self, pid: Pid, event: Event) {
         match event {
             Event::Born { parent, process } => {
-                // Whose parent nobody knows any more is listened to: nothing must be missed.
+                // A process whose parent is unknown is recorded too, so that nothing is missed.
                 let parent = parent.map(|parent| self.process(parent));
                 let is_lost = parent.is_none() && !self.processes.is_empty();
                 if is_lost || parent.is_some_and(|parent| self.filtered.contains(&parent)) {
@@ -63,7 +63,7 @@ impl Listener for Calls {
                 }
             }
             Event::Left { result, .. } => {
-                // Runtimes try what the kernel has by loads that must fail.
+                // Runtimes probe kernel features by loads that must fail.
                 if self.loading.remove(&pid) && result.is_ok() {
                     self.has_filter = true;
                     self.filtered.insert(self.process(pid));
@@ -98,7 +98,7 @@ fn is_load(number: u64, args: [u64; 6]) -> bool {
 }
 
 impl Made {
-    /// One that was made, unless its number is none: a tracer of the container's own skips a call by −1.
+    /// Returns a call, unless its number is negative: a tracer inside the container skips a call by setting −1.
     fn new(token: u32, number: u64, first: u64) -> Option<Self> {
         let number = u32::try_from(number).ok().filter(|number| *number != u32::MAX)?;
         let is_multiplexer = token == Arch::X86.token() && MULTIPLEXERS.contains(&number);
@@ -106,7 +106,7 @@ impl Made {
         Some(Self { token, number, behind: if is_multiplexer { first & 0xffff } else { 0 } })
     }
 
-    /// What it is called: all names of it, as a rule for any of them is one for the call. None if the call is newer
+    /// Returns all its names, because a rule for any of them applies to the call. Returns none if the call is newer
     /// than dayfly.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
@@ -114,7 +114,7 @@ impl Made {
         let mut all: Vec<&str> = names(self.number, arch).collect();
         if self.behind != 0 {
             let is_it = |name: &&str| multiplexed_on_x86(name) == Some((self.number, self.behind));
-            // Those are calls of their own on some other architecture, and so have numbers below this.
+            // The operations are separate calls on some other architecture, and have numbers below this.
             let others = (0..1024)
                 .flat_map(|number| names(number, Arch::X86_64).chain(names(number, Arch::Arm)));
             all.extend(others.filter(is_it));
@@ -166,7 +166,7 @@ mod tests {
         calls.hear(pid(1), Event::Born { parent: None, process: pid(1) });
         calls.hear(pid(1), entered("openat", 0));
         calls.hear(pid(2), Event::Born { parent: Some(pid(1)), process: pid(2) });
-        // A try that fails is no load.
+        // A failing load does not count.
         calls.hear(pid(2), entered("seccomp", SET_MODE_FILTER));
         calls.hear(pid(2), left(Err(Errno::FAULT)));
         calls.hear(pid(2), entered("close", 0));

@@ -16,10 +16,10 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// A bundle, profile or file that is wrong; a run that fails; an interrupt. Nothing is written then.
+/// An invalid bundle, profile or file; a run that fails; an interrupt. In these cases nothing is written.
 pub fn learn(options: &Learn) -> Result<(), Error> {
     interrupt::catch(Second::Waits)?;
     let stop = stopped_by_signals()?;
@@ -33,7 +33,7 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
     let own = Some(config["linux"]["seccomp"].clone()).filter(|profile| !profile.is_null());
     let old = own.clone().unwrap_or_else(permissive);
     compile(&old, "the bundle's linux.seccomp")?;
-    // What can't be learned is told before anything is run.
+    // A profile that cannot be narrowed is rejected before anything runs.
     narrow(&old, &BTreeSet::new())?;
     let merged = options.merge.iter().map(|file| merge(file)).collect::<Result<Vec<_>, _>>()?;
     if let Some(directory) = options.output.as_deref().and_then(Path::parent) {
@@ -93,7 +93,7 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was learned, for people.
+/// Prints a summary of what was learned.
 fn tell(
     options: &Learn,
     made: &BTreeSet<Made>,
@@ -141,7 +141,7 @@ fn failed(when: &str, run: u16, count: u16, error: &Error) -> Error {
     Error::refused(format!("{when}, run {run} of {count}: {error}; nothing is written"))
 }
 
-/// A profile that was learned before.
+/// Reads a profile that was learned before.
 fn merge(file: &Path) -> Result<Value, Error> {
     let text = fs::read_to_string(file).map_err(Error::of("read", file))?;
     let profile: Value = serde_json::from_str(&text)
@@ -150,7 +150,7 @@ fn merge(file: &Path) -> Result<Value, Error> {
     Ok(profile)
 }
 
-/// Writes a file that is there as a whole or not at all.
+/// Writes a file atomically.
 fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
@@ -167,12 +167,12 @@ fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
     })
 }
 
-/// What ends all runs when a signal comes.
+/// Returns a handle that stops all runs when a signal arrives.
 fn stopped_by_signals() -> Result<Arc<Stop>, Error> {
     let stop = Arc::new(Stop::default());
     let mut wakes = interrupt::wakes()?;
     let stops = Arc::clone(&stop);
-    // It waits for as long as this program runs.
+    // The thread waits for as long as this program runs.
     std::thread::spawn(move || {
         if wakes.read(&mut [0]).is_ok_and(|read| read > 0) {
             stops.stop();
@@ -181,7 +181,7 @@ fn stopped_by_signals() -> Result<Arc<Stop>, Error> {
     Ok(stop)
 }
 
-/// This dayfly: beside this program, where it is installed, in $PATH.
+/// Returns the dayfly to use: beside this program, at its install location, or in $PATH.
 fn own() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let beside = program.with_file_name("dayfly");

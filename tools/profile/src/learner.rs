@@ -1,4 +1,4 @@
-//! Runs a bundle with one profile or another, and takes away what is left.
+//! Runs a bundle with different profiles, and cleans up.
 
 use crate::calls::{Calls, Made};
 use follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
@@ -14,32 +14,32 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A place where a bundle is run with changed configurations. It takes everything away when dropped.
+/// A directory in which a bundle is run with modified configurations. Everything is removed when it is dropped.
 #[derive(Debug)]
 pub struct Learner<'a> {
     runtime: PathBuf,
-    /// As it will be run, but for the profile.
+    /// The configuration of the runs, without the profile.
     config: Value,
-    /// Bundles, traces, and the runtime's state.
+    /// The directory of bundles, traces, and the runtime's state.
     directory: PathBuf,
     deadline: Duration,
     stop: &'a Stop,
-    /// Whether what the program writes is shown, on standard error.
+    /// Whether to show the program's output, on standard error.
     shown: bool,
     serial: AtomicU32,
 }
 
-/// How a run is looked at.
+/// How a run is observed.
 enum Look<'a> {
-    /// Its calls are heard.
+    /// Its calls are recorded.
     Heard(&'a mut Calls),
-    /// It tells what its start took, if it can.
+    /// It writes a trace of its start, if it can.
     Timed(&'a Path),
-    /// Not at all.
+    /// It is not observed.
     Unheard,
 }
 
-/// Hears nobody's calls.
+/// A listener that ignores all calls.
 struct Deaf;
 
 impl Listener for Deaf {
@@ -49,15 +49,15 @@ impl Listener for Deaf {
         false
     }
 
-    /// So that they are killed with the runtime when all is to end.
+    /// Followed so that they are killed with the runtime on interruption.
     fn follows_containers(&self) -> bool {
         true
     }
 }
 
 impl<'a> Learner<'a> {
-    /// One that has `runtime` run containers of `config`, which must be fit for any directory (see [`read`]), for
-    /// `deadline` at most.
+    /// Returns a learner that runs containers of `config` with `runtime`, each for at most `deadline`. `config` must
+    /// not depend on its directory (see [`read`]).
     ///
     /// # Errors
     /// Those of mkdir(2).
@@ -70,7 +70,7 @@ impl<'a> Learner<'a> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("dayfly-profile-{}-{serial}", getpid()));
-        // Root of a user namespace must get through.
+        // Root of a user namespace needs search permission.
         DirBuilder::new().mode(0o711).create(&directory).map_err(Error::of("make", &directory))?;
         Ok(Self {
             runtime: runtime.to_owned(),
@@ -83,17 +83,17 @@ impl<'a> Learner<'a> {
         })
     }
 
-    /// Has it show what programs write, on standard error.
+    /// Shows the programs' output, on standard error.
     #[must_use]
     pub fn showing(mut self) -> Self {
         self.shown = true;
         self
     }
 
-    /// Runs the bundle with `profile` once; returns what was called under it.
+    /// Runs the bundle with `profile` once; returns the calls made under it.
     ///
     /// # Errors
-    /// A run that fails; one in which no filter was loaded; an interrupt.
+    /// A run that fails; a run that loads no filter; an interrupt.
     pub fn hear(&self, profile: &Value) -> Result<BTreeSet<Made>, Error> {
         let mut calls = Calls::default();
         self.run(profile, Look::Heard(&mut calls))?;
@@ -103,7 +103,7 @@ impl<'a> Learner<'a> {
         Ok(calls.made)
     }
 
-    /// Runs the bundle with `profile` once, at its own speed.
+    /// Runs the bundle with `profile` once, at full speed.
     ///
     /// # Errors
     /// As [`Self::hear`].
@@ -111,7 +111,7 @@ impl<'a> Learner<'a> {
         self.run(profile, Look::Unheard)
     }
 
-    /// The same by a dayfly; returns what it tells about it: a trace in JSON Lines.
+    /// Runs the bundle like [`Self::run_with`], with dayfly; returns its trace in JSON Lines.
     ///
     /// # Errors
     /// As [`Self::hear`].
@@ -151,7 +151,7 @@ impl<'a> Learner<'a> {
         let end = follow_until(&command, Mode::Syscalls, self.deadline, self.stop, listener);
         let result = match end {
             Ok(End::Exited(0)) => Ok(()),
-            // What ended it is the answer, whatever that did to the run.
+            // The interrupt is the error, whatever it did to the run.
             _ if interrupt::came() => Err(Error::from(interrupt::Interrupted)),
             Ok(End::Exited(status)) => Err(self.failure(&said, &format!("exit status {status}"))),
             Ok(End::Killed(signal)) => {
@@ -167,7 +167,7 @@ impl<'a> Learner<'a> {
         result
     }
 
-    /// Where a run writes: where people see it, or a file.
+    /// Returns the output of a run: standard error, or a file.
     fn output(&self, said: &Path) -> Result<OwnedFd, Error> {
         if self.shown {
             let stderr = std::io::stderr();
@@ -180,7 +180,7 @@ impl<'a> Learner<'a> {
         file.map(OwnedFd::from).map_err(Error::of("open", said))
     }
 
-    /// A run that failed, with the last line of what it said if nobody saw that.
+    /// Returns the error of a failed run, with the last line of its output if that was not shown.
     fn failure(&self, said: &Path, how: &str) -> Error {
         let text = fs::read(said).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -192,12 +192,12 @@ impl<'a> Learner<'a> {
         self.directory.join("state")
     }
 
-    /// Removes what a run may have left that did not end by itself.
+    /// Deletes the container of a run that did not end by itself.
     fn delete(&self, id: &str) {
         let mut command = std::process::Command::new(&self.runtime);
         command.arg("--root").arg(self.state()).args(["delete", "--force", id]);
         let null = Stdio::null;
-        // A runtime that had not begun has nothing to delete, and says so.
+        // A runtime that had not created it prints an error, which is discarded.
         let _ = command.stdin(null()).stdout(null()).stderr(null()).status();
     }
 }
@@ -210,11 +210,11 @@ impl Drop for Learner<'_> {
     }
 }
 
-/// The configuration of a bundle, fit for a run from another directory, without a terminal, of `program` unless that is
-/// empty.
+/// Returns the configuration of a bundle, changed to work in any directory and without a terminal, with `program`
+/// unless that is empty.
 ///
 /// # Errors
-/// A bundle without a configuration or a root filesystem.
+/// The bundle lacks a configuration or a root filesystem.
 pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
     let file = bundle.join("config.json");
     let text = fs::read_to_string(&file).map_err(Error::of("read", &file))?;

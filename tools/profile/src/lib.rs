@@ -1,11 +1,11 @@
-//! `dayfly profile`: a seccomp profile of what a container's processes do, learned from runs.
+//! `dayfly profile`: learns a seccomp profile from runs of a container.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`calls`] | which system calls are made under a filter, as ptrace(2) tells |
-//! | [`narrow`](mod@narrow) | a profile of no more than these, which allows nothing that the former one did not |
-//! | [`learner`] | runs a bundle with a profile, and takes away what is left |
-//! | [`saved`] | what the new profile saves |
+//! | [`calls`] | records by ptrace(2) the system calls made under a filter |
+//! | [`narrow`](mod@narrow) | narrows a profile to these calls; it allows nothing that the former one did not |
+//! | [`learner`] | runs a bundle with a profile, and cleans up |
+//! | [`saved`] | the savings of the new profile |
 //! | [`command`] | `dayfly profile learn` |
 //! | [`options`] | its command line |
 

@@ -1,25 +1,25 @@
-//! A profile of the calls that were made, and no wider than the one that was in effect.
+//! Narrows a profile to the calls that were made; the result never allows more than the original.
 //!
-//! Rules that refuse, or ask somebody, stay as they are and where they are. Of rules that allow, the names of calls that
-//! were not made go. So each verdict of the new profile is either the former one or the default, which refuses: a rule of
-//! the former profile that refused a call before one that allows it could have its say still does.
+//! Rules that deny a call, or notify a supervisor, stay unchanged and in place. Rules that allow calls lose the names
+//! of calls that were not made. So each verdict of the new profile is either the old one or the default, which denies:
+//! a rule that took effect before an allowing one still does.
 
 use report::Error;
 use seccomp::{Arch, Profile, multiplexed_on_x86};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// EPERM: what a call gets that nobody made, where the former profile does not say.
+/// EPERM: the errno of calls that were not made, if the old profile states none.
 const EPERM: u32 = 1;
 
-/// Actions that let a call pass.
+/// Actions that allow a call.
 const ALLOWING: [&str; 2] = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG"];
 
-/// What a process needs under a filter, whatever it is.
+/// Calls that every process needs under a filter.
 ///
-/// A runtime's init that has loaded the filter gives back CAP_SYS_ADMIN by capset(2) and executes the program, and
-/// nothing else (rule filter-before-exec of the plan). A process ends, and comes back from a signal handler. What the
-/// vDSO answers without a call here is a call on hosts with another clock.
+/// After loading the filter, the runtime's init drops CAP_SYS_ADMIN by capset(2) and executes the program, and does
+/// nothing else (rule filter-before-exec of the plan). A process exits, and returns from signal handlers. Calls that
+/// the vDSO answers here are real system calls on hosts with another clock source.
 pub const ALWAYS: [&str; 12] = [
     "capset",
     "clock_getres",
@@ -35,11 +35,11 @@ pub const ALWAYS: [&str; 12] = [
     "time",
 ];
 
-/// Calls that wait or go on with a wait, and those on the caller's own signals, between which programs wait.
+/// Calls that wait or resume a wait, and calls on the caller's own signals around waits.
 ///
-/// Timing decides whether they are made: a lock takes futex(2) only while another thread holds it, and a shell blocks
-/// signals and waits for one only while its child is still running. A program that is refused one of them may wait
-/// for ever, as busybox's `wait` does. They reach nothing but the caller and who shares its memory.
+/// Whether they occur depends on timing: a lock calls futex(2) only while another thread holds it, and a shell blocks
+/// signals and waits for one only while its child is still running. A program that is denied one of them may hang, as
+/// busybox's `wait` does. They affect only the caller and those who share its memory.
 pub const WAITS: [&str; 14] = [
     "clock_nanosleep",
     "clock_nanosleep_time64",
@@ -57,18 +57,19 @@ pub const WAITS: [&str; 14] = [
     "sigsuspend",
 ];
 
-/// The calls that no run has to make to be allowed them.
+/// Iterates over the calls that are allowed even if no run made them.
 fn free<'a>() -> impl Iterator<Item = &'a str> {
     ALWAYS.into_iter().chain(WAITS)
 }
 
-/// What is in effect for a bundle without a profile, so that there is a moment from which on calls count.
+/// Returns the profile for learning from a bundle without one: it allows everything, but marks the moment from which
+/// calls count.
 #[must_use]
 pub fn permissive() -> Value {
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": native() })
 }
 
-/// This machine's architecture with those whose programs it also runs.
+/// Returns this machine's architecture and those whose programs it also runs.
 fn native() -> Vec<&'static str> {
     let family = match Arch::NATIVE {
         Arch::X86_64 => vec![Arch::X86_64, Arch::X86, Arch::X32],
@@ -78,10 +79,10 @@ fn native() -> Vec<&'static str> {
     family.into_iter().map(Arch::name).collect()
 }
 
-/// The profile `old` without what was not made.
+/// Returns the profile `old` without the calls that were not made.
 ///
 /// # Errors
-/// A profile that allows by default, and refuses by arguments: what is left of such a call can't be said by a rule.
+/// A profile that allows by default and denies by arguments: no rule can express the rest of such a call.
 pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
     let is_wanted = |name: &str| made.contains(name) || free().any(|free| free == name);
     let mut new = old.clone();
@@ -107,7 +108,7 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
         }
     }
     if allows_by_default {
-        // A rule that says what the new default does is none, and would hide no rule that allows.
+        // A rule equal to the new default has no effect and is dropped, since it would not shadow an allowing rule.
         let refused: BTreeSet<&str> = rules.iter().flat_map(names_of).collect();
         let is_free = |name: &&str| !refused.iter().any(|refused| is_related(name, refused));
         let names: BTreeSet<&str> = made.iter().copied().chain(free()).filter(is_free).collect();
@@ -115,7 +116,7 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
         new["defaultErrnoRet"] = json!(EPERM);
         rules.push(json!({ "names": names, "action": "SCMP_ACT_ALLOW" }));
     } else if !last_of(old).is_empty() {
-        // Calls after the last that a profile names are taken for newer than it, and answered with ENOSYS.
+        // Calls after the last one that a profile names count as newer than the profile, and fail with ENOSYS.
         let mut rule = json!({ "names": last_of(old), "action": old["defaultAction"] });
         if let Some(errno) = old.get("defaultErrnoRet").filter(|errno| errno.is_u64()) {
             rule["errnoRet"] = errno.clone();
@@ -126,8 +127,8 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
     Ok(new)
 }
 
-/// Whether a rule for one name is about calls of the other, too: names of one call, on any architecture; a multiplexer of
-/// 32-bit x86 and what is behind it.
+/// Returns whether a rule for one name also affects the other: names of the same call on any architecture, or a
+/// multiplexer of 32-bit x86 and its operations.
 fn is_related(one: &str, other: &str) -> bool {
     let number = |name: &str, arch| seccomp::number(name, arch);
     let is_behind = |name: &str, multiplexer: &str| {
@@ -141,13 +142,13 @@ fn is_related(one: &str, other: &str) -> bool {
         || is_behind(other, one)
 }
 
-/// The names that a profile allows, with or without conditions.
+/// Returns the names that a profile allows, with or without conditions.
 #[must_use]
 pub fn allowed(profile: &Value) -> BTreeSet<&str> {
     rules_of(profile).filter(|rule| allows(&rule["action"])).flat_map(names_of).collect()
 }
 
-/// The last call that a profile names on each of its architectures.
+/// Returns the last call that a profile names on each of its architectures.
 fn last_of(profile: &Value) -> BTreeSet<&str> {
     let covered = profile["architectures"].as_array().into_iter().flatten();
     let covered = covered.filter_map(Value::as_str).filter_map(Arch::from_name);
@@ -174,10 +175,10 @@ fn has_arguments(rule: &Value) -> bool {
     rule["args"].as_array().is_some_and(|args| !args.is_empty())
 }
 
-/// Compiles a profile; says whose it is when it is wrong.
+/// Compiles a profile; `whose` names it in errors.
 ///
 /// # Errors
-/// What is no profile.
+/// The profile is invalid.
 pub fn compile(profile: &Value, whose: &str) -> Result<seccomp::Program, Error> {
     let text = profile.to_string();
     let parsed = Profile::parse(&text);
@@ -224,7 +225,7 @@ mod tests {
         }
         assert_eq!(allowed(&new), ["clone", "clone3", "exit_group", "read"].into());
         compile(&new, "new").expect("a program");
-        // Learned once more from itself, it stays as it is.
+        // Narrowing it by its own calls does not change it.
         let again = narrow(&new, &made).expect("a profile");
         assert_eq!(allowed(&again), allowed(&new));
     }

@@ -24,45 +24,46 @@ pub enum Command {
 /// Commands of `dayfly profile`.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// Run a bundle some times, and write a seccomp profile of the system calls that its processes made
+    /// Run a bundle several times, and write a seccomp profile of the system calls that its processes made
     ///
-    /// The bundle's own profile is in effect meanwhile, and the new one never allows what it does not: rules that refuse
-    /// stay as they are, of rules that allow, those for calls that were made, with their arguments. A bundle without a
-    /// profile gets one that refuses all else with EPERM.
+    /// The bundle's own profile is in effect meanwhile, and the new one never allows more: rules that deny calls are
+    /// kept, and rules that allow calls are kept for the calls that were made, with their arguments. A bundle without a
+    /// profile gets one that denies all other calls with EPERM.
     ///
-    /// Calls are seen by ptrace(2), which makes the program slower; one that traces others itself can't be learned.
-    /// What no run did is refused later on: let the runs do all that the program is for, and add what others
-    /// learned by --merge. Then the same runs are made with the new profile, and nothing is written unless they succeed.
+    /// Calls are traced by ptrace(2), which slows the program down; a program that traces others itself cannot be
+    /// learned from. Calls that no run made are denied later: let the runs do everything that the program is for, and
+    /// add what other runs learned by --merge. Then the same runs are repeated with the new profile, and nothing is
+    /// written unless they succeed.
     Learn(Learn),
 }
 
 /// `learn`.
 #[derive(Debug, Args)]
 pub struct Learn {
-    /// The bundle, whose program must end by itself with status 0
+    /// The bundle, whose program must exit by itself with status 0
     #[arg(short, long, value_name = "DIR")]
     pub bundle: PathBuf,
-    /// How many runs to learn from
+    /// Number of runs to learn from
     #[arg(short = 'n', long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub count: u16,
     /// Write the profile to FILE: the JSON of linux.seccomp [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Allow what FILE allows as well, a profile that was learned before, if the bundle's profile does
+    /// Also allow what FILE allows, a profile learned before, as far as the bundle's profile does
     #[arg(long, value_name = "FILE")]
     pub merge: Vec<PathBuf>,
-    /// Run the bundle by this runtime, whose own calls under the filter are learned too [default: dayfly]
+    /// Use this runtime, whose own calls under the filter are learned too [default: dayfly]
     #[arg(long, value_name = "PATH")]
     pub runtime: Option<PathBuf>,
-    /// End a run after so many seconds; it has failed then
+    /// Abort a run after this many seconds; it has failed then
     #[arg(long = "deadline", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub deadline: Duration,
-    /// Run this in the container, not what the bundle says
+    /// Run this program in the container instead of the bundle's
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 }
 
-/// Reads a number of seconds.
+/// Parses a number of seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| "a number from 1 to 86400".to_owned())

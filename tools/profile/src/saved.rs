@@ -1,4 +1,4 @@
-//! What a profile costs, and what another one saves.
+//! The costs of a profile, and the savings of another one.
 
 use crate::narrow::{allowed, compile};
 use report::statistics::Summary;
@@ -7,27 +7,27 @@ use serde_json::Value;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// How often a compilation is timed.
+/// The number of timed compilations.
 const COMPILATIONS: usize = 51;
 
-/// What a profile costs.
+/// The costs of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// Calls that it allows, with or without conditions; none where it allows all by default.
+    /// The number of allowed calls, with or without conditions; `None` if it allows all by default.
     pub calls: Option<usize>,
-    /// Instructions of its filter.
+    /// The number of instructions of its filter.
     pub instructions: usize,
-    /// The median time of a compilation, which a start needs that finds no kept filter, in microseconds.
+    /// The median time of a compilation in microseconds, needed by a start that finds no cached filter.
     pub compile_us: f64,
-    /// The median time of a load, in microseconds, where it was traced.
+    /// The median time of a load in microseconds, if it was traced.
     pub load_us: Option<f64>,
 }
 
 impl Cost {
-    /// That of `profile`, loads of which took `loads`, in microseconds.
+    /// Returns the costs of `profile`, whose loads took `loads`, in microseconds.
     ///
     /// # Errors
-    /// What is no profile.
+    /// The profile is invalid.
     pub fn of(profile: &Value, loads: &[f64]) -> Result<Self, Error> {
         let text = profile.to_string();
         let program = compile(profile, "the profile")?;
@@ -51,7 +51,7 @@ impl Cost {
     }
 }
 
-/// How long the load of a filter took in each start that a trace tells of (JSON Lines), in microseconds.
+/// Returns the duration of the filter load in each start of a trace (JSON Lines), in microseconds.
 #[must_use]
 pub fn loads(trace: &str) -> Vec<f64> {
     let spans = trace.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -59,7 +59,7 @@ pub fn loads(trace: &str) -> Vec<f64> {
     loads.filter_map(|span| Some((span["end"].as_f64()? - span["start"].as_f64()?) / 1e3)).collect()
 }
 
-/// Both beside each other. The former is none where the bundle has no profile.
+/// Formats both side by side. `before` is `None` if the bundle has no profile.
 #[must_use]
 pub fn text(before: Option<&Cost>, after: &Cost) -> String {
     let mut table = Table::new(&["", "before", "learned"]);

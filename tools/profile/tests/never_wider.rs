@@ -1,6 +1,6 @@
-//! A learned profile never lets a call pass that the former one did not: for generated profiles and sets of calls, on
-//! every architecture, with arguments around the constants of the profiles. Both filters run in an interpreter of
-//! classic BPF.
+//! A learned profile never allows a call that the original did not: tested with generated profiles and sets of calls,
+//! on every architecture, with arguments around the profiles' constants. Both filters run in an interpreter of classic
+//! BPF.
 
 use dayfly_profile::narrow::{compile, narrow};
 use proptest::prelude::*;
@@ -8,7 +8,8 @@ use seccomp::{Arch, Insn};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Calls with and without numbers of their own on x86, multiplexers and what is behind them, names for one number.
+/// Calls with and without numbers of their own on x86, multiplexers and their operations, and names that share a
+/// number.
 const NAMES: [&str; 16] = [
     "read",
     "write",
@@ -37,7 +38,7 @@ const ACTIONS: [&str; 6] = [
 ];
 const VALUES: [u64; 5] = [0, 1, 2, 13, u64::MAX];
 
-/// Whether a filter lets a call pass: SECCOMP_RET_LOG or SECCOMP_RET_ALLOW.
+/// Returns whether a filter allows a call: SECCOMP_RET_LOG or SECCOMP_RET_ALLOW.
 fn passes(filter: &[Insn], nr: u32, arch: u32, args: [u64; 6]) -> bool {
     let word = |offset: u32| match offset {
         0 => nr,
@@ -90,7 +91,7 @@ fn profile() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The calls of [`NAMES`], those next to them, and some that nobody has.
+/// Returns the numbers of [`NAMES`], their neighbours, and some unused ones.
 fn numbers(arch: Arch) -> BTreeSet<u32> {
     let named = NAMES.iter().filter_map(|name| seccomp::number(name, arch));
     let near = named.flat_map(|number| [number.saturating_sub(1), number, number + 1]);
@@ -123,7 +124,7 @@ proptest! {
     }
 }
 
-/// The check above sees a rule that is one too many.
+/// The check above detects a superfluous rule.
 #[test]
 fn a_wider_one_is_seen() {
     let old = json!({ "defaultAction": "SCMP_ACT_ERRNO", "syscalls": [

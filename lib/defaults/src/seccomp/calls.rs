@@ -1,82 +1,82 @@
-//! The system calls of dayfly's own profile, by what they are for.
+//! The system calls of dayfly's own profile, grouped by purpose.
 //!
-//! What is in no group fails with EPERM; what is newer than all of them with ENOSYS (dayfly's compiler does so for
-//! every profile). The verdicts are those that engines give by default; the sources are their documentations'
-//! tables of calls and the kernel's own of what a call needs (capabilities(7), the calls' manual pages).
+//! Calls in no group fail with EPERM; calls newer than all listed ones fail with ENOSYS (dayfly's compiler adds that to
+//! every profile). The verdicts are the engines' defaults. Sources: the tables of calls in their documentation, and the
+//! kernel's documentation of the privileges of each call (capabilities(7) and the calls' manual pages).
 //!
-//! In no group, whatever a container's capabilities are:
+//! These are in no group, whatever capabilities a container has:
 //!
-//! - another kernel or its memory: `kexec_load`, `kexec_file_load`, `swapon`, `swapoff`;
-//! - keyrings, which are not the container's own: `keyctl`, `add_key`, `request_key`;
-//! - what attacks on the kernel have begun with: `userfaultfd`, `io_uring_*`;
-//! - the process's memory on other nodes: `move_pages`, `migrate_pages`;
-//! - another root: `pivot_root`; calls that Linux has given up or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`,
+//! - replacing the kernel or accessing its memory: `kexec_load`, `kexec_file_load`, `swapon`, `swapoff`;
+//! - keyrings, which are not namespaced: `keyctl`, `add_key`, `request_key`;
+//! - common entry points of kernel exploits: `userfaultfd`, `io_uring_*`;
+//! - moving memory between nodes: `move_pages`, `migrate_pages`;
+//! - another root: `pivot_root`; calls that Linux has removed or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`,
 //!   `nfsservctl`, `vm86`, `create_module`, `get_kernel_syms`, `query_module`, `bdflush`, `afs_syscall`.
 
-/// When a group counts.
+/// When a group applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// In every container.
     Always,
-    /// On machines that run programs of one of these architectures, by Go's names.
+    /// On machines that run programs of one of these architectures (Go's names).
     On(&'static [&'static str]),
-    /// In containers with one of these capabilities.
+    /// In containers with any of these capabilities.
     With(&'static [&'static str]),
-    /// In containers without this one.
+    /// In containers without this capability.
     Without(&'static str),
 }
 
-/// What the call's first argument must be.
+/// A condition on the first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// Anything.
+    /// Any value.
     Nothing,
-    /// One of these.
+    /// One of these values.
     First(&'static [u64]),
-    /// A small number but this; nothing that has it in its low bits only.
+    /// A small number other than this one; values whose low bits alone equal it do not match.
     NotFirst(u64),
-    /// A word without any of these bits.
+    /// A word with none of these bits set.
     NoneOf(u64),
 }
 
-/// Calls that are treated alike.
+/// Calls with the same rule.
 #[derive(Debug)]
 pub struct Group {
-    /// When it counts.
+    /// When the group applies.
     pub when: When,
-    /// The calls; those that an architecture does not have are left out there.
+    /// The calls; names unknown to an architecture are skipped there.
     pub calls: &'static [&'static str],
-    /// What their first argument must be.
+    /// The condition on their first argument.
     pub compare: Compare,
-    /// The errno that they fail with; none where they are allowed.
+    /// The errno that they fail with, or `None` if they are allowed.
     pub errno: Option<u32>,
 }
 
-/// Calls that are allowed.
+/// Allows calls.
 const fn allow(when: When, calls: &'static [&'static str]) -> Group {
     Group { when, calls, compare: Compare::Nothing, errno: None }
 }
 
-/// Calls that are allowed with some first arguments.
+/// Allows calls whose first argument matches.
 const fn allow_if(when: When, compare: Compare, calls: &'static [&'static str]) -> Group {
     Group { when, calls, compare, errno: None }
 }
 
 /// ENOSYS.
 const NO_SUCH_CALL: u32 = 38;
-/// AF_VSOCK: sockets to the hypervisor and to other machines on it, which no namespace keeps apart.
+/// AF_VSOCK: sockets to the hypervisor and its other guests, which no namespace isolates.
 const VSOCK: u64 = 40;
-/// CLONE_NEW*: NS, CGROUP, UTS, IPC, USER, PID, NET. Whoever makes a user namespace has all capabilities in it, and
-/// with them a way to much more of the kernel.
+/// CLONE_NEW*: NS, CGROUP, UTS, IPC, USER, PID, NET. The creator of a user namespace gets all capabilities in it, which
+/// exposes much more of the kernel.
 const NAMESPACES: u64 =
     0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000;
-/// PER_LINUX and PER_LINUX32, each with and without UNAME26, and the question which it is. Other ones are for
-/// programs of other systems, or turn protections off (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC).
+/// PER_LINUX and PER_LINUX32, each with and without UNAME26, and 0xffffffff, which queries the current personality. The
+/// others are for programs of other systems or turn off protections (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC).
 const PERSONALITIES: &[u64] = &[0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// All of it.
+/// All groups.
 pub const GROUPS: &[Group] = &[
-    // Open files and what is in them.
+    // Open files and their contents.
     allow(
         When::Always,
         &[
@@ -127,7 +127,7 @@ pub const GROUPS: &[Group] = &[
             "cachestat",
         ],
     ),
-    // Names: what they lead to, and directories.
+    // Paths and directories.
     allow(
         When::Always,
         &[
@@ -211,7 +211,7 @@ pub const GROUPS: &[Group] = &[
             "removexattrat",
         ],
     ),
-    // Watching files. Marks need a descriptor of fanotify_init, which CAP_SYS_ADMIN allows.
+    // Watching files. Marks need a descriptor of fanotify_init(2), which requires CAP_SYS_ADMIN.
     allow(
         When::Always,
         &[
@@ -222,7 +222,7 @@ pub const GROUPS: &[Group] = &[
             "fanotify_mark",
         ],
     ),
-    // Waiting for several things.
+    // Waiting for several events.
     allow(
         When::Always,
         &[
@@ -254,7 +254,7 @@ pub const GROUPS: &[Group] = &[
             "pipe2",
         ],
     ),
-    // Asynchronous reads and writes of the older kind.
+    // Linux AIO (io_submit).
     allow(
         When::Always,
         &[
@@ -269,7 +269,7 @@ pub const GROUPS: &[Group] = &[
             "ioprio_set",
         ],
     ),
-    // Memory of the process itself.
+    // The process's own memory.
     allow(
         When::Always,
         &[
@@ -299,7 +299,7 @@ pub const GROUPS: &[Group] = &[
             "process_mrelease",
         ],
     ),
-    // Threads and what they wait for.
+    // Threads and synchronisation.
     allow(
         When::Always,
         &[
@@ -371,7 +371,7 @@ pub const GROUPS: &[Group] = &[
             "rt_sigtimedwait_time64",
         ],
     ),
-    // Users, groups, capabilities; who has none of these gets none by them.
+    // Users, groups, capabilities: these calls grant nothing that the process does not have.
     allow(
         When::Always,
         &[
@@ -411,13 +411,13 @@ pub const GROUPS: &[Group] = &[
             "capset",
         ],
     ),
-    // Confining oneself further.
+    // Restricting the process further.
     allow(
         When::Always,
         &["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"],
     ),
-    // Looking at processes of the same user, which the kernel itself checks (since Linux 4.8 a traced process
-    // does not get past its filter).
+    // Inspecting processes of the same user, which the kernel itself checks (since Linux 4.8, ptrace cannot bypass a
+    // tracee's filter).
     allow(When::Always, &["ptrace", "process_vm_readv", "process_vm_writev"]),
     // Scheduling and limits.
     allow(
@@ -446,7 +446,7 @@ pub const GROUPS: &[Group] = &[
             "getcpu",
         ],
     ),
-    // Time. To set the clock takes CAP_SYS_TIME, adjusting it as well, reading what it is adjusted by does not.
+    // Time. Setting and adjusting the clock require CAP_SYS_TIME; reading the adjustment does not.
     allow(
         When::Always,
         &[
@@ -475,7 +475,7 @@ pub const GROUPS: &[Group] = &[
             "timer_settime64",
         ],
     ),
-    // Sockets that are there. Those of 32-bit programs all come through one call, whose arguments lie in memory.
+    // Using existing sockets. 32-bit programs use one call (socketcall) for all of them, with arguments in memory.
     allow(
         When::Always,
         &[
@@ -502,9 +502,9 @@ pub const GROUPS: &[Group] = &[
             "recvmmsg_time64",
         ],
     ),
-    // New ones.
+    // Creating sockets.
     allow_if(When::Always, Compare::NotFirst(VSOCK), &["socket"]),
-    // System V's and POSIX's ways between processes; namespaces keep them apart.
+    // System V and POSIX IPC, which namespaces isolate.
     allow(
         When::Always,
         &[
@@ -532,11 +532,11 @@ pub const GROUPS: &[Group] = &[
             "mq_timedreceive_time64",
         ],
     ),
-    // The system: what it is, and numbers at random.
+    // System information and random numbers.
     allow(When::Always, &["uname", "sysinfo", "getrandom"]),
     allow_if(When::Always, Compare::First(PERSONALITIES), &["personality"]),
-    // New processes. Those in namespaces of their own take CAP_SYS_ADMIN. A filter cannot look at what clone3 is
-    // given, since that lies in memory; as if it were not there, C libraries take clone.
+    // Creating processes. New namespaces require CAP_SYS_ADMIN. A filter cannot inspect clone3's arguments, which lie
+    // in memory. It fails with ENOSYS, so that C libraries fall back to clone.
     allow_if(When::Without("CAP_SYS_ADMIN"), Compare::NoneOf(NAMESPACES), &["clone"]),
     Group {
         when: When::Without("CAP_SYS_ADMIN"),
@@ -544,7 +544,7 @@ pub const GROUPS: &[Group] = &[
         compare: Compare::Nothing,
         errno: Some(NO_SUCH_CALL),
     },
-    // Mounts, namespaces and the rest of what CAP_SYS_ADMIN stands for.
+    // Mounts, namespaces and the rest of CAP_SYS_ADMIN.
     allow(
         When::With(&["CAP_SYS_ADMIN"]),
         &[
@@ -573,18 +573,18 @@ pub const GROUPS: &[Group] = &[
             "lookup_dcookie",
         ],
     ),
-    // Programs in the kernel and its counters: parts of CAP_SYS_ADMIN until Linux 5.8.
+    // BPF and performance counters: part of CAP_SYS_ADMIN until Linux 5.8.
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_BPF"]), &["bpf"]),
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_PERFMON"]), &["perf_event_open"]),
-    // The kernel's messages.
+    // The kernel log.
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_SYSLOG"]), &["syslog"]),
-    // A file by its number goes past all directories above it.
+    // Opening a file by handle bypasses the permissions of the directories above it.
     allow(When::With(&["CAP_DAC_READ_SEARCH"]), &["open_by_handle_at"]),
     allow(When::With(&["CAP_SYS_BOOT"]), &["reboot"]),
     allow(When::With(&["CAP_SYS_CHROOT"]), &["chroot"]),
     allow(When::With(&["CAP_SYS_MODULE"]), &["init_module", "finit_module", "delete_module"]),
     allow(When::With(&["CAP_SYS_PACCT"]), &["acct"]),
-    // What is of processes of other users.
+    // Access to processes of other users.
     allow(When::With(&["CAP_SYS_PTRACE"]), &["kcmp", "pidfd_getfd", "process_madvise"]),
     allow(When::With(&["CAP_SYS_RAWIO"]), &["iopl", "ioperm"]),
     allow(
@@ -592,12 +592,12 @@ pub const GROUPS: &[Group] = &[
         &["settimeofday", "stime", "clock_settime", "clock_settime64"],
     ),
     allow(When::With(&["CAP_SYS_TTY_CONFIG"]), &["vhangup"]),
-    // Which memory node.
+    // NUMA memory policy.
     allow(
         When::With(&["CAP_SYS_NICE"]),
         &["get_mempolicy", "set_mempolicy", "set_mempolicy_home_node", "mbind"],
     ),
-    // Registers for threads' own data, and segments.
+    // Thread-local storage registers, and segments.
     allow(When::On(&["amd64", "x32"]), &["arch_prctl"]),
     allow(When::On(&["amd64", "x32", "x86"]), &["modify_ldt"]),
     allow(

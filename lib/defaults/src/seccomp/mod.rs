@@ -1,7 +1,7 @@
-//! Which system calls a container may make, in the form that config.json takes.
+//! The default seccomp profiles of containers, in config.json's format.
 //!
-//! The profile is dayfly's own ([`calls`]), so that no container is without a filter because a file of another
-//! package is not there. Who wants another one names a file in the engines' form ([`from_file`]).
+//! The profile is dayfly's own ([`calls`]), so that a filter never depends on a file of another package. [`from_file`]
+//! loads another profile in the engines' format.
 
 mod calls;
 
@@ -9,11 +9,10 @@ use calls::{Compare, GROUPS, Group, When};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// EPERM: what a call gets that nothing allows.
+/// EPERM: the errno of calls that no rule allows.
 const EPERM: u32 = 1;
 
-/// An architecture with those whose programs it also runs: the kernel's name, those of Go, and those of
-/// libseccomp.
+/// An architecture and those whose programs it also runs: the kernel's name, Go's names and libseccomp's names.
 struct Family {
     kernel: &'static str,
     engines: &'static [&'static str],
@@ -33,18 +32,18 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// That of a machine; dayfly runs on no other.
+/// Returns the family of a machine; dayfly runs on no other.
 fn family(kernel: &str) -> &'static Family {
     FAMILIES.iter().find(|family| family.kernel == kernel).unwrap_or(&FAMILIES[0])
 }
 
-/// `linux.seccomp` for a container with `capabilities` on this machine: dayfly's own profile.
+/// Returns `linux.seccomp` for a container with `capabilities` on this machine: dayfly's own profile.
 #[must_use]
 pub fn own(capabilities: &[&str]) -> Value {
     own_for(std::env::consts::ARCH, capabilities)
 }
 
-/// The same for a machine of that architecture, as the kernel names it.
+/// Returns the same for another machine's architecture, by the kernel's name.
 #[must_use]
 pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     let family = family(kernel);
@@ -63,7 +62,7 @@ pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     })
 }
 
-/// A group's rules: one, or one for each value that it compares with.
+/// Returns a group's rules: one, or one for each value that it compares with.
 fn rules(group: &Group) -> Vec<Value> {
     let rule = match group.errno {
         None => json!({ "names": group.calls, "action": "SCMP_ACT_ALLOW" }),
@@ -89,12 +88,12 @@ fn rules(group: &Group) -> Vec<Value> {
     }
 }
 
-/// How many of an argument's low bits a number has that is known to the kernel.
+/// The number of low bits of an argument in which the kernel's known values fit.
 const KNOWN_BITS: u32 = 6;
 
-/// What each number of [`KNOWN_BITS`] bits but `value` fits one of. The kernel takes an int and leaves out what the
-/// register has above it, but filters compare all of the register: "is not `value`" would let a number pass that is
-/// `value` to the kernel alone.
+/// Returns conditions of which each number of [`KNOWN_BITS`] bits other than `value` matches one. The kernel reads an
+/// int and ignores the upper half of the register, but filters compare the whole register: "not `value`" would allow a
+/// number whose low half is `value`.
 fn other_than(value: u64) -> Vec<Value> {
     let above = (0..KNOWN_BITS).map(|bit| 1u64 << bit).filter(|bit| value & bit == 0).map(|bit| {
         let mask = !(bit - 1);
@@ -105,11 +104,11 @@ fn other_than(value: u64) -> Vec<Value> {
     std::iter::once(below).chain(above).collect()
 }
 
-/// Translates a file of the engines' form to `linux.seccomp` for a container with `capabilities` on this machine:
-/// rules for other architectures and for capabilities it does not have are left out, as Podman does.
+/// Converts a profile in the engines' format to `linux.seccomp` for a container with `capabilities` on this machine.
+/// Rules for other architectures and for missing capabilities are dropped, as Podman does.
 ///
 /// # Errors
-/// When the file is not there or not JSON.
+/// If the file cannot be read or is not JSON.
 pub fn from_file(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("read {}: {error}", path.display()))?;
@@ -197,7 +196,7 @@ mod tests {
             let all = [crate::CAPABILITIES, &[capability]].concat();
             assert!(names(&own_for("x86_64", &all), "SCMP_ACT_ALLOW").contains(call), "{call}");
         }
-        // One that everybody may make who may change roots, as containers may by default.
+        // CAP_SYS_CHROOT, which containers have by default, allows this call.
         assert!(without.contains("chroot"));
         assert!(!names(&own_for("x86_64", &[]), "SCMP_ACT_ALLOW").contains("chroot"));
     }

@@ -1,7 +1,7 @@
-//! Who is there: whether a process lives in a range of ids, and whether anybody sees the directory of its owner.
+//! Checks whether a process has ids of a range, and whether an owner's directory is visible in any mount namespace.
 //!
-//! That the path of a directory leads nowhere says little: it may be on a mount that this mount namespace does not have,
-//! or have been removed under a container that lives on.
+//! A missing path alone proves little: the directory may be on a mount that this mount namespace lacks, or may have
+//! been removed while its container still runs.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -17,25 +17,25 @@ use crate::remove::{names, open_directory};
 /// The inode of the initial PID namespace (PROC_PID_INIT_INO, linux/proc_ns.h).
 const INITIAL: u64 = 0xEFFF_FFFC;
 
-/// The processes of a host, at one moment.
+/// A snapshot of the processes of a host.
 #[derive(Debug)]
 pub(super) struct Census {
-    /// Of each line of each process's uid_map(5): first id outside, how many, and the process.
+    /// The lines of each process's uid_map(5): first id outside, count, and the process.
     maps: Vec<(u64, u64, Pid)>,
     /// Their mount namespaces.
     mount_namespaces: Vec<u64>,
-    /// Whether no process is missing.
+    /// Whether the snapshot includes all processes.
     is_whole: bool,
 }
 
-/// The number of this process's mount namespace.
+/// Returns the inode of this process's mount namespace.
 pub(super) fn own_mount_namespace() -> Result<u64, sys::Error> {
     const PATH: &str = "/proc/self/ns/mnt";
     Ok(stat(PATH).context("stat", PATH)?.st_ino)
 }
 
 impl Census {
-    /// Looks at every process.
+    /// Examines every process.
     pub fn take() -> Result<Self, sys::Error> {
         let proc =
             open_directory(rustix::fd::AsFd::as_fd(&CWD), c"/proc").context("open", "/proc")?;
@@ -49,7 +49,7 @@ impl Census {
                 Ok(text) => {
                     census.maps.extend(lines(&text).map(|(first, count)| (first, count, pid)));
                 }
-                // It has ended meanwhile.
+                // The process has ended meanwhile.
                 Err(Errno::NOENT | Errno::SRCH) => continue,
                 Err(_) => census.is_whole = false,
             }
@@ -66,21 +66,21 @@ impl Census {
         Ok(census)
     }
 
-    /// A process that has ids of the range, as a container has that it was taken for, or one in that.
+    /// Returns a process that has ids of the range: one of the container that leased it, or of a nested one.
     pub fn inhabitant(&self, first: u32) -> Option<Pid> {
         let (first, end) = (u64::from(first), u64::from(first) + u64::from(RANGE));
         let is_inside = |start: u64, count: u64| start >= first && start + count <= end;
         self.maps.iter().find(|(start, count, _)| is_inside(*start, *count)).map(|(.., pid)| *pid)
     }
 
-    /// Whether a directory that is not seen here is not seen by anybody: this is the mount namespace it was made
-    /// in, or that has no process any more. One of which no more is known (0) counts as such.
+    /// Returns whether a directory that does not exist here is not visible anywhere: it was created in this mount
+    /// namespace, or in one without processes. An unknown namespace (0) counts as one without processes.
     pub fn is_out_of_sight(&self, mount_namespace: u64, own: u64) -> bool {
         mount_namespace == own || self.is_whole && !self.mount_namespaces.contains(&mount_namespace)
     }
 }
 
-/// The second and third number of each line.
+/// Iterates over the second and third number of each line.
 fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let text = core::str::from_utf8(text).unwrap_or_default();
     text.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Which ids containers may have: subuid(5), subgid(5).
+//! The ids that containers may use: subuid(5), subgid(5).
 
 use alloc::format;
 use alloc::string::String;
@@ -9,20 +9,20 @@ use rustix::io::Errno;
 use super::RANGE;
 use crate::Error;
 
-/// What there is where nobody configured anything: far from the ranges of users, and among those that
-/// systemd keeps for containers (systemd.io/UIDS-GIDS).
+/// The default without a configuration: clear of users' ranges, and within those that systemd reserves for containers
+/// (systemd.io/UIDS-GIDS).
 const DEFAULT: (u32, u32) = (0x4000_0000, 0x2fff_0000);
-/// Whose lines count, the first that has some.
+/// The users whose lines apply: the first one that has any.
 const USERS: [&str; 2] = ["dayfly", "containers"];
 
-/// Where grants are looked up.
+/// The sources of grants.
 #[derive(Debug, Clone, Copy)]
 pub struct Config<'a> {
-    /// A user's name, or number; `None` is `dayfly`, else `containers`, else what nobody else has.
+    /// A user's name or number; `None` means `dayfly`, else `containers`, else the default range.
     pub user: Option<&'a str>,
-    /// subuid(5).
+    /// The path of subuid(5).
     pub subuid: &'a str,
-    /// subgid(5).
+    /// The path of subgid(5).
     pub subgid: &'a str,
 }
 
@@ -32,19 +32,18 @@ impl Default for Config<'_> {
     }
 }
 
-/// Ids for containers, in ranges of [`RANGE`]. The first one is shared by all containers that ask for no
-/// range of their own.
+/// Ids for containers, in ranges of [`RANGE`]. All containers without a range of their own share the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
-    /// First id, and how many whole ranges.
+    /// The first id and the number of whole ranges of each block.
     blocks: Vec<(u32, u32)>,
 }
 
 impl Grants {
-    /// Reads the configuration: ids that both files grant.
+    /// Reads the configuration: the ids that both files grant.
     ///
     /// # Errors
-    /// A user who was asked for and has none; a file that can't be read.
+    /// The requested user has no grants; a file cannot be read.
     pub fn read(config: &Config<'_>) -> Result<Self, Error> {
         let read = |path: &str| match sys::fs::read_text(path) {
             Ok(text) => Ok(text),
@@ -73,7 +72,7 @@ impl Grants {
         Ok(granted)
     }
 
-    /// Those of spans, each a first id and how many.
+    /// Returns the ranges in spans, each a first id and a count.
     pub fn of(spans: &[(u32, u32)]) -> Self {
         let blocks = spans.iter().map(|(first, count)| {
             let count = (*count).min(u32::MAX - first);
@@ -82,7 +81,7 @@ impl Grants {
         Self { blocks: blocks.filter(|(first, count)| *count > 0 && *first > 0).collect() }
     }
 
-    /// The first id of the range that is shared.
+    /// Returns the first id of the shared range.
     ///
     /// # Errors
     /// If there is none.
@@ -91,12 +90,12 @@ impl Grants {
         first.ok_or_else(|| Error::Ids(String::from("no ids are granted")))
     }
 
-    /// How many containers can have a range of their own.
+    /// Returns how many containers can have a range of their own.
     pub fn count(&self) -> u32 {
         self.blocks.iter().map(|(_, count)| *count).sum::<u32>().saturating_sub(1)
     }
 
-    /// The nth of these ranges.
+    /// Returns the first id of the nth of these ranges.
     pub(super) fn nth(&self, number: u32) -> Option<u32> {
         let mut left = number.checked_add(1)?;
         for (first, count) in &self.blocks {
@@ -109,7 +108,7 @@ impl Grants {
     }
 }
 
-/// First id and number of the lines that are a user's.
+/// Returns first id and count of the lines of a user.
 fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     let lines = text.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');
@@ -120,7 +119,7 @@ fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     lines.collect()
 }
 
-/// What both have.
+/// Returns the intersection.
 fn both(some: &[(u32, u32)], others: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut shared = Vec::new();
     for (first, count) in some {

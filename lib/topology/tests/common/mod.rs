@@ -1,14 +1,14 @@
-//! Other hosts' topologies: `fixtures/NAME/topology.txt` expanded into a directory like sysfs.
+//! Topologies of other hosts: expands `fixtures/NAME/topology.txt` into a directory like sysfs.
 //!
 //! | line | means |
 //! |---|---|
 //! | `cpus LIST` | the CPUs that are online |
 //! | `package ID LIST` | a socket |
-//! | `l3 package SIZE`, `l3 N SIZE` | one level 3 cache a socket, or one for each N CPUs in a row |
+//! | `l3 package SIZE`, `l3 N SIZE` | one level 3 cache per socket, or one per N consecutive CPUs |
 //! | `smt STRIDE CONTROL` | CPU i and i + STRIDE share a core (1: none does); smt/control |
 //! | `node ID LIST MEMORY FREE DISTANCES…` | a memory node |
 //!
-//! Tests of other crates take this module by its path.
+//! Tests of other crates include this module by its path.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fs;
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use topology::{List, Topology};
 
-/// A directory that stands for the root of another host; gone when dropped.
+/// A directory that serves as the root of another host; removed when dropped.
 pub struct Sysroot {
     /// The directory.
     pub path: PathBuf,
 }
 
 impl Sysroot {
-    /// The host of `fixtures/NAME`.
+    /// Returns the host of `fixtures/NAME`.
     pub fn of(name: &str) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../lib/topology/tests/fixtures")
@@ -34,7 +34,7 @@ impl Sysroot {
         sysroot
     }
 
-    /// A host without anything.
+    /// Returns a host without any files.
     pub fn empty() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Sysroot {
         self.path.to_str().expect("path")
     }
 
-    /// What is read from it.
+    /// Reads its topology.
     pub fn topology(&self) -> Topology {
         Topology::read(self.root()).expect("topology")
     }

@@ -1,73 +1,73 @@
-//! Text put together by hand. A traced start writes thousands of pieces, most of them short, and each takes
-//! core::fmt, through `dyn`, several times as long.
+//! A text buffer without core::fmt. A traced start writes thousands of short pieces, and core::fmt takes several times
+//! as long for each, through `dyn`.
 
 use core::fmt;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Places of the largest number with a point, and of the widest column of numbers.
+/// The length of the largest number with a decimal point, and the maximum width of a column of numbers.
 const CELL: usize = 24;
 
-/// Text that grows at its end.
+/// A growing text.
 pub struct Buffer {
     /// UTF-8.
     bytes: Vec<u8>,
 }
 
 impl Buffer {
-    /// An empty one that takes so many bytes before it has to move.
+    /// Returns an empty buffer with this capacity.
     pub fn with_room(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
-    /// All of it.
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The same as a string.
+    /// Returns the text.
     pub fn into_string(self) -> String {
-        // Nothing else is ever added.
+        // Only UTF-8 is ever added.
         String::from_utf8(self.bytes).unwrap_or_default()
     }
 
-    /// How many bytes there are.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a text as it is.
+    /// Appends a text unchanged.
     pub fn text(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// Adds what another one has.
+    /// Appends another buffer.
     pub fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes);
     }
 
-    /// Adds spaces until there are `width` characters from the byte at `start` on.
+    /// Pads with spaces until there are `width` characters from the byte offset `start` on.
     pub fn fill(&mut self, start: usize, width: usize) {
         let bytes = self.bytes.get(start..).unwrap_or_default();
-        // Each has one byte that does not go on with another one's.
+        // Counts the bytes that are not UTF-8 continuation bytes.
         let chars = bytes.iter().filter(|byte| *byte & 0xc0 != 0x80).count();
         self.bytes.resize(self.bytes.len() + width.saturating_sub(chars), b' ');
     }
 
-    /// Adds a text at the left of a column.
+    /// Appends a left-aligned text.
     pub fn left(&mut self, text: &str, width: usize) {
         let start = self.len();
         self.text(text);
         self.fill(start, width);
     }
 
-    /// Adds a number.
+    /// Appends a number.
     pub fn number(&mut self, number: u64) {
         self.right(number, 0);
     }
 
-    /// Adds a number of either sign.
+    /// Appends a signed number.
     pub fn signed(&mut self, number: i32) {
         if number < 0 {
             self.text("-");
@@ -75,12 +75,12 @@ impl Buffer {
         self.number(number.unsigned_abs().into());
     }
 
-    /// Adds a number at the right of a column, which is as wide as [`CELL`] at most.
+    /// Appends a right-aligned number; the column is at most [`CELL`] wide.
     pub fn right(&mut self, number: u64, width: usize) {
         self.cell(number, None, width);
     }
 
-    /// Adds tenths with a point before the last digit, as [`Self::right`] does.
+    /// Appends tenths with a decimal point, as [`Self::right`] does.
     pub fn tenths(&mut self, tenths: u64, width: usize) {
         self.cell(tenths / 10, Some(tenths % 10), width);
     }
@@ -110,9 +110,9 @@ impl Buffer {
         self.bytes.extend_from_slice(cell.get(from..).unwrap_or_default());
     }
 
-    /// Adds a name for a terminal: control characters, which could do anything there, are spelled out.
+    /// Appends a name for a terminal, with control characters escaped.
     pub fn plain(&mut self, text: &str) {
-        // In UTF-8 the second half of them begins with this byte, as do others.
+        // The control characters U+0080 to U+009F start with this byte in UTF-8, as do others.
         let may_be_control = |byte: &u8| matches!(byte, 0..0x20 | 0x7f | 0xc2);
         if !text.as_bytes().iter().any(may_be_control) {
             return self.text(text);
@@ -129,7 +129,7 @@ impl Buffer {
         self.text(char.encode_utf8(&mut [0; 4]));
     }
 
-    /// Adds a string in JSON, with its quotes.
+    /// Appends a quoted JSON string.
     pub fn json(&mut self, text: &str) {
         self.text("\"");
         if text.as_bytes().iter().any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\')) {

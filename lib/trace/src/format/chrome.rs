@@ -1,7 +1,7 @@
-//! Chrome's trace events as JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track a
-//! row, complete events for spans, flow arrows for hand-overs. Times in microseconds from the start.
+//! Chrome's trace events as JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track per row, complete
+//! events for spans, flow arrows for hand-overs. Times are in microseconds from the start.
 //!
-//! Source: Trace Event Format (Google, 2016), the sections Complete Events, Flow Events, Metadata Events.
+//! Reference: Trace Event Format (Google, 2016), sections Complete Events, Flow Events and Metadata Events.
 
 use core::fmt::{self, Write};
 
@@ -12,7 +12,7 @@ use super::nest::{Place, places};
 use super::text::{Exact, Json, awaited, error, origin};
 use crate::{Row, Timeline};
 
-/// Writes it.
+/// Writes the events.
 pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     let chrome = Chrome { timeline, origin: origin(timeline), tracks: tracks(timeline) };
     out.write_str("{\"displayTimeUnit\":\"ns\",\"otherData\":{")?;
@@ -32,18 +32,17 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     events.out.write_str("\n]}\n")
 }
 
-/// Where a row is drawn.
+/// The track of a row.
 struct Track {
     pid: u64,
-    /// Of its first lane; the others follow.
+    /// The thread id of its first lane; the other lanes follow.
     tid: u64,
     lanes: u64,
     places: Vec<Place>,
 }
 
-/// The track of each row. Rows of one process, such as the container's init and its program, share its
-/// number and have a thread each: no thread number is given away twice, as Perfetto knows threads by
-/// their number alone.
+/// Returns the track of each row. Rows of one process, such as the container's init and its program, share its pid,
+/// with one thread id each. Thread ids are unique, because Perfetto identifies threads by them alone.
 fn tracks(timeline: &Timeline) -> Vec<Track> {
     let pid = |row: &Row| u64::try_from(row.pid).ok().filter(|pid| *pid > 0);
     let mut free = timeline.rows.iter().filter_map(pid).max().unwrap_or(0) + 1;
@@ -68,7 +67,7 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// Begins an event, up to where its own keys come.
+    /// Begins an event, up to its specific keys.
     fn event(&mut self, ph: &str, name: &str, (pid, tid): (u64, u64)) -> fmt::Result {
         let comma = if core::mem::replace(&mut self.any, true) { "," } else { "" };
         let name = Json(name);
@@ -98,7 +97,7 @@ impl<'a> Chrome<'a> {
         self.timeline.rows.iter().zip(&self.tracks)
     }
 
-    /// What processes and threads are called, and their order.
+    /// Writes the names and the order of processes and threads.
     fn names(&self, events: &mut Events<'_>) -> fmt::Result {
         let mut threads = 0u64;
         for (index, (row, track)) in self.rows().enumerate() {
@@ -162,9 +161,9 @@ impl<'a> Chrome<'a> {
         Ok(())
     }
 
-    /// The track, and the moment within a slice, that an end of an arrow belongs to: a viewer attaches
-    /// it to the slice that is open then. That is the one which is open before `time`; else the last
-    /// one before it or, where an arrow comes `to` a row, the first one after it.
+    /// Returns the track and the time within a slice for one end of an arrow: viewers attach it to the slice that is
+    /// open then. That is the slice open before `time`, else the last one before it, or, for the end `to` a row, the
+    /// first one after it.
     fn bind(&self, (row, time): (usize, u64), to: bool) -> Option<((u64, u64), u64)> {
         let (row, track) = (self.timeline.rows.get(row)?, self.tracks.get(row)?);
         let span = |index: usize| row.spans.get(index);
@@ -194,15 +193,14 @@ mod tests {
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Nanoseconds of a time in microseconds.
+    /// Returns a time in microseconds as nanoseconds.
     fn time(event: &Value, key: &str) -> u64 {
         let text = event[key].as_number().expect(key).to_string();
         let micros: f64 = text.parse().unwrap();
         (micros * 1000.0).round() as u64
     }
 
-    /// Holds a trace to the rules of the Trace Event Format. Returns how many events of each kind
-    /// there are.
+    /// Checks a trace against the rules of the Trace Event Format. Returns the number of events of each kind.
     fn check(text: &str) -> BTreeMap<String, usize> {
         let trace: Value = serde_json::from_str(text).unwrap();
         assert!(["ms", "ns"].contains(&trace["displayTimeUnit"].as_str().unwrap()));
@@ -303,7 +301,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_follows_the_rules(mut timeline in sample::anything()) {
-            // Times that a JSON reader's floats can tell apart.
+            // Use times that a JSON reader's floats can distinguish.
             for row in &mut timeline.rows {
                 (row.start, row.end) = (row.start % 5000, row.end % 5000);
                 for span in &mut row.spans {

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180): a line a span, times in microseconds.
+//! Comma-separated values (RFC 4180): a line per span, times in microseconds.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use alloc::string::String;
 use super::text::{Exact, awaited, origin};
 use crate::{Account, Timeline};
 
-/// Writes it.
+/// Writes the lines.
 pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
     let origin = origin(timeline);
     out.write_str("row,pid,phase,name,object,start_us,took_us,self_us,wait,errno\r\n")?;
@@ -32,7 +32,7 @@ pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
     Ok(())
 }
 
-/// A field, quoted if it must be.
+/// A field, quoted if needed.
 struct Field<'a>(&'a str);
 
 impl fmt::Display for Field<'_> {
@@ -51,7 +51,7 @@ mod tests {
     use crate::format::sample;
     use proptest::prelude::*;
 
-    /// Reads RFC 4180 by the letter.
+    /// Parses RFC 4180 strictly.
     fn read(text: &str) -> Vec<Vec<String>> {
         let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
         let mut letters = text.chars().peekable();

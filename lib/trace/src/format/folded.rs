@@ -1,6 +1,5 @@
-//! Folded stacks, as flame graph tools read them: `command;row;phase;step NANOSECONDS`, where the
-//! nanoseconds are the step's own. Waits are below `waiting` in place of a phase; what lies between
-//! steps is `command;row;between`.
+//! Folded stacks for flame graph tools: `command;row;phase;step NANOSECONDS`, with the step's self time. Waits are
+//! under `waiting` instead of a phase; the time between steps is `command;row;between`.
 
 use core::fmt;
 
@@ -12,7 +11,7 @@ use super::text::step;
 use crate::critical::order;
 use crate::{Account, Timeline};
 
-/// Writes it.
+/// Writes the stacks.
 pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
     let mut stacks: Vec<(String, u64)> = Vec::new();
     for row in &timeline.rows {
@@ -39,7 +38,7 @@ pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
     Ok(())
 }
 
-/// A name without what separates frames and stacks.
+/// Returns a name without the characters that separate frames and stacks.
 fn frame(name: &str) -> String {
     let letters = name.chars().map(|letter| match letter {
         ';' => ',',

@@ -1,5 +1,5 @@
-//! JSON Lines: a head, then a line a row and a span, all that the time line knows, times in nanoseconds
-//! of CLOCK_MONOTONIC_RAW. `kind` tells the lines apart; spans name their row by its place.
+//! JSON Lines: a header, then a line per row and per span, with everything in the time line; times are nanoseconds of
+//! CLOCK_MONOTONIC_RAW. `kind` distinguishes the lines; spans refer to their row by index.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::buffer::Buffer;
 use crate::{Awaited, Row, Span, Timeline};
 
-/// All of it.
+/// Returns the whole text.
 pub fn text(timeline: &Timeline) -> Buffer {
     let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
     let mut out = Buffer::with_room(1024 + spans * 200);
@@ -74,7 +74,7 @@ fn lasted(out: &mut Buffer, start: u64, end: u64) {
     out.number(end);
 }
 
-/// A line as it is read.
+/// A parsed line.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line {
@@ -100,16 +100,16 @@ enum Line {
     },
 }
 
-/// Why lines are no time line.
+/// Why a text is not a valid time line.
 #[derive(Debug)]
 pub enum LinesError {
-    /// There is none.
+    /// It has no header.
     Empty,
-    /// The line of this number, counted from 1, does not say what it must.
+    /// The line with this number, counted from 1, is malformed.
     Line(usize, serde_json::Error),
-    /// The line of this number is another head, or stands before the first one.
+    /// The line with this number is a second header, or precedes the first one.
     Head(usize),
-    /// The span in the line of this number is of a row that no line before it told of.
+    /// The span in the line with this number refers to a row that has not occurred.
     NoRow(usize),
 }
 
@@ -132,10 +132,10 @@ impl fmt::Display for LinesError {
 impl core::error::Error for LinesError {}
 
 impl Timeline {
-    /// Reads what [`Format::Lines`](crate::Format::Lines) has written.
+    /// Parses the output of [`Format::Lines`](crate::Format::Lines).
     ///
     /// # Errors
-    /// If it is anything else; the error names the line.
+    /// If the text is anything else; the error names the line.
     pub fn from_lines(text: &str) -> Result<Self, LinesError> {
         let mut timeline = None;
         for (index, line) in text.split_terminator('\n').enumerate() {

@@ -1,4 +1,4 @@
-//! Which spans of a row lie within which.
+//! The nesting of a row's spans.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,17 +6,17 @@ use alloc::vec::Vec;
 use crate::Row;
 use crate::critical::order;
 
-/// Where a span is drawn. In a lane, spans lie within each other or beside each other; one that begins
-/// within another and ends after it, as threads make them, goes to the next lane.
+/// The position of a span in the drawing. Spans in a lane are nested or disjoint. A span that begins within another and
+/// ends after it, as with threads, goes to the next lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Which lane; most rows have but one.
+    /// Its lane; most rows have only one.
     pub lane: usize,
-    /// How many spans of its lane it lies within.
+    /// Its nesting depth in the lane.
     pub depth: usize,
 }
 
-/// The place of each span of a row.
+/// Returns the position of each span of a row.
 pub fn places(row: &Row) -> Vec<Place> {
     let times = |index: usize| {
         row.spans.get(index).map_or((0, 0), |span| (span.start, span.end.max(span.start)))
@@ -26,7 +26,7 @@ pub fn places(row: &Row) -> Vec<Place> {
         (a.0, b.1).cmp(&(b.0, a.1))
     });
     let mut places = vec![Place::default(); row.spans.len()];
-    // The ends of those that are open, a list a lane.
+    // The end times of the open spans, per lane.
     let mut lanes: Vec<Vec<u64>> = Vec::new();
     for index in order {
         let (start, end) = times(index);

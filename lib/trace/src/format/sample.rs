@@ -1,13 +1,13 @@
-//! Time lines to try the formats on.
+//! Sample time lines for testing the formats.
 
 use proptest::prelude::*;
 
 use crate::{Awaited, Phase, Row, Span, Timeline};
 
-/// When the samples begin: some hours after boot.
+/// The start time of the samples: some hours after boot.
 const BOOT: u64 = 14_073_911_224_518;
 
-/// Puts spans one after another, with a little time between them.
+/// Builds consecutive spans with a little time between them.
 struct Actor {
     row: Row,
     now: u64,
@@ -27,7 +27,7 @@ impl Actor {
         Self { row, now: BOOT + at, jitter: 7 }
     }
 
-    /// Works for so many nanoseconds.
+    /// Adds work of this many nanoseconds.
     fn work(&mut self, phase: Phase, name: &str, object: &str, took: u64) -> &mut Span {
         let start = self.now;
         self.now = start + took;
@@ -46,7 +46,7 @@ impl Actor {
         self.row.spans.last_mut().unwrap()
     }
 
-    /// Waits for a row until so long after the samples' beginning.
+    /// Adds a wait for a row, until this long after the start of the sample.
     fn wait(&mut self, name: &str, row: usize, until: u64) {
         let took = (BOOT + until).saturating_sub(self.now);
         self.work(Phase::Sync, name, "", took).wait = Some(Awaited::Row(row));
@@ -57,12 +57,12 @@ impl Actor {
     }
 }
 
-/// A start of 3 ms: the command, the maker of its network, the container's init and its program.
+/// A start of 3 ms: the command, the network helper, the container's init and its program.
 pub fn start() -> Timeline {
     run(410_000)
 }
 
-/// One whose program runs for two seconds.
+/// A start whose program runs for two seconds.
 pub fn long() -> Timeline {
     run(2_000_000_000)
 }
@@ -169,7 +169,7 @@ fn run(program: u64) -> Timeline {
     }
 }
 
-/// One that failed in a mount, whose host lost some steps.
+/// A start that failed in a mount and whose host actor lost some steps.
 pub fn failed() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(3);
@@ -190,7 +190,7 @@ pub fn failed() -> Timeline {
     timeline
 }
 
-/// A process whose threads work at the same time.
+/// A process with concurrent threads.
 pub fn threads() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(1);
@@ -207,7 +207,7 @@ pub fn threads() -> Timeline {
     timeline
 }
 
-/// Two rows, five spans, all there is to tell.
+/// A minimal one with two rows and five spans.
 pub fn small() -> Timeline {
     let span = |phase, name: &str, (start, end): (u64, u64)| Span {
         phase,
@@ -282,7 +282,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any time line at all, sensible or not.
+    /// Any time line, sensible or not.
     pub fn anything()(
         command in any::<String>(),
         id in any::<String>(),

@@ -1,31 +1,31 @@
-//! What each phase took: the table of seed 004 (Table I).
+//! The time per phase.
 
 use alloc::vec::Vec;
 
 use crate::{Account, Phase, Timeline};
 
-/// What a phase took in all rows together.
+/// The time of a phase in all rows together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSum {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// Nanoseconds of work, without those of spans within and without waits.
+    /// Nanoseconds of work, without nested spans and waits.
     pub time: u64,
-    /// How many different steps.
+    /// The number of distinct steps.
     pub steps: usize,
-    /// How many steps.
+    /// The number of steps.
     pub calls: usize,
 }
 
 impl Timeline {
-    /// What the runtime's work took, a sum a phase that there was any work in. What the container's
-    /// own program did is no work of the runtime.
+    /// Sums up the runtime's work: a sum for each phase with any work. The container's own program is not counted as
+    /// work of the runtime.
     pub fn phase_sums(&self) -> Vec<PhaseSum> {
         let accounts: Vec<Account> = self.rows.iter().map(Account::of).collect();
         self.phase_sums_of(&accounts)
     }
 
-    /// The same from the accounts of all rows.
+    /// Returns the same from the accounts of all rows.
     pub(crate) fn phase_sums_of(&self, accounts: &[Account]) -> Vec<PhaseSum> {
         let mut sums = Phase::ALL.map(|phase| {
             let names: Vec<&str> = Vec::new();
@@ -38,7 +38,7 @@ impl Timeline {
                 let Some((sum, names)) = found.filter(|_| is_work) else { continue };
                 sum.time = sum.time.saturating_add(*own);
                 sum.calls += 1;
-                // The last ones first: steps of one name follow each other.
+                // Search backwards, because steps of one name are consecutive.
                 if !names.iter().rev().any(|name| *name == span.name) {
                     names.push(&span.name);
                     sum.steps += 1;

@@ -1,5 +1,5 @@
-//! A picture: a lane a row, a box a span in the colour of its phase, arrows for hand-overs, a line below
-//! the boxes for the critical path. Stands alone: no script, no font, nothing loaded.
+//! An SVG picture: a lane per row, a box per span in the colour of its phase, arrows for hand-overs, and a line below
+//! the boxes for the critical path. It is self-contained: without scripts, fonts or external resources.
 
 mod label;
 mod lane;
@@ -19,13 +19,12 @@ use self::scale::{LEFT, Px, Scale, Tick};
 use super::text::{Time, awaited, step};
 use crate::{Account, Handover, Phase, Row, Span, Timeline, critical_path};
 
-/// Of the picture, in pixels.
+/// The width of the picture, in pixels.
 const WIDTH: u64 = 1400;
-/// How far its contents are from its edges.
+/// The margin around its contents.
 const MARGIN: u64 = 24;
 
-/// The colour of a phase and of texts on it: those of Okabe and Ito, which colour-blind people can tell
-/// apart.
+/// Returns the colours of a phase and of text on it: the Okabe-Ito palette, which colour-blind people can distinguish.
 const fn colours(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Security => ("#d55e00", "#111"),
@@ -40,7 +39,7 @@ const fn colours(phase: Phase) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes it.
+/// Writes the picture.
 pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     let scale = Scale::of(timeline);
     let arrows = timeline.handovers();
@@ -81,14 +80,13 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     out.write_str("</svg>\n")
 }
 
-/// From where to where no label can be below a row: where arrows run up or down, and at what is drawn
-/// short.
+/// Returns the ranges where labels below a row are not allowed: at arrows and at the shortened time.
 fn taken(arrows: &[Handover], scale: &Scale, row: usize) -> Vec<(u64, u64)> {
     let through = arrows.iter().filter(|arrow| {
         let (from, to) = (arrow.from.0, arrow.to.0);
         from.min(to) <= row && row < from.max(to)
     });
-    // Arrows turn aside below the labels.
+    // Arrows bend below the labels.
     let upright = through.map(|arrow| if arrow.is_down() { arrow.from.1 } else { arrow.to.1 });
     let upright = upright.map(|time| (scale.x(time).0, scale.x(time).0));
     let short = scale.quiet.map(|(from, to)| (scale.x(from).0, scale.x(to).0));
@@ -96,7 +94,7 @@ fn taken(arrows: &[Handover], scale: &Scale, row: usize) -> Vec<(u64, u64)> {
 }
 
 impl Handover {
-    /// Whether it points down, to a row below.
+    /// Returns whether it points down, to a row below.
     fn is_down(&self) -> bool {
         self.from.0 < self.to.0
     }
@@ -146,7 +144,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// The rows' names, and how long each lived.
+    /// Draws the rows' names and lifetimes.
     fn lives(&self, out: &mut dyn Write) -> fmt::Result {
         for lane in &self.lanes {
             let Row { name, pid, start, end, .. } = lane.row;
@@ -179,7 +177,7 @@ impl Picture<'_> {
                 true => (from.boxes_end(), to.top - 2),
                 false => (from.top - 2, to.boxes_end() + 2),
             };
-            // Straight down beside the labels, and over to the other side in the gap before the end.
+            // Straight down beside the labels, then sideways in the gap before the end.
             let turn = if down { to.top - GAP } else { from.top - 2 };
             let over = if down { to.top - 8 } else { from.top - GAP + 8 };
             writeln!(
@@ -195,7 +193,7 @@ impl Picture<'_> {
             for (index, (span, &own)) in lane.row.spans.iter().zip(&account.own).enumerate() {
                 let (from, to) = (self.scale.x(span.start), self.scale.x(span.end));
                 let wide = to.0.saturating_sub(from.0);
-                // A gap to the next box, where there is room for one.
+                // Leave a gap to the next box where there is room.
                 let wide = if wide > 25 { Px(wide - 5) } else { Px(wide.max(8)) };
                 let (fill, ink) = match span.wait {
                     Some(_) => ("url(#w)", "#333"),
@@ -221,7 +219,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// What is shown when one points at a box.
+    /// Returns the tooltip of a box.
     fn tip(&self, span: &Span, own: u64) -> String {
         let kind = match awaited(self.timeline, span) {
             Some("other") => "waiting".into(),
@@ -260,7 +258,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// The time that is drawn short: two strokes through the lanes, and how long it is.
+    /// Draws the shortened time: two strokes through the lanes, and its duration.
     fn gap(&self, out: &mut dyn Write) -> fmt::Result {
         let Some((from, to)) = self.scale.quiet else { return Ok(()) };
         let (x1, x2) = (self.scale.x(from).0, self.scale.x(to).0);
@@ -289,7 +287,7 @@ const STYLE: &str = "<defs>\
 .c{stroke:#111;fill:none;stroke-width:3}.f{stroke:#d00000;stroke-width:2}\
 .h{stroke:#bbb;stroke-width:.7}.k{stroke:#999;fill:none}</style>\n";
 
-/// What stands below the lanes.
+/// Returns the notes below the lanes.
 fn notes(timeline: &Timeline) -> Vec<String> {
     let lost = timeline.rows.iter().filter(|row| row.lost > 0);
     let lost = lost.map(|row| format!("{}: {} steps found no room", row.name, row.lost));
@@ -302,7 +300,7 @@ fn text(out: &mut dyn Write, (x, y): (Px, u64), attributes: &str, text: &str) ->
     writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", Xml(text))
 }
 
-/// A text in XML 1.0, which has no room for control characters.
+/// A text in XML 1.0, which does not allow control characters.
 struct Xml<'a>(&'a str);
 
 impl fmt::Display for Xml<'_> {
@@ -329,8 +327,7 @@ mod tests {
     use crate::format::sample;
     use proptest::prelude::*;
 
-    /// Goes through a picture as a strict XML parser would. Returns the names and attributes of its
-    /// elements.
+    /// Parses a picture as a strict XML parser would. Returns the names and attributes of its elements.
     fn elements(text: &str) -> Vec<(String, Vec<(String, String)>)> {
         let bad = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{ffff}';
         assert!(!text.contains(bad));

@@ -1,4 +1,4 @@
-//! For people: each step, the phases, the rows, the slowest steps, the critical path.
+//! A table for people: each step, the phases, the rows, the slowest steps, the critical path.
 
 use core::fmt::Write;
 
@@ -10,17 +10,17 @@ use super::text::{Share, awaited, micros, origin, put_step};
 use crate::critical::{cuts, dearest, first, order, path, sums_of};
 use crate::{Account, Phase, Span, Stretch, Timeline};
 
-/// How many of the slowest steps are told.
+/// The number of slowest steps to print.
 const SLOWEST: usize = 10;
 
-/// How many steps a line of the critical path names.
+/// The number of steps named in a line of the critical path.
 const NAMED: usize = 4;
 
-/// How wide the columns of times and of phases are.
+/// The width of the columns of times and of phases.
 const TIME: usize = 10;
 const PHASE: usize = 13;
 
-/// All of it.
+/// Returns the whole table.
 pub fn text(timeline: &Timeline) -> Buffer {
     let names = timeline.rows.iter().map(|row| row.name.chars().count());
     let width = names.max().unwrap_or(0).clamp(3, 16);
@@ -52,7 +52,7 @@ pub fn text(timeline: &Timeline) -> Buffer {
     table.out
 }
 
-/// A row's name in its column.
+/// Returns a row's name, padded to its column.
 fn column(name: &str, width: usize) -> Buffer {
     let mut column = Buffer::with_room(32);
     column.plain(name);
@@ -64,13 +64,13 @@ struct Table<'a> {
     out: Buffer,
     timeline: &'a Timeline,
     origin: u64,
-    /// Of the column of row names.
+    /// The width of the column of row names.
     width: usize,
 }
 
-/// A span with what the table says about it.
+/// A span and the columns printed for it.
 struct Told<'a> {
-    /// Its row's, as wide as the column.
+    /// The name of its row, padded to the column.
     name: &'a Buffer,
     span: &'a Span,
     own: u64,
@@ -90,17 +90,17 @@ impl Table<'_> {
         self.out.text(" µs\n");
     }
 
-    /// A time that something took.
+    /// Appends a duration.
     fn time(&mut self, nanoseconds: u64) {
         self.out.tenths(micros(nanoseconds), TIME);
     }
 
-    /// A moment.
+    /// Appends a point in time.
     fn at(&mut self, time: u64) {
         self.time(time.saturating_sub(self.origin));
     }
 
-    /// The columns of a step's row and phase.
+    /// Appends the columns of a step's row and phase.
     fn whose(&mut self, told: &Told<'_>) {
         self.out.text("  ");
         self.out.append(told.name);
@@ -109,7 +109,7 @@ impl Table<'_> {
         self.out.text("  ");
     }
 
-    /// The line above, with a gap where the row's names stand.
+    /// Appends the heading, with a gap for the row names.
     fn title(&mut self, before: &str, after: &str) {
         self.out.text(before);
         self.out.left("ROW", self.width);
@@ -175,7 +175,7 @@ impl Table<'_> {
         self.title("\n", "      PID    WORK µs     WAITED    BETWEEN       WALL\n");
         for ((row, account), name) in self.timeline.rows.iter().zip(accounts).zip(names) {
             self.out.append(name);
-            // No process has a negative number, but a file may say so.
+            // Pids are not negative, but a file may contain one that is.
             let _ = match u64::try_from(row.pid) {
                 Ok(pid) => {
                     self.out.text(" ");
@@ -196,7 +196,7 @@ impl Table<'_> {
 
     fn slowest(&mut self, all: &[Told<'_>]) {
         self.title("\n   SELF µs  ", "  PHASE          SLOWEST STEPS\n");
-        // What is no work of the runtime comes last, and is left out.
+        // Time that is not the runtime's work sorts last and is left out.
         let own = |index: usize| {
             let works = |span: &Span| span.wait.is_none() && span.phase != Phase::Program;
             all.get(index).filter(|told| works(told.span)).map_or(0, |told| told.own)
@@ -210,7 +210,7 @@ impl Table<'_> {
         }
     }
 
-    /// A line for each time that the path goes through a row.
+    /// Prints a line for each section of the path in one row.
     fn critical(&mut self, cuts: &[Vec<Stretch>], names: &[Buffer]) {
         let path = path(self.timeline, cuts);
         let took = |pieces: &[Stretch]| pieces.iter().map(Stretch::took).sum::<u64>();
@@ -261,7 +261,7 @@ impl Table<'_> {
         }
     }
 
-    /// Begins a note, the first of which stands apart from what ends at `start`.
+    /// Begins a note; a blank line separates the first one from the text that ends at `start`.
     fn note(&mut self, start: usize, text: &str) {
         let gap = if self.out.len() == start { "\n" } else { "" };
         self.out.text(gap);

@@ -1,4 +1,4 @@
-//! Numbers and names as the formats write them. Integers only: the code that prints floats is large.
+//! Formatting of numbers and names. It uses integers only, because the code for printing floats is large.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::buffer::Buffer;
 use crate::{Awaited, Span, Timeline};
 
-/// Tenths of microseconds of nanoseconds.
+/// Converts nanoseconds to tenths of microseconds.
 pub fn micros(nanoseconds: u64) -> u64 {
     nanoseconds.saturating_add(50) / 100
 }
@@ -24,7 +24,7 @@ impl fmt::Display for Exact {
     }
 }
 
-/// Nanoseconds with the unit that suits them.
+/// Nanoseconds in a suitable unit.
 pub struct Time(pub u64);
 
 impl fmt::Display for Time {
@@ -46,7 +46,7 @@ impl Share {
     /// Tenths of a percent.
     pub fn tenths(&self) -> u64 {
         let Self(part, whole) = *self;
-        // Parts of so many hours that thousandths of them overflow need not be exact.
+        // Times of so many hours that their thousandths overflow need not be exact.
         let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
         let (part, whole) = (part >> shift, whole >> shift);
         (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)
@@ -69,14 +69,14 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// What a span did, to what, and how it failed.
+/// Returns what a span did, its object, and its error.
 pub fn step(span: &Span) -> String {
     let mut text = Buffer::with_room(64);
     put_step(&mut text, span);
     text.into_string()
 }
 
-/// Adds the same.
+/// Appends the same.
 pub fn put_step(out: &mut Buffer, span: &Span) {
     out.plain(&span.name);
     if !span.object.is_empty() {
@@ -89,14 +89,14 @@ pub fn put_step(out: &mut Buffer, span: &Span) {
     }
 }
 
-/// What a span failed with.
+/// Returns the name of a span's errno.
 pub fn error(span: &Span) -> Option<&'static str> {
-    // Linux has no errno above that.
+    // Linux has no larger errno.
     let errno = Some(span.errno).filter(|errno| (1..4096).contains(errno))?;
     Some(sys::errno::describe(Errno::from_raw_os_error(i32::from(errno))))
 }
 
-/// Whom a span waited for; nothing if it worked.
+/// Returns the name of the row that a span waited for, or `None` if it worked.
 pub fn awaited<'a>(timeline: &'a Timeline, span: &Span) -> Option<&'a str> {
     Some(match span.wait? {
         Awaited::Row(row) => timeline.rows.get(row).map_or("other", |row| &row.name),
@@ -104,7 +104,7 @@ pub fn awaited<'a>(timeline: &'a Timeline, span: &Span) -> Option<&'a str> {
     })
 }
 
-/// When the first thing on the time line began: what all times are told from.
+/// Returns the start of the first item on the time line, to which all times are relative.
 pub fn origin(timeline: &Timeline) -> u64 {
     let spans = timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.start);
     spans.min().map_or(timeline.start(), |first| first.min(timeline.start()))

@@ -1,4 +1,5 @@
-//! The life of one container: made, maybe started, entered, frozen, killed; and gone, whoever was killed meanwhile.
+//! The life of one container: created, perhaps started, entered, frozen, killed; removed in the end, whichever commands
+//! were killed meanwhile.
 
 use crate::kinds::{Kind, Kinds};
 use crate::tally::{Tally, Verb};
@@ -12,28 +13,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Of a hundred commands so many are to be killed; some of them are quicker.
+/// The percentage of commands to be killed; some end before.
 const KILLED: u64 = 20;
-/// A command that takes longer hangs, in a crowd too.
+/// The time after which a command counts as hung, even under load.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How often a `delete --force` that is killed is repeated.
+/// The maximum repetitions of a `delete --force` that is killed.
 const TIMES: usize = 50;
 
-/// One of those that work at the same time. It has one container at a time, always of the same id: who finds
-/// something of the one before has found what was left.
+/// One of the concurrent workers. It has one container at a time, always with the same id, so that it finds what the
+/// one before has left behind.
 pub struct Worker<'a> {
     bed: &'a Bed,
     kinds: &'a Kinds,
     tally: &'a Tally,
     seed: Seed,
     number: usize,
-    /// What commands say.
+    /// The file for the commands' output.
     said: PathBuf,
-    /// Whether commands are killed at all.
+    /// Whether no command is killed.
     is_quiet: bool,
 }
 
-/// A cycle that cannot go on as it should: a command was killed, or one has failed.
+/// The cycle can't go on: a command was killed or failed.
 struct Over;
 
 impl<'a> Worker<'a> {
@@ -48,7 +49,7 @@ impl<'a> Worker<'a> {
         Self { bed, kinds, tally, seed, number, said, is_quiet: false }
     }
 
-    /// Every life of one kind, with nobody killed.
+    /// Runs every kind of life without killing commands.
     pub fn quiet_cycles(&mut self, kind: &Kind) {
         self.is_quiet = true;
         for life in [0, 40, 60, 85, 95] {
@@ -67,7 +68,7 @@ impl<'a> Worker<'a> {
         let id = format!("s{}-{}-{}", std::process::id(), self.number, kind.name);
         let lived = self.live(kind, &id, life);
         let record = self.bed.root().join(&id);
-        // What has failed, or ended by itself, leaves nothing for anybody to delete.
+        // A container that failed or ended by itself must not need a `delete`.
         if (lived.is_err() || record.exists()) && !(kind.fails && lived.is_ok()) {
             self.delete(&id);
         }
@@ -105,12 +106,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Of a hundred times so many.
+    /// Runs the commands in `percent` of all cases.
     fn sometimes(&mut self, percent: u64, verbs: &[Verb], id: &str) -> Result<(), Over> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());
         }
-        // Who is frozen, and stays so, is for `delete` in the end.
+        // A container that stays frozen is removed by `delete`.
         if self.is_quiet && verbs == [Verb::Pause] {
             return Ok(());
         }
@@ -143,7 +144,7 @@ impl<'a> Worker<'a> {
         self.call(verb, &args, !kind.fails)
     }
 
-    /// Until it is done: whoever is killed at it can be followed by another one.
+    /// Repeats `delete --force` until it succeeds, as each attempt may be killed.
     fn delete(&mut self, id: &str) {
         for _ in 0..TIMES {
             if self.call(Verb::Delete, &["delete", "--force", id], true).is_ok() || self.is_quiet {
@@ -152,7 +153,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// One command, killed or not. One that is not has to do what it should.
+    /// Runs one command, which may be killed. If it is not killed, it must succeed or fail as expected.
     fn call(&mut self, verb: Verb, args: &[&str], succeeds: bool) -> Result<(), Over> {
         let killed_after = (!self.is_quiet && self.seed.below(100) < KILLED)
             .then(|| Duration::from_micros(self.seed.below(self.tally.usual(verb) * 5 / 4)));

@@ -1,4 +1,4 @@
-//! What of the host there is before the storm and after it.
+//! The state of the host before and after the storm.
 
 use crate::kinds::Kinds;
 use dayfly_tests::bed::Bed;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Mounts, and all that is the storm's: cgroups, processes, records, descriptors, what layers need. Each with how often
-/// it is there.
+/// All mounts, and what the storm owns: cgroups, processes, records, descriptors, files of layers. Each with its number
+/// of occurrences.
 pub struct Host(BTreeMap<String, usize>);
 
 impl Host {
@@ -32,7 +32,7 @@ impl Host {
         Self(counts)
     }
 
-    /// What is there now and was not, and what was and is not.
+    /// Returns what has appeared and what has disappeared.
     pub fn changes(&self, bed: &Bed, kinds: &Kinds, name: &str) -> Vec<String> {
         let now = Self::look(bed, kinds, name);
         let more = |here: &Self, there: &Self, what: &str| -> Vec<String> {
@@ -46,12 +46,12 @@ impl Host {
     }
 }
 
-/// Without the inode of a pipe or socket, which says nothing.
+/// Strips the inode of a pipe or socket, which differs each time.
 fn without_number(what: &str) -> &str {
     what.split_once(":[").map_or(what, |(kind, _)| kind)
 }
 
-/// The directories and files in one that need not be there; of a cgroup the directories.
+/// Returns the names in a directory that may be missing; only directories for a cgroup.
 fn names(dir: &Path) -> impl Iterator<Item = String> {
     let is_cgroup = dir.join("cgroup.procs").exists();
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -59,7 +59,7 @@ fn names(dir: &Path) -> impl Iterator<Item = String> {
     entries.map(|entry| entry.path().display().to_string())
 }
 
-/// Processes in a cgroup of the storm, or with its name on their command line.
+/// Returns the processes in the storm's cgroups, or with its name in their command line.
 fn processes(name: &str) -> Vec<String> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -76,7 +76,7 @@ fn processes(name: &str) -> Vec<String> {
     found
 }
 
-/// Removes the parents of all cgroups, which the runtime leaves.
+/// Removes the parents of all cgroups, which the runtime does not remove.
 pub fn remove_parents(view: View, name: &str) {
     for hierarchy in cgroups::hierarchies(view) {
         let _ = fs::remove_dir(hierarchy.join(name));

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 
-/// One kind.
+/// A kind of container.
 pub struct Kind {
     pub name: &'static str,
-    /// How often it comes, beside the others.
+    /// Its relative frequency.
     weight: u64,
-    /// Whether no container of it can be made.
+    /// Whether creating the container fails.
     pub fails: bool,
     /// Whether its root filesystem is assembled from layers.
     pub layered: bool,
     config: Value,
 }
 
-/// All of them, on one root filesystem.
+/// All kinds, sharing one root filesystem.
 pub struct Kinds {
     kinds: Vec<Kind>,
     pub bundle: PathBuf,
@@ -58,7 +58,7 @@ impl Kinds {
         self.kinds.iter()
     }
 
-    /// The kind at a place below [`Kinds::weight`].
+    /// Returns the kind at a place below [`Kinds::weight`].
     pub fn at(&self, mut place: u64) -> &Kind {
         for kind in &self.kinds {
             match place.checked_sub(kind.weight) {
@@ -73,7 +73,7 @@ impl Kinds {
         self.kinds.iter().map(|kind| kind.weight).sum()
     }
 
-    /// Writes the configuration of container `id` for a program that ends at once, or one that stays.
+    /// Writes the configuration of container `id`, with a program that exits at once or one that stays.
     pub fn write(&self, kind: &Kind, id: &str, stays: bool) -> PathBuf {
         let mut config = kind.config.clone();
         if !kind.fails {
@@ -120,7 +120,7 @@ fn limited(bundle: Bundle<'_>) -> Bundle<'_> {
         .set("/linux/resources/pids", json!({ "limit": 50 }))
 }
 
-/// Whether this view has the controllers of memory and pids.
+/// Whether this view has the memory and pids controllers.
 fn has_limits(bed: &Bed) -> bool {
     let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     let has = |name: &str| controllers.split_whitespace().any(|controller| controller == name);

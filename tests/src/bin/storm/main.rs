@@ -1,10 +1,10 @@
-//! A storm: hundreds of containers at the same time, of several kinds, whose commands are killed at moments that
-//! nobody chose. Afterwards the host is as it was before.
+//! A storm: hundreds of concurrent containers of several kinds, whose commands are killed at random moments.
+//! Afterwards, the host must be as it was before.
 //!
 //!     storm [--seconds N] [--jobs N]
 //!
-//! The environment is the suite's: `DAYFLY`, `DAYFLY_VIEW`, `DAYFLY_SEED`, `DAYFLY_TALLY`. Exit status 1 if anything
-//! is left, or a command that was not killed has failed or hung.
+//! The environment variables are the suite's: `DAYFLY`, `DAYFLY_VIEW`, `DAYFLY_SEED`, `DAYFLY_TALLY`. Exits with status
+//! 1 if anything is left behind, or if a command that was not killed has failed or hung.
 
 mod cycle;
 mod host;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tally::Tally;
 
-/// How long what is dying may take to be gone.
+/// The time after which a dying process counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Options {
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         count("0 0 1");
         return ExitCode::from(77);
     }
-    // No word of our own command line has it: it tells our processes, cgroups and mounts.
+    // The name marks our processes, cgroups and mounts; our own command line does not contain it.
     let name = format!("dayfly-storm-{}", std::process::id());
     let shared = std::env::temp_dir().join(&name);
     fs::create_dir(&shared).expect("make the storm's directory");
@@ -81,13 +81,13 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Blows, and returns what is wrong.
+/// Runs the storm; returns the failures.
 fn storm(bed: &Bed, name: &str, options: &Options) -> Vec<String> {
     let mut seed = Seed::new("storm");
     let kinds = Kinds::new(bed, name);
     let tally = Tally::default();
     let mut calm = Worker::new(bed, &kinds, &tally, seed.part(), options.jobs);
-    // What the host keeps between starts is there from the first ones on; so is how long commands take.
+    // Creates what the host keeps between starts, and measures how long commands take.
     for kind in kinds.all() {
         calm.quiet_cycles(kind);
     }
@@ -119,7 +119,7 @@ fn storm(bed: &Bed, name: &str, options: &Options) -> Vec<String> {
     failures
 }
 
-/// A line for the sum of all tests.
+/// Appends a line to the tally of all tests.
 fn count(line: &str) {
     let Some(path) = std::env::var_os("DAYFLY_TALLY") else { return };
     let file = fs::OpenOptions::new().append(true).create(true).open(path);

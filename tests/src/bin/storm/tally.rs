@@ -1,4 +1,4 @@
-//! What was done, what was killed, and what went wrong.
+//! Counts of commands run and killed, and the failures.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -44,18 +44,18 @@ impl Verb {
     }
 }
 
-/// A storm that has gone wrong so often says nothing new.
+/// The number of failures after which the storm stops.
 const ENOUGH: usize = 40;
 
 #[derive(Debug, Default)]
 struct Count {
     calls: AtomicU64,
     kills: AtomicU64,
-    /// What a call takes lately, in microseconds.
+    /// The recent duration of a call, in microseconds.
     usual: AtomicU64,
 }
 
-/// Of all workers.
+/// The counts of all workers.
 #[derive(Debug, Default)]
 pub struct Tally {
     verbs: [Count; VERBS.len()],
@@ -68,7 +68,7 @@ impl Tally {
         self.cycles.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call has ended, by itself or killed.
+    /// Counts a call that has ended or was killed.
     pub fn called(&self, verb: Verb, took: Duration, killed: bool) {
         let count = &self.verbs[verb as usize];
         count.calls.fetch_add(1, Ordering::Relaxed);
@@ -78,13 +78,13 @@ impl Tally {
         }
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let usual = count.usual.load(Ordering::Relaxed);
-        // Nobody minds whose figure is lost.
+        // A lost update does not matter.
         count
             .usual
             .store(if usual == 0 { took } else { (usual * 15 + took) / 16 }, Ordering::Relaxed);
     }
 
-    /// How long a call takes lately, in microseconds.
+    /// Returns the recent duration of a call, in microseconds.
     pub fn usual(&self, verb: Verb) -> u64 {
         self.verbs[verb as usize].usual.load(Ordering::Relaxed).max(1000)
     }

@@ -1,4 +1,4 @@
-//! A container whose commands nobody waits for: who has many at a time looks at each when it is done.
+//! Commands of a container that are not waited for: a caller with many at a time polls them.
 
 use super::{Container, Fault};
 use crate::process::Failure;
@@ -9,8 +9,8 @@ use std::process::{Child, Stdio};
 use sys::rusage::End;
 
 impl Container<'_> {
-    /// Begins `run --detach`, in a process group of its own. The program has these streams. [`Self::started`] is for its
-    /// end.
+    /// Starts `run --detach`, in a process group of its own. The program gets these streams. Call [`Self::started`]
+    /// when it ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
@@ -24,10 +24,10 @@ impl Container<'_> {
         self.spawn("run", command)
     }
 
-    /// The program of a `run --detach` that ended so.
+    /// Returns the program of a `run --detach` that ended with `end`.
     ///
     /// # Errors
-    /// The runtime's, or no pid in the file that it was given.
+    /// The runtime's failure, or a pid file without a pid.
     pub fn started(&self, end: End) -> Result<Pid, Fault> {
         self.check("run", end)?;
         let text = fs::read_to_string(self.pid_file()).unwrap_or_default();
@@ -36,12 +36,12 @@ impl Container<'_> {
         pid.ok_or_else(|| self.fault("run", Failure::Left(format!("pid file: {text:?}"))))
     }
 
-    /// The program has been waited for.
+    /// Records that the program has been waited for.
     pub fn ended(&self) {
         self.pid.set(None);
     }
 
-    /// Begins `delete`, as [`Self::begin_run`]. [`Self::deleted`] is for its end.
+    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::deleted`] when it ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
@@ -49,17 +49,17 @@ impl Container<'_> {
         self.spawn("delete", self.command(&["delete".as_ref(), self.id.as_ref()]))
     }
 
-    /// Takes note of a `delete` that ended so: the same container can be run again.
+    /// Records a `delete` that ended with `end`: the container can then be run again.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's failure.
     pub fn deleted(&self, end: End) -> Result<(), Fault> {
         self.check("delete", end)?;
         self.made.set(false);
         Ok(())
     }
 
-    /// Why it took too long, or what else is not as it should be.
+    /// Returns a fault for a timeout or another failure.
     pub(crate) fn wrong(&self, step: &'static str, failure: Failure) -> Fault {
         self.fault(step, failure)
     }

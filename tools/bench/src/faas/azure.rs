@@ -1,12 +1,14 @@
-//! The Azure Functions trace of 2019, as its authors describe it: invocations a minute, and how long they take.
+//! The format of the Azure Functions trace of 2019, as its authors describe it: invocations per minute, and their
+//! durations.
 //!
 //! | file | columns |
 //! |---|---|
 //! | `invocations_per_function_md.anon.dNN.csv` | HashOwner, HashApp, HashFunction, Trigger, 1, 2, …, 1440 |
 //! | `function_durations_percentiles.anon.dNN.csv` | HashOwner, HashApp, HashFunction, Average, Count, Minimum, Maximum, percentile_Average_0, _1, _25, _50, _75, _99, _100; in ms |
 //!
-//! A file is read line by line. Of the first one no more is kept than the functions that are invoked most, of the second
-//! one what these have. Shahrad and others, "Serverless in the Wild", ATC '20; `sample/` has both, written by hand.
+//! Files are read line by line. Only the most invoked functions are kept from the first file, and only their durations
+//! from the second one. Shahrad and others, "Serverless in the Wild", ATC '20; `sample/` contains handwritten files of
+//! both kinds.
 
 use super::csv_lines::{Line, Lines, shown};
 use crate::Error;
@@ -17,10 +19,10 @@ use std::io::BufRead;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Before the minutes.
+/// The columns before the minutes.
 const KEYS: [&str; 4] = ["HashOwner", "HashApp", "HashFunction", "Trigger"];
 
-/// Of durations.
+/// The columns of durations.
 const DURATIONS: [&str; 14] = [
     "HashOwner",
     "HashApp",
@@ -38,32 +40,32 @@ const DURATIONS: [&str; 14] = [
     "percentile_Average_100",
 ];
 
-/// Where the percentiles are that the format has.
+/// The shares of the format's percentiles.
 const SHARES: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
 
-/// The longest name.
+/// The maximum length of a name.
 const NAME: usize = 256;
 
-/// The longest time that an invocation may take, in milliseconds: a day.
+/// The maximum duration of an invocation, in milliseconds: a day.
 const LONGEST_MS: f64 = 86_400_000.0;
 
-/// Who a function is: its owner's, its application's and its own hash.
+/// A function's identity: the hashes of its owner, its application and itself.
 pub(super) type Key = [String; 3];
 
-/// A function's invocations.
+/// The invocations of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) key: Key,
-    /// Of each minute that was asked for.
+    /// The count of each requested minute.
     pub(super) counts: Vec<u32>,
 }
 
-/// How long a function's invocations take: the percentiles of [`SHARES`], in milliseconds.
+/// The durations of a function's invocations: the percentiles of [`SHARES`], in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Percentiles([f64; 7]);
 
 impl Percentiles {
-    /// The time that this share of invocations does not take longer than, between percentiles by a straight line.
+    /// Returns the duration that this share of invocations does not exceed, interpolated linearly between percentiles.
     pub(super) fn at(&self, share: f64) -> Duration {
         let upper = SHARES.iter().position(|&of| share <= of).unwrap_or(SHARES.len() - 1);
         let lower = upper.saturating_sub(1);
@@ -74,14 +76,14 @@ impl Percentiles {
     }
 }
 
-/// A function by its invocations and, among those with as many, its place from the file's end.
+/// A function ranked by its invocations and, if equal, by its position from the file's end.
 type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
 
-/// The `most` functions that are invoked most within `minutes` (of the file's if that is none), the busiest first;
-/// those that are not invoked are left out. Functions alike are in the file's order.
+/// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;
+/// functions without invocations are omitted. Equal ones are in the file's order.
 ///
 /// # Errors
-/// A line that is not of the format, by its number and column; minutes that the file does not have.
+/// An invalid line, with its number and column; minutes that the file lacks.
 pub(super) fn busiest(
     input: impl BufRead,
     file: &str,
@@ -99,7 +101,7 @@ pub(super) fn busiest(
         let why = format!("the minutes end at {}, {} was asked for", all.end(), minutes.end());
         return Err(first.wrong_at(columns, &why));
     }
-    // The least of those kept is on top. Among equals, the last one in the file goes first.
+    // The least busy function is on top. Among equals, the last one in the file is dropped first.
     let mut kept: BinaryHeap<Reverse<Ranked>> = BinaryHeap::new();
     let mut number = 0;
     while let Some(line) = lines.next()? {
@@ -119,7 +121,7 @@ pub(super) fn busiest(
     Ok(sorted.map(|Reverse((_, _, key, counts))| Counted { key, counts }).collect())
 }
 
-/// How many columns there are: the keys, and minutes from 1 on.
+/// Returns the number of columns: the keys, and minutes from 1 on.
 fn headings(line: &Line<'_>) -> Result<usize, Error> {
     let mut columns = 0;
     for field in line.fields() {
@@ -148,7 +150,7 @@ fn counted(
     let key = key(line)?;
     let mut counts = Vec::with_capacity(minutes.end() + 1 - minutes.start());
     for (minute, field) in (1..).zip(line.fields().skip(KEYS.len())) {
-        // All are looked at: a file that is broken elsewhere is not to be trusted here.
+        // All columns are checked: a file that is broken elsewhere can't be trusted here.
         let count = field.parse::<u32>().map_err(|_| {
             let why = format!("{} is no number of invocations", shown(field));
             line.wrong_at(KEYS.len() + minute, &why)
@@ -171,10 +173,10 @@ fn key(line: &Line<'_>) -> Result<Key, Error> {
     Ok(key)
 }
 
-/// What the file says of those functions.
+/// Returns the durations of those functions.
 ///
 /// # Errors
-/// A line that is not of the format, by its number and column.
+/// An invalid line, with its number and column.
 pub(super) fn durations(
     input: impl BufRead,
     file: &str,

@@ -1,12 +1,12 @@
-//! Lines of CSV without quotes, one at a time: a file may be of any length.
+//! Lines of CSV without quotes, read one at a time, as a file may have any length.
 
 use crate::Error;
 use std::io::BufRead;
 
-/// The longest line: 1440 counts, with room to spare.
+/// The maximum length of a line: 1440 counts, with room to spare.
 const LONGEST: usize = 64 << 10;
 
-/// The lines of a file, with their number.
+/// The lines of a file, with their numbers.
 #[derive(Debug)]
 pub(super) struct Lines<'a, R> {
     input: R,
@@ -20,10 +20,10 @@ impl<'a, R: BufRead> Lines<'a, R> {
         Self { input, file, number: 0, line: Vec::new() }
     }
 
-    /// The next line that is not empty, without its end; none at the end of the file.
+    /// Returns the next line that is not empty, without its end; `None` at the end of the file.
     ///
     /// # Errors
-    /// It can't be read, is too long or no text.
+    /// It can't be read, is too long or not UTF-8.
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, Error> {
         loop {
             self.line.clear();
@@ -44,7 +44,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
             if self.line.is_empty() {
                 continue;
             }
-            // Looked at twice: a loop can't hand out what it borrows.
+            // The text is checked after the loop, since a loop can't return what it borrows.
             break;
         }
         let text = std::str::from_utf8(&self.line).map_err(|error| {
@@ -70,20 +70,20 @@ impl<'a> Line<'a> {
         self.text.split(',')
     }
 
-    /// What is wrong with the line.
+    /// Returns an error about the line.
     pub(super) fn wrong(&self, reason: &str) -> Error {
         Error::Unfit(format!("{}:{}: {reason}", self.file, self.number))
     }
 
-    /// What is wrong with a column, counted from 1.
+    /// Returns an error about a column, counted from 1.
     pub(super) fn wrong_at(&self, column: usize, reason: &str) -> Error {
         self.wrong(&format!("column {column}: {reason}"))
     }
 
-    /// Whether there are as many fields as there are headings.
+    /// Checks that there are as many fields as headings.
     ///
     /// # Errors
-    /// Says how many there are.
+    /// The actual number.
     pub(super) fn expect(&self, columns: usize) -> Result<(), Error> {
         match self.fields().count() {
             count if count == columns => Ok(()),
@@ -95,7 +95,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A field's beginning, as an error shows it.
+/// Returns a field's beginning, for errors.
 pub(super) fn shown(field: &str) -> String {
     const SHOWN: usize = 40;
     let short: String = field.chars().take(SHOWN).collect();

@@ -10,7 +10,7 @@ use report::csv::quoted;
 use report::statistics::Summary;
 use std::fmt::Write;
 
-/// The functions, then a table a policy.
+/// Formats the functions, then a table per policy.
 pub(super) fn text(rows: &[Row], workload: &Workload, options: &Faas) -> String {
     let how = match options.arrivals {
         Arrivals::Even => "evenly spread",
@@ -112,7 +112,7 @@ fn of_policy(rows: &[&Row], first: &str) -> Table {
     table
 }
 
-/// Every invocation that was served.
+/// Formats every served invocation.
 pub(super) fn csv(rows: &[Row], workload: &Workload) -> String {
     let mut text = String::from("runtime,policy,function,due_s,latency_us,total_us,cold\n");
     for row in rows {
@@ -131,7 +131,7 @@ pub(super) fn csv(rows: &[Row], workload: &Workload) -> String {
     text
 }
 
-/// What latency costs in memory, each cold start over time, and how cold starts are distributed.
+/// Draws memory against latency, each cold start over time, and the distribution of cold starts.
 pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
     let cold: Vec<(&Row, Vec<f64>)> = rows
         .iter()
@@ -164,7 +164,7 @@ pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
     pictures
 }
 
-/// A point for each runtime with each policy. Where memory can't be told, containers' time stands for it.
+/// Draws a point for each runtime with each policy. If memory is unknown, the containers' time is used instead.
 fn trade_off(rows: &[Row]) -> Picture {
     let has_memory = rows.iter().all(|row| row.memory_mib_s.is_some());
     let point = |row: &Row| {
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((of[0].0.as_str(), of[0].1[0].0), ("a, cold", 2.0));
         assert_eq!((of[1].0.as_str(), of[1].1[0].0), ("b, warm", 6.0));
         assert!((of[0].1[0].1 - 3.969).abs() < 1e-6, "{of:?}");
-        // All by the same measure.
+        // All use the same measure.
         let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
         assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
         assert!(chart::draw(&pictures(&rows)).expect("drawn").contains("a, cold"));

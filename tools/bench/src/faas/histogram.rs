@@ -1,66 +1,67 @@
-//! The policy of "Serverless in the Wild" (Shahrad and others, USENIX ATC '20, section 4.2): from how long a function was
-//! idle before, when to have a container ready for it, and until when.
+//! The policy of "Serverless in the Wild" (Shahrad and others, USENIX ATC '20, section 4.2): the past idle times of a
+//! function determine when to have a container ready for it, and until when.
 //!
-//! There a class is a minute and a histogram four hours, beside a platform that keeps containers for ten minutes. Here
-//! the same proportions are taken of `--keep`: a class is a tenth of it. What that policy foresees by ARIMA where most
-//! idle times are longer than the histogram is left to keep-alive, as is every function that it knows too little of.
-//! The paper's functions have a container each. Where several are busy at once, an idle time is that from an execution's
-//! end to the arrival that can make use of its container: the latest end that none has been for yet.
+//! In the paper, a class is a minute and a histogram four hours, for a platform that keeps containers for ten minutes.
+//! Here the same proportions apply to `--keep`: a class is a tenth of it. Where most idle times exceed the histogram,
+//! the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times. The paper's
+//! functions have one container each. Where several are busy at once, an idle time lasts from an execution's end to the
+//! arrival that can use its container: the latest end not used yet.
 
 use std::time::Duration;
 
-/// Classes of a histogram.
+/// The number of classes of a histogram.
 const CLASSES: usize = 240;
 
-/// Classes in the time that keep-alive keeps a container.
+/// The number of classes in the time of keep-alive.
 const IN_KEEP: u32 = 10;
 
-/// Idle times before anything is told by them.
+/// The minimum number of idle times for a prediction.
 const FEWEST: u32 = 10;
 
-/// The least coefficient of variation of the classes' counts: below, the times are spread evenly and tell nothing.
+/// The minimum coefficient of variation of the classes' counts: below it the times are spread too evenly to predict
+/// from.
 const REPRESENTATIVE: f64 = 2.0;
 
-/// The share of idle times that are shorter than the time before a container is ready again, and that are not longer than
-/// the time until which it is.
+/// The share of idle times shorter than the time until a container is ready again, and the share not longer than the
+/// time it is kept.
 const HEAD: f64 = 0.05;
 const TAIL: f64 = 0.99;
 
-/// By how much of them these times are moved apart.
+/// The relative margin added around these times.
 const MARGIN: f64 = 0.1;
 
-/// When a container is there for a function, from the end of an execution on.
+/// The time in which a container is there for a function, from the end of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// From then on; at once if that is 0.
+    /// The begin; 0 means at once.
     pub(super) from: Duration,
-    /// Until then.
+    /// The end.
     pub(super) until: Duration,
 }
 
-/// When a function was idle, and for how long.
+/// The idle times of a function.
 #[derive(Debug)]
 pub(super) struct Habits {
     class: Duration,
     counts: Vec<u32>,
-    /// Idle times that are longer than the histogram.
+    /// The number of idle times that exceed the histogram.
     beyond: u32,
-    /// Ends of executions for which no arrival has been yet.
+    /// Ends of executions that no arrival has used yet.
     ends: Vec<Duration>,
 }
 
 impl Habits {
-    /// Of nothing yet, in proportion to the time that keep-alive keeps a container.
+    /// Starts empty, with classes in proportion to the time of keep-alive.
     pub(super) fn new(keep: Duration) -> Self {
         Self { class: keep / IN_KEEP, counts: vec![0; CLASSES], beyond: 0, ends: Vec::new() }
     }
 
-    /// An execution has ended.
+    /// Records the end of an execution.
     pub(super) fn end(&mut self, at: Duration) {
         self.ends.push(at);
     }
 
-    /// An invocation is there.
+    /// Records the arrival of an invocation.
     pub(super) fn arrive(&mut self, at: Duration) {
         let Some(end) = self.ends.pop() else { return };
         self.add(at.saturating_sub(end));
@@ -78,13 +79,14 @@ impl Habits {
         }
     }
 
-    /// What the histogram tells; nothing of too few times, of those that are spread evenly, or mostly beyond it.
+    /// Returns the predicted window; `None` if there are too few idle times, or they are spread evenly, or mostly
+    /// exceed the histogram.
     pub(super) fn window(&self) -> Option<Window> {
         let sum: u32 = self.counts.iter().sum();
         if sum < FEWEST || self.beyond > sum || self.variation() < REPRESENTATIVE {
             return None;
         }
-        // The head's class from its beginning on, the tail's to its end.
+        // From the begin of the head's class to the end of the tail's.
         let class = self.class.as_secs_f64();
         let from = self.class_of(HEAD, sum) as f64 * class * (1.0 - MARGIN);
         let until = (self.class_of(TAIL, sum) + 1) as f64 * class * (1.0 + MARGIN);
@@ -92,7 +94,7 @@ impl Habits {
         Some(Window { from: time(from)?, until: time(until)? })
     }
 
-    /// The class in which this share of all times is reached.
+    /// Returns the class in which this share of all times is reached.
     fn class_of(&self, share: f64, sum: u32) -> usize {
         let wanted = (share * f64::from(sum)).ceil().max(1.0);
         let mut below = 0.0;
@@ -103,7 +105,7 @@ impl Habits {
         reached.unwrap_or(CLASSES - 1)
     }
 
-    /// The coefficient of variation of the classes' counts.
+    /// Returns the coefficient of variation of the classes' counts.
     fn variation(&self) -> f64 {
         let counts = || self.counts.iter().copied().map(f64::from);
         let mean = counts().sum::<f64>() / CLASSES as f64;
@@ -122,7 +124,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Idle for each of these times, one after the other, with classes of 100 ms.
+    /// Returns habits after these idle times, one after the other, with classes of 100 ms.
     fn after(idle: impl IntoIterator<Item = u64>) -> Habits {
         let mut habits = Habits::new(ms(1000));
         let mut now = ms(0);
@@ -136,17 +138,18 @@ mod tests {
 
     #[test]
     fn a_regular_function_is_foreseen() {
-        // Always idle for some 3 seconds: class 30.
+        // Always idle for about 3 seconds: class 30.
         let window = after([3050; 20]).window().expect("representative");
         assert_eq!(window, Window { from: ms(2700), until: ms(3410) });
-        // At once again: nothing to unload for.
+        // Idle times too short to unload a container.
         let window = after([20; 20]).window().expect("representative");
         assert_eq!(window, Window { from: ms(0), until: ms(110) });
     }
 
     #[test]
     fn outliers_move_the_windows() {
-        // Of 100 times 6 are short and 2 long: the 5th percentile is among the short, the 99th the long ones.
+        // Of 100 times 6 are short and 2 long: the 5th percentile is among the short ones, the 99th among the long
+        // ones.
         let times = [vec![450; 6], vec![3050; 92], vec![9050; 2]].concat();
         assert_eq!(after(times).window(), Some(Window { from: ms(360), until: ms(10_010) }));
         let times = [vec![450; 4], vec![3050; 95], vec![9050; 1]].concat();
@@ -172,7 +175,7 @@ mod tests {
         assert_eq!(habits.counts[12], 1, "since the one before");
         habits.arrive(ms(2300));
         assert_eq!(habits.counts.iter().sum::<u32>(), 2, "no container would have been idle");
-        // One that nobody needs any more is beyond, in the end.
+        // An unused end finally counts as exceeding the histogram.
         habits.end(ms(3000));
         habits.end(ms(40_000));
         habits.arrive(ms(40_050));

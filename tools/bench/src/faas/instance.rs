@@ -1,9 +1,9 @@
-//! A container that serves invocations: from its start to its end, step by step as things happen.
+//! A container that serves invocations: an event-driven state machine from its start to its end.
 //!
-//! Its program is a shell that reads invocations from its standard input, a line each, as the agents of platforms do from a
-//! socket. It tells the time when it is ready, when it begins and when it is done. An invocation's time is waited for by a
-//! read with a time-out of the same pipe, where nothing comes before it is done: that takes no other process, and it
-//! ends early when the pipe does, as when this experiment is killed.
+//! Its program is a shell that reads invocations from standard input, one per line, as platforms' agents do from a
+//! socket. It reports the time when it is ready, when an invocation begins and when it is done. To wait for an
+//! invocation's duration, it reads from the same pipe with a timeout: nothing arrives there before the invocation is
+//! done. This needs no other process, and ends early if the pipe is closed, for example when this experiment is killed.
 
 use super::meter::{By, Meter};
 use crate::container::Container;
@@ -16,61 +16,61 @@ use std::io::{PipeReader, PipeWriter, pipe};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::rusage::{End, wait4};
 
-/// What the container runs: `r` is ready, `b` begun, `d` done, each with the time.
+/// The container's program: it prints `r` for ready, `b` for begun and `d` for done, each with the time.
 pub(super) const AGENT: [&str; 3] = [
     "/bin/sh",
     "-c",
     "echo r $EPOCHREALTIME; while read -r t; do echo b $EPOCHREALTIME; read -r -t $t x; echo d $EPOCHREALTIME; done",
 ];
 
-/// No line of it is longer.
+/// The maximum length of its lines.
 const LONGEST: usize = 64;
 
-/// Where it is.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nowhere.
+    /// There is no container.
     Free,
-    /// It is starting, serves, or is idle.
+    /// It is starting, serving, or idle.
     Up,
-    /// Its program was told to end.
+    /// Its program was asked to exit.
     Ending,
-    /// Its program has ended, the runtime removes it.
+    /// Its program has exited, and the runtime is removing it.
     Deleting,
-    /// Something went wrong with it: it is not used again.
+    /// It has failed and is not used again.
     Broken,
 }
 
-/// What has happened.
+/// An event of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Its program has begun.
+    /// Its program has started.
     Ready,
-    /// An invocation's own code has begun.
+    /// An invocation's code has begun.
     Begun(SystemTime),
-    /// It is done.
+    /// The invocation is done.
     Done(SystemTime),
-    /// It is gone.
+    /// The container is gone.
     Gone,
 }
 
-/// A container's place.
+/// A slot for a container.
 #[derive(Debug)]
 pub(super) struct Instance<'a> {
     container: Container<'a>,
     pub(super) state: State,
-    /// Whose it is.
+    /// Its function, by index.
     pub(super) function: usize,
-    /// The invocation that it serves, or is to.
+    /// The invocation that it serves or is going to serve.
     pub(super) work: Option<usize>,
     pub(super) is_ready: bool,
-    /// When it is ended, if it is idle then.
+    /// The time when it is ended if it is still idle.
     pub(super) until: Option<Instant>,
-    /// Since when it has had nothing to do.
+    /// The time since when it has been idle.
     pub(super) idle_since: Instant,
-    /// When what is under way has to be done.
+    /// The deadline of the current operation.
     overdue: Option<Instant>,
-    /// The runtime's, under way.
+    /// The running command of the runtime.
     command: Option<(Pid, OwnedFd)>,
     program: Option<(Pid, OwnedFd)>,
     stdin: Option<PipeWriter>,
@@ -80,37 +80,38 @@ pub(super) struct Instance<'a> {
     pub(super) bill: Bill,
 }
 
-/// What a container takes, and for how long.
+/// The resources that a container uses.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Bill {
-    /// From when on it is to be counted.
+    /// The time from which they count.
     since: Option<Instant>,
-    /// The last that was measured.
+    /// The last measurement.
     kib: Option<f64>,
-    /// Time for which nothing has been measured yet.
+    /// Time without a measurement so far.
     open_s: f64,
-    /// Memory times time.
+    /// Memory multiplied by time.
     pub(super) kib_s: f64,
     /// Time.
     pub(super) seconds: f64,
-    /// Time for which memory was measured.
+    /// Time with measured memory.
     pub(super) measured_s: f64,
-    /// How it was.
+    /// How memory was measured.
     pub(super) by: Option<By>,
 }
 
 impl Bill {
-    /// Counts from now on.
+    /// Starts counting.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.since, self.kib, self.open_s) = (Some(now), None, 0.0);
     }
 
-    /// Forgets all so far, and counts from now on.
+    /// Resets the counts and starts counting.
     pub(super) fn restart(&mut self, now: Instant) {
         *self = Self { by: self.by, kib: self.kib, since: Some(now), ..Self::default() };
     }
 
-    /// What is measured now was so since the last time; what could not be measured is as it was.
+    /// Adds the memory measured now, for the time since the last measurement; if it could not be measured, the last
+    /// value is used.
     fn measure(&mut self, now: Instant, kib: Option<f64>) {
         let Some(since) = self.since.replace(now) else { return };
         let passed = now.saturating_duration_since(since).as_secs_f64();
@@ -151,7 +152,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Whether it has, or will have, nothing to do.
+    /// Whether it is idle, or will be.
     pub(super) fn is_spare(&self) -> bool {
         self.state == State::Up && self.work.is_none()
     }
@@ -159,7 +160,7 @@ impl<'a> Instance<'a> {
     /// Begins its start.
     ///
     /// # Errors
-    /// Why not, in a sentence; it is broken then.
+    /// The reason as a sentence; it is then broken.
     pub(super) fn start(
         &mut self,
         function: usize,
@@ -189,10 +190,10 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
-    /// Has it serve an invocation that takes so long, at once or as soon as it is ready.
+    /// Makes it serve an invocation of this duration, at once or as soon as it is ready.
     ///
     /// # Errors
-    /// Why not, in a sentence; it is broken then.
+    /// The reason as a sentence; it is then broken.
     pub(super) fn serve(
         &mut self,
         invocation: usize,
@@ -201,17 +202,17 @@ impl<'a> Instance<'a> {
     ) -> Result<(), String> {
         self.work = Some(invocation);
         self.overdue = Some(Instant::now() + takes + deadline);
-        // A shell's read knows milliseconds; to wait for 0 means not to read at all.
+        // A shell's read has a resolution of milliseconds; a timeout of 0 means not to read at all.
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
         match write(stdin, line.as_bytes()) {
-            // Whoever was to read it has ended: `look` tells how.
+            // The reader has exited: `look` reports it.
             Ok(_) | Err(Errno::PIPE) => Ok(()),
             Err(errno) => Err(self.broken(&format!("write to the container: {errno}"))),
         }
     }
 
-    /// Has its program end.
+    /// Makes its program exit.
     pub(super) fn end(&mut self, deadline: Duration) {
         self.measure();
         self.stdin = None;
@@ -219,18 +220,18 @@ impl<'a> Instance<'a> {
         self.overdue = Some(Instant::now() + deadline);
     }
 
-    /// Reads its memory.
+    /// Measures its memory.
     pub(super) fn measure(&mut self) {
         let kib = self.meter.as_ref().and_then(Meter::kib);
         self.bill.measure(Instant::now(), kib);
     }
 
-    /// When it is too late for what is under way.
+    /// Returns the deadline of the current operation.
     pub(super) fn overdue(&self) -> Option<Instant> {
         self.overdue.filter(|_| self.state != State::Free && self.state != State::Broken)
     }
 
-    /// Gives it up.
+    /// Gives it up; returns the reason.
     pub(super) fn give_up(&mut self, deadline: Duration) -> String {
         let step = match (self.state, self.is_ready) {
             (State::Up, false) => "run",
@@ -249,7 +250,7 @@ impl<'a> Instance<'a> {
         reason.to_owned()
     }
 
-    /// Ends a command that is under way, and lets go of pipes.
+    /// Kills a running command, and closes pipes.
     pub(super) fn stop(&mut self) {
         if let Some((pid, _)) = self.command.take() {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -259,7 +260,7 @@ impl<'a> Instance<'a> {
         self.overdue = None;
     }
 
-    /// What it can be waited for by.
+    /// Returns the descriptors to poll.
     pub(super) fn handles(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let command = self.command.as_ref().map(|(_, handle)| handle.as_fd());
         let program = self.program.as_ref().map(|(_, handle)| handle.as_fd());
@@ -267,10 +268,10 @@ impl<'a> Instance<'a> {
         [command, program, stdout].into_iter().flatten().map(|handle| (handle, PollFlags::IN))
     }
 
-    /// Looks at all that may have happened to it, in its order.
+    /// Processes all pending events, in their order.
     ///
     /// # Errors
-    /// What went wrong, in a sentence; it is broken then.
+    /// The failure as a sentence; it is then broken.
     pub(super) fn look(&mut self, deadline: Duration) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
         let result = self.look_at_all(deadline, &mut events);
@@ -294,7 +295,7 @@ impl<'a> Instance<'a> {
             self.program = Some((pid, handle(pid)?));
         }
         self.listen(events)?;
-        // Before its program speaks, the process may still be the runtime's.
+        // Before its program's first output, the process may still be the runtime's.
         if let Some((pid, _)) = self.program.as_ref().filter(|_| self.is_ready)
             && self.meter.is_none()
         {
@@ -320,7 +321,7 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
-    /// Reads what its program says.
+    /// Reads its program's output.
     fn listen(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
         let mut buffer = [0; 512];
         while let Some(stdout) = &self.stdout {
@@ -357,7 +358,7 @@ fn handle(pid: Pid) -> Result<OwnedFd, String> {
         .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
 }
 
-/// Whether a process has ended.
+/// Whether a process has exited.
 fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
     use rustix::event::{PollFd, Timespec, poll};
     let mut fds = [PollFd::new(handle, PollFlags::IN)];
@@ -378,7 +379,7 @@ fn reap(pid: Pid) -> Result<End, String> {
     }
 }
 
-/// What a line of the program says: a letter, and seconds since the epoch.
+/// Parses a line of the program: a letter, and seconds since the epoch.
 fn event(line: &[u8]) -> Option<Event> {
     let (letter, seconds) = std::str::from_utf8(line).ok()?.trim_end().split_once(' ')?;
     let seconds = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
@@ -391,7 +392,7 @@ fn event(line: &[u8]) -> Option<Event> {
     }
 }
 
-/// What a program said, as an error shows it.
+/// Formats a program's output for errors.
 fn shown(said: &[u8]) -> String {
     String::from_utf8_lossy(&said[..said.len().min(LONGEST)]).trim_end().to_owned()
 }
@@ -429,7 +430,7 @@ mod tests {
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (4.0, 800.0, 4.0));
         bill.end(at(9));
         assert_eq!(bill.seconds, 4.0, "ended");
-        // The next container begins with nothing.
+        // The next container starts at zero.
         bill.begin(at(10));
         bill.end(at(12));
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (6.0, 800.0, 4.0));

@@ -1,17 +1,18 @@
-//! What memory a container takes.
+//! Measures a container's memory.
 
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// How memory is told.
+/// How memory is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum By {
-    /// What the container's cgroup is charged with.
+    /// The charge of the container's cgroup.
     #[serde(rename = "charged to the container's cgroup")]
     Charged,
-    /// What its process has resident, what it shares divided by those that share it (PSS).
+    /// The proportional set size of its process: resident memory, with shared pages divided by the number of processes
+    /// sharing them.
     #[serde(rename = "resident, shared pages in parts (smaps_rollup)")]
     Resident,
 }
@@ -27,18 +28,19 @@ impl By {
     }
 }
 
-/// A container's memory, which can be read again and again.
+/// A source of a container's memory, which can be read repeatedly.
 #[derive(Debug)]
 pub(super) enum Meter {
     /// The cgroup's file.
     Charged(File),
-    /// The process's, to be opened each time: it shows the memory that the process had when it was opened, and no other
-    /// after an exec.
+    /// The process's file, to be opened each time: it shows the address space that the process had when it was opened,
+    /// even after an exec.
     Resident(PathBuf),
 }
 
 impl Meter {
-    /// That of the container whose program this is, until that is waited for; none of nothing.
+    /// Returns the meter of the container with this program, valid until the program is waited for; `None` if it has
+    /// exited.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());
@@ -53,7 +55,7 @@ impl Meter {
         }
     }
 
-    /// What it takes now, in KiB; none once it has ended.
+    /// Returns its present memory, in KiB; `None` after its end.
     pub(super) fn kib(&self) -> Option<f64> {
         match self {
             Self::Charged(file) => {
@@ -71,7 +73,7 @@ impl Meter {
     }
 }
 
-/// The file that tells what a cgroup is charged with, by a line of /proc/PID/cgroup; for a line of another hierarchy none.
+/// Returns the file with a cgroup's charge, for a line of /proc/PID/cgroup; `None` for other hierarchies.
 fn charged(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

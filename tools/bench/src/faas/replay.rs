@@ -1,7 +1,7 @@
-//! A replay: an open loop of invocations, one runtime, one policy.
+//! A replay: an open loop of invocations, with one runtime and one policy.
 //!
-//! One thread waits for all that there is to wait for, by one poll(2): the next moment at which something is due, the ends
-//! of the runtime's commands and of containers' programs, and what these say.
+//! A single thread waits for everything with one poll(2): the next time at which something is due, the ends of the
+//! runtime's commands and of containers' programs, and their output.
 
 mod placing;
 
@@ -20,54 +20,54 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Containers that may go wrong before a replay is given up.
+/// The number of failed containers after which a replay is given up.
 const TOLERATED: usize = 8;
 
-/// The part of a replay in which its containers become as many as it needs.
+/// The share of a replay in which the number of containers reaches its steady state.
 const RAMP: f64 = 0.3;
 
-/// An invocation that was served.
+/// A served invocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
     pub(super) invocation: usize,
-    /// From when it was due until its own code had begun.
+    /// The time from when it was due until its code began.
     pub(super) begun: Duration,
-    /// From when it was due until it was done.
+    /// The time from when it was due until it was done.
     pub(super) done: Duration,
-    /// Whether it had to wait for a container's start.
+    /// Whether it waited for a container's start.
     pub(super) is_cold: bool,
 }
 
-/// What came of a replay.
+/// The results of a replay.
 #[derive(Debug, Default)]
 pub(super) struct Replayed {
     pub(super) served: Vec<Served>,
-    /// Invocations that were not.
+    /// The number of invocations that were not served.
     pub(super) failed: usize,
-    /// Why the first of them was not, or a container went wrong.
+    /// The reason of the first failure of an invocation or container.
     pub(super) reason: Option<String>,
-    /// Containers that were started, the first stock among them.
+    /// The number of started containers, including the initial stock.
     pub(super) started: usize,
-    /// Containers at most at a time, until they are deleted.
+    /// The maximum number of containers at a time, until they are deleted.
     pub(super) most: usize,
-    /// Those of them that had work, at most at a time, after the first 30 % of the time.
+    /// The maximum number of busy ones at a time, after the first 30 % of the time.
     pub(super) busy_late: usize,
-    /// Containers' time from their start until their program's end, in seconds.
+    /// The containers' time from their start until their program's end, in seconds.
     pub(super) container_s: f64,
-    /// Their memory times that, in MiB·s, if it can be told.
+    /// Their memory multiplied by that time, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
-    /// How it was told.
+    /// How memory was measured.
     pub(super) by: Option<By>,
 }
 
-/// What is known of an invocation that is under way.
+/// The state of an invocation under way.
 #[derive(Debug, Clone, Copy, Default)]
 struct Underway {
     begun: Option<Duration>,
     is_cold: bool,
 }
 
-/// A container that is to be started for a function.
+/// A container planned for a function.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     function: usize,
@@ -75,7 +75,7 @@ struct Planned {
     until: Instant,
 }
 
-/// The whole.
+/// The state of a replay.
 #[derive(Debug)]
 struct Replay<'a> {
     options: &'a Faas,
@@ -83,23 +83,23 @@ struct Replay<'a> {
     policy: Policy,
     deadline: Duration,
     instances: Vec<Instance<'a>>,
-    /// Of each function.
+    /// The idle times of each function.
     habits: Vec<Habits>,
     underway: Vec<Underway>,
-    /// Invocations that have no container: there are as many as there may be.
+    /// Invocations that wait because the maximum number of containers is reached.
     waiting: VecDeque<usize>,
     planned: Vec<Planned>,
-    /// The next invocation that will be due.
+    /// The next invocation that becomes due.
     next: usize,
-    /// Since when; none before.
+    /// The begin of the replay, once it has begun.
     begin: Option<(Instant, SystemTime)>,
     replayed: Replayed,
 }
 
-/// Replays the workload by `racer` with a policy.
+/// Replays the workload with `racer` and a policy.
 ///
 /// # Errors
-/// The harness's own; an interrupt. The inner one: what the runtime did wrong.
+/// The harness's own; an interrupt. The inner error is the runtime's.
 pub(super) fn replay(
     stand: &Stand,
     racer: &Entrant,
@@ -137,14 +137,14 @@ pub(super) fn replay(
 
 impl Drop for Replay<'_> {
     fn drop(&mut self) {
-        // No command may be under way when containers are removed, one after the other.
+        // No command may be running when containers are removed one after the other.
         self.instances.iter_mut().for_each(Instance::stop);
     }
 }
 
 impl Replay<'_> {
     fn go(&mut self, wakes: &UnixStream) -> Result<Result<Replayed, String>, Error> {
-        // The stock is full when the clock starts.
+        // The stock is filled before the clock starts.
         while self.policy == Policy::Warm && !self.is_stocked() {
             self.refill();
             self.wait(None, wakes)?;
@@ -154,7 +154,7 @@ impl Replay<'_> {
         }
         let begin = Instant::now();
         self.begin = Some((begin, SystemTime::now()));
-        // What the stock took before is nobody's.
+        // What the stock used before is not counted.
         self.instances.iter_mut().filter(|of| of.is_spare()).for_each(|of| of.bill.restart(begin));
         let end = begin + self.workload.duration;
         loop {
@@ -185,7 +185,7 @@ impl Replay<'_> {
         Ok(Ok(std::mem::take(&mut self.replayed)))
     }
 
-    /// Whether all invocations are done, or failed.
+    /// Whether all invocations are done or have failed.
     fn is_over(&self) -> bool {
         self.next == self.workload.invocations.len()
             && self.waiting.is_empty()
@@ -201,7 +201,7 @@ impl Replay<'_> {
         self.replayed.reason.clone().unwrap_or_else(|| "containers went wrong".to_owned())
     }
 
-    /// Takes what is due now.
+    /// Starts the invocations that are due.
     fn arrive(&mut self, now: Instant) {
         let Some((begin, _)) = self.begin else { return };
         while let Some(invocation) = self.workload.invocations.get(self.next) {
@@ -222,7 +222,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends what is idle for too long, starts what was planned, gives up what takes too long.
+    /// Ends containers that are idle for too long, starts planned ones, and gives up overdue ones.
     fn keep_time(&mut self, now: Instant) {
         for at in 0..self.instances.len() {
             let of = &mut self.instances[at];
@@ -233,7 +233,7 @@ impl Replay<'_> {
         while let Some(due) = self.planned.iter().position(|it| it.at <= now) {
             let planned = self.planned.swap_remove(due);
             let free = self.instances.iter().position(|of| of.state == State::Free);
-            // Where there is no room for it, it is not made: the next invocation will be cold.
+            // If there is no room for it, it is dropped: the next invocation will be cold.
             if let Some(at) = free {
                 self.start(at, planned.function, Some(planned.until));
             }
@@ -250,7 +250,7 @@ impl Replay<'_> {
         }
     }
 
-    /// A container went wrong, and with it its invocation.
+    /// Handles the failure of a container and its invocation.
     fn lost(&mut self, at: usize, reason: String) {
         self.note(Some(reason));
         if self.instances[at].work.take().is_some() {
@@ -258,7 +258,7 @@ impl Replay<'_> {
         }
     }
 
-    /// When something is to be done next.
+    /// Returns the next time at which something is due.
     fn next_moment(&self) -> Option<Instant> {
         let (begin, _) = self.begin?;
         let due = self.workload.invocations.get(self.next).map(|of| begin + of.due);
@@ -269,7 +269,7 @@ impl Replay<'_> {
         moments.chain(due).min()
     }
 
-    /// Waits until something happens, or until that moment; takes what has happened.
+    /// Waits until an event or until that time, and handles the events.
     fn wait(&mut self, until: Option<Instant>, wakes: &UnixStream) -> Result<(), Error> {
         let overdue = self.instances.iter().filter_map(Instance::overdue);
         let until = overdue.chain(until).min();
@@ -298,7 +298,7 @@ impl Replay<'_> {
             }
         }
         if self.begin.is_none() {
-            // Later ones are given up in their turn.
+            // Later ones are given up when their time comes.
             self.overdue(Instant::now());
         }
         Ok(())
@@ -306,7 +306,7 @@ impl Replay<'_> {
 
     fn take(&mut self, at: usize, event: Event) {
         match event {
-            // One that was started ahead, and is needed elsewhere by now.
+            // It was started ahead, and may be needed for another invocation by now.
             Event::Ready if self.instances[at].is_spare() => _ = self.reassign(at),
             Event::Ready => {}
             Event::Begun(time) => {
@@ -320,7 +320,7 @@ impl Replay<'_> {
         }
     }
 
-    /// How long after an instance's invocation was due that is.
+    /// Returns how long after its invocation's due time this is.
     fn since_due(&self, at: usize, time: SystemTime) -> Option<Duration> {
         let (_, begin) = self.begin?;
         let due = self.workload.invocations.get(self.instances[at].work?)?.due;
@@ -340,7 +340,7 @@ impl Replay<'_> {
         self.afterwards(at);
     }
 
-    /// Adds up what containers have taken so far.
+    /// Adds up what containers have used so far.
     fn settle(&mut self) {
         let (mut kib_s, mut measured_s) = (0.0, 0.0);
         for of in &mut self.instances {
@@ -350,7 +350,7 @@ impl Replay<'_> {
             measured_s += of.bill.measured_s;
             self.replayed.by = self.replayed.by.or(of.bill.by);
         }
-        // Those that were gone before they could be measured are as the others.
+        // Containers that ended before they could be measured count like the others.
         self.replayed.mib_s =
             (measured_s > 0.0).then(|| kib_s / measured_s * self.replayed.container_s / 1024.0);
     }

@@ -1,4 +1,4 @@
-//! What is replayed: which function is due when, and how long that takes.
+//! The workload to replay: which function is due when, and how long it takes.
 
 use super::azure::{self, Counted};
 use crate::Error;
@@ -11,30 +11,30 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
-/// Table II of "Opportunities for Optimizing the Container Runtime": a function of the Azure trace, how far apart its
-/// invocations are, how long they take.
+/// Table II of "Opportunities for Optimizing the Container Runtime": a function of the Azure trace, the interval of its
+/// invocations, and their duration.
 const TABLE: [(&str, u64, u64); 3] =
     [("5e0db5fd7898", 500, 629), ("f9dd89047700", 385, 306), ("c8c0dc2ebb78", 88, 545)];
 
-/// How long these are invoked.
+/// The duration of their replay.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The most invocations of a replay, which are kept in memory.
+/// The maximum number of invocations of a replay, which are kept in memory.
 const MOST: usize = 1_000_000;
 
-/// How much of a hash a function is called after.
+/// The number of characters of a hash in a function's name.
 const SHORT: usize = 12;
 
-/// The longest time that a shell can be told to wait.
+/// The maximum time that a shell can wait.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// A function.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The time between two invocations, if it is always the same.
+    /// The time between two invocations, if it is constant.
     pub(super) every_ms: Option<f64>,
-    /// How long they take, on average.
+    /// Their average duration.
     pub(super) takes_ms: f64,
     pub(super) invocations: usize,
 }
@@ -42,29 +42,29 @@ pub(super) struct Function {
 /// An invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// From the beginning on.
+    /// The time when it is due, from the beginning.
     pub(super) due: Duration,
-    /// Its place among the functions.
+    /// Its function, by index.
     pub(super) function: usize,
-    /// How long it takes.
+    /// Its duration.
     pub(super) takes: Duration,
 }
 
-/// What is replayed.
+/// The workload to replay.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) functions: Vec<Function>,
-    /// In the order in which they are due.
+    /// All invocations, in the order in which they are due.
     pub(super) invocations: Vec<Invocation>,
-    /// How long it goes on.
+    /// The duration of the replay.
     pub(super) duration: Duration,
 }
 
 impl Workload {
-    /// What the options ask for.
+    /// Builds the workload that the options describe.
     ///
     /// # Errors
-    /// A file that can't be read or is not of the format; no invocations, or more than memory is for.
+    /// A file that can't be read or is invalid; no invocations, or more than fit in memory.
     pub fn of(options: &Faas) -> Result<Self, Error> {
         let mut random = Random::new(options.seed);
         let workload = match &options.trace {
@@ -77,7 +77,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Puts invocations in order, at the speed asked for, and leaves out what is due at `duration` or later.
+    /// Sorts invocations, scales them to the requested speed, and drops those due at `duration` or later.
     fn new(
         mut functions: Vec<Function>,
         mut invocations: Vec<Invocation>,
@@ -109,7 +109,7 @@ fn regular(options: &Faas, random: &mut Random) -> Result<Workload, Error> {
     });
     let all = if options.regular.is_empty() { &table[..] } else { &options.regular };
     let duration = options.duration.unwrap_or(MINUTE);
-    // In the functions' own time.
+    // In unscaled time.
     let end = duration.as_secs_f64() * options.speed;
     let (mut functions, mut invocations) = (Vec::new(), Vec::new());
     for (at, of) in all.iter().enumerate() {
@@ -170,7 +170,7 @@ fn traced(options: &Faas, file: &Path, random: &mut Random) -> Result<Workload, 
         let times = times.get(&of.key);
         for (minute, &count) in of.counts.iter().enumerate() {
             for number in 0..count {
-                // Evenly means in the middle of its part of the minute: functions do not all begin together.
+                // "Even" means the middle of each interval, so that functions do not all begin together.
                 let place = match options.arrivals {
                     Arrivals::Even => (f64::from(number) + 0.5) / f64::from(count),
                     Arrivals::Random => random.share(),
@@ -187,7 +187,7 @@ fn traced(options: &Faas, file: &Path, random: &mut Random) -> Result<Workload, 
     Ok(Workload::new(functions, invocations, duration, options.speed))
 }
 
-/// What a function of a trace is called.
+/// Returns the short name of a function of a trace.
 fn short(of: &Counted) -> String {
     let [.., hash] = &of.key;
     hash.chars().take(SHORT).collect()
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(counts, [240, 114]);
         assert!(of.functions.iter().all(|of| of.name.len() == SHORT));
         assert!(of.invocations.last().is_some_and(|last| last.due < of.duration));
-        // Four milliseconds at least, thirty times as fast.
+        // At least four milliseconds, thirty times as fast.
         let busiest = of.invocations.iter().filter(|of| of.function == 0);
         let least = busiest.map(|of| of.takes).min().expect("some");
         assert!(least >= Duration::from_micros(133) && least < Duration::from_millis(1));

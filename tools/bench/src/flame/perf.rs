@@ -1,4 +1,4 @@
-//! perf(1) as the one who looks: it samples stacks of this process's children, kernel and all.
+//! perf(1), sampling the stacks of this process's children, including the kernel.
 
 use crate::Error;
 use crate::process;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long it may take to write down what it has seen.
+/// The time it may take to write its data.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A perf that records.
+/// A running perf.
 pub(super) struct Perf {
     child: Child,
     commands: File,
@@ -23,10 +23,10 @@ pub(super) struct Perf {
 }
 
 impl Perf {
-    /// Has it ready to record this process and all children that it will have, in a file in `directory`.
+    /// Starts it, ready to record this process and all its future children, into a file in `directory`.
     ///
     /// # Errors
-    /// There is no perf, or the kernel lets it see nothing.
+    /// perf is missing, or the kernel forbids it.
     pub(super) fn ready(directory: &Path, frequency: u32) -> Result<Self, Error> {
         let [commands, answers, data, errors] =
             ["perf.commands", "perf.answers", "perf.data", "perf.errors"]
@@ -36,13 +36,13 @@ impl Perf {
             let mode = Mode::RUSR | Mode::WUSR;
             mknodat(CWD, fifo, FileType::Fifo, mode, 0).map_err(Error::errno("make fifo", fifo))?;
         }
-        // Both ways, so that neither end waits for the other to open it.
+        // Read and write, so that neither end waits for the other to open it.
         let open = |path: &PathBuf| {
             File::options().read(true).write(true).open(path).map_err(Error::at("open", path))
         };
         let (to, from) = (open(&commands)?, open(&answers)?);
         let mut perf = Command::new("perf");
-        // By the CPUs' clocks: virtual machines often have no counters. Nothing is seen before it is told to look.
+        // Uses the CPUs' clocks, because virtual machines often have no counters. Recording starts when it is enabled.
         perf.args(["record", "--quiet", "-e", "cpu-clock", "-g", "--delay=-1", "-F"])
             .arg(frequency.to_string())
             .args(["-p", &std::process::id().to_string(), "-o"])
@@ -68,7 +68,7 @@ impl Perf {
         Ok(perf)
     }
 
-    /// Tells it what to do, and waits until it has.
+    /// Sends it a command, and waits for the acknowledgement.
     fn tell(&mut self, what: &str) -> Result<(), Error> {
         let failed = Error::at("tell", Path::new("perf"));
         writeln!(self.commands, "{what}").map_err(failed)?;
@@ -85,7 +85,7 @@ impl Perf {
         }
     }
 
-    /// Waits for an answer for a moment.
+    /// Waits for an acknowledgement for a moment.
     fn has_answered(&self) -> Result<bool, Error> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -97,10 +97,10 @@ impl Perf {
         }
     }
 
-    /// Has it look no more; returns what it has seen, as `perf script` writes it.
+    /// Stops recording; returns the output of `perf script`.
     ///
     /// # Errors
-    /// It does not end, or can't read what it wrote.
+    /// It does not exit, or can't read its data.
     pub(super) fn seen(mut self) -> Result<String, Error> {
         self.tell("disable")?;
         let pid = Pid::from_child(&self.child);
@@ -118,7 +118,7 @@ impl Perf {
 
 impl Drop for Perf {
     fn drop(&mut self) {
-        // Once it has been waited for, this does nothing.
+        // After the wait, this has no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,11 +1,11 @@
-//! Stacks as `perf script` writes them, folded, and what they were about.
+//! Folds stacks from the output of `perf script`, and assigns subjects to them.
 
 use std::collections::BTreeMap;
 
-/// Stacks from the outermost function on, and how many samples were there.
+/// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// What samples are about: parts of the names of kernel functions. The first that fits a stack counts.
+/// The subjects of samples: parts of the names of kernel functions. The first that matches a stack counts.
 pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     (
         "mounts",
@@ -103,7 +103,7 @@ pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Functions in which a CPU waits for a lock that another one has.
+/// Functions in which a CPU waits for a lock held by another one.
 pub(super) const LOCKS: [&str; 6] = [
     "queued_spin_lock_slowpath",
     "osq_lock",
@@ -113,12 +113,12 @@ pub(super) const LOCKS: [&str; 6] = [
     "queued_read_lock_slowpath",
 ];
 
-/// What is left of a stack that no subject fits.
+/// The subject of kernel stacks that match no other subject.
 pub(super) const OTHER: &str = "the kernel, other";
-/// A stack that the kernel is not in.
+/// The subject of stacks without kernel functions.
 pub(super) const USER: &str = "user space";
 
-/// Folds what `perf script -F comm,pid,ip,sym` wrote, without the processes of these names.
+/// Folds the output of `perf script -F comm,pid,ip,sym`, omitting processes with these names.
 pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
     let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for sample in script.split("\n\n") {
@@ -129,7 +129,7 @@ pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
             continue;
         }
         let mut stack: Vec<String> = lines.filter_map(function).collect();
-        // Functions without names: one stands for all that call each other.
+        // Adjacent functions without names are merged.
         stack.dedup_by(|one, next| one.starts_with('(') && one == next);
         stack.push(kind(name).to_owned());
         stack.reverse();
@@ -138,13 +138,13 @@ pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
     stacks.into_iter().collect()
 }
 
-/// The process's name in `NAME PID`: it may have blanks.
+/// Returns the process's name from `NAME PID`; it may contain spaces.
 fn command(head: &str) -> &str {
     let head = head.trim();
     head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
 }
 
-/// Processes of one kind under one name: runc's are called after what they are about to do.
+/// Maps the names of similar processes to one: runc names its processes after what they are about to do.
 fn kind(name: &str) -> &str {
     match name.split_once(":[") {
         Some((name, _)) => name,
@@ -152,7 +152,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-/// The function in `ADDRESS SYMBOL`. Programs without symbols have one name for all they do.
+/// Returns the function from `ADDRESS SYMBOL`. All functions of a program without symbols get the same name.
 fn function(line: &str) -> Option<String> {
     let (address, symbol) = line.trim().split_once(' ')?;
     let is_kernel = address.len() == 16 && address.starts_with("ffff");
@@ -163,7 +163,7 @@ fn function(line: &str) -> Option<String> {
     }
 }
 
-/// Whether the kernel is in a stack: by a system call, a fault or an interrupt, or the way a new process begins.
+/// Whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
 fn has_kernel(stack: &[String]) -> bool {
     let entries = [
         "entry_SYSCALL",
@@ -177,7 +177,7 @@ fn has_kernel(stack: &[String]) -> bool {
     stack.iter().any(|function| entries.iter().any(|entry| function.starts_with(entry)))
 }
 
-/// What a stack is about.
+/// Returns the subject of a stack.
 pub(super) fn subject(stack: &[String]) -> &'static str {
     if !has_kernel(stack) {
         return USER;

@@ -1,4 +1,4 @@
-//! The groups, which `dayfly cgroup` makes and changes, as a user does it.
+//! The groups, created and changed by `dayfly cgroup`, like a user would.
 
 use crate::stand::Stand;
 use crate::{Error, cgroup, process, runtime};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What instances are given.
+/// The controllers in use.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
-/// How long a change of a group may take: the kernel pushes out what a new limit has no room for.
+/// The timeout of a change: a lower memory limit makes the kernel reclaim pages.
 const DEADLINE: Duration = Duration::from_secs(240);
 
-/// Where the groups are. They go with the stand.
+/// The parent of the groups. It is removed with the stand.
 pub(super) struct Ground {
     dayfly: PathBuf,
-    /// The parent of all.
+    /// The name of the parent.
     base: String,
     directory: PathBuf,
 }
 
 impl Ground {
-    /// Makes the parent, which comes before all else that wants CPUs.
+    /// Creates the parent, with precedence over everything else that uses CPUs.
     ///
     /// # Errors
     /// A host without the controllers; no dayfly beside this program; those of `dayfly cgroup create`.
@@ -37,13 +37,13 @@ impl Ground {
         let base = stand.cgroup_path().trim_start_matches('/').to_owned();
         let directory = stand.directory().to_owned();
         let ground = Self { dayfly: runtime::own().ok_or_else(missing)?, base, directory };
-        // What else the host has to do stays out of the figures.
+        // Keeps the host's other work out of the figures.
         ground.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), ground.base)])?;
         ground.call(&["set", &ground.base, "-r", "cpu.weight=10000"])?;
         Ok(ground)
     }
 
-    /// Where instances may have files.
+    /// Returns the directory for the instances' files.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -52,7 +52,7 @@ impl Ground {
         format!("{}/{name}", self.base)
     }
 
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// # Errors
     /// Those of `dayfly cgroup create`.
@@ -60,7 +60,7 @@ impl Ground {
         self.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), self.path(name))])
     }
 
-    /// Sets a value, `KEY=VALUE`, by its name in v2.
+    /// Sets a value, `KEY=VALUE`, by its v2 name.
     ///
     /// # Errors
     /// Those of `dayfly cgroup set`.
@@ -68,7 +68,7 @@ impl Ground {
         self.call(&["set", &self.path(name), "-r", setting])
     }
 
-    /// Lets a group have so much of the CPUs' time: of 1 CPU, 100 ms in each 100 ms.
+    /// Limits a group's CPU time: 1 CPU means 100 ms in each 100 ms.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -76,7 +76,7 @@ impl Ground {
         self.set(name, &format!("cpu.max={:.0} 100000", (cpus * 1e5).max(1e3)))
     }
 
-    /// Has a group run on a list of CPUs.
+    /// Restricts a group to a list of CPUs.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -84,7 +84,7 @@ impl Ground {
         self.set(name, &format!("cpuset.cpus={cpus}"))
     }
 
-    /// Pins a group to a memory node: its CPUs and its memory.
+    /// Pins a group to a memory node, with CPUs and memory.
     ///
     /// # Errors
     /// Those of `dayfly cgroup pin`.
@@ -100,7 +100,7 @@ impl Ground {
         self.call(&["swap", &self.path(one), &self.path(other)])
     }
 
-    /// Removes a group with all that is in it.
+    /// Removes a group with its processes.
     ///
     /// # Errors
     /// Those of `dayfly cgroup rm`.
@@ -108,7 +108,7 @@ impl Ground {
         self.call(&["rm", "--recursive", "--kill", &self.path(name)])
     }
 
-    /// What a group is charged with, in MiB.
+    /// Returns the memory charged to a group, in MiB.
     pub(super) fn used_mib(&self, name: &str) -> f64 {
         let path = self.path(name);
         let files = [
@@ -119,7 +119,7 @@ impl Ground {
         files.iter().find_map(read).unwrap_or_default() / f64::from(1 << 20)
     }
 
-    /// A command that executes in a group what is added to it.
+    /// Returns a command that executes its arguments in a group.
     pub(super) fn inside(&self, name: &str) -> Command {
         let mut command = Command::new(&self.dayfly);
         command.args(["cgroup", "exec", "-g"]);

@@ -1,4 +1,4 @@
-//! An instance in its group, and what it tells while it works.
+//! An instance in its group, and its reports while it works.
 
 use super::ground::Ground;
 use super::work;
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread::JoinHandle;
 
-/// What an instance has done in a tenth of a second.
+/// An instance's report for a tenth of a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tick {
-    /// When it was over, in ms since 1970.
+    /// The end of the interval, in ms since 1970.
     pub at_ms: f64,
-    /// Transactions.
+    /// The number of transactions.
     pub count: f64,
-    /// The time below which 99 of 100 were, in µs.
+    /// The 99th percentile of their times, in µs.
     pub p99_us: f64,
 }
 
-/// What an instance works on.
+/// The data of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
-    /// Memory that only swap can take.
+    /// Anonymous memory, which can only be swapped out.
     Memory,
-    /// A file that the kernel keeps in memory while there is room.
+    /// A file that the kernel caches as memory permits.
     File,
 }
 
-/// An instance that is ready, or works.
+/// A ready or running instance.
 pub(super) struct Instance {
     pub name: String,
     child: Child,
@@ -39,10 +39,10 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts the instance `name` in a group; it has its data when this returns, and waits.
+    /// Starts the instance `name` in a group, and returns when it has its data and waits.
     ///
     /// # Errors
-    /// It can't be started, or does not get its data.
+    /// It can't be started, or can't allocate its data.
     pub(super) fn start(
         ground: &Ground,
         options: &Groups,
@@ -79,10 +79,10 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Has it begin.
+    /// Makes it begin.
     ///
     /// # Errors
-    /// It is gone.
+    /// It has exited.
     pub(super) fn go(&mut self) -> Result<(), Error> {
         let gone = Error::at("write to", Path::new(&self.name));
         match &mut self.input {
@@ -91,7 +91,7 @@ impl Instance {
         }
     }
 
-    /// Ends it; returns what it has told.
+    /// Ends it; returns its reports.
     pub(super) fn end(mut self) -> Vec<Tick> {
         drop(self.input.take());
         self.told.take().and_then(|told| told.join().ok()).unwrap_or_default()
@@ -111,14 +111,14 @@ fn tick(line: &str) -> Option<Tick> {
     Some(Tick { at_ms: words.next()??, count: words.next()??, p99_us: words.next()?? })
 }
 
-/// Transactions a second of each tenth of a second that began and ended in a time, in ms since 1970. The first of all is
-/// not whole.
+/// Returns the transactions per second of each interval that lies within a time span, in ms since 1970. The first
+/// interval of all is incomplete.
 pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
     let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
     both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()
 }
 
-/// The median of the times below which 99 of 100 transactions were, of each tenth of a second in a time.
+/// Returns the median of the intervals' 99th percentiles within a time span.
 pub(super) fn p99(ticks: &[Tick], from: f64, to: f64) -> Option<f64> {
     let is_in = |tick: &&Tick| tick.at_ms >= from && tick.at_ms <= to && tick.count > 0.0;
     let mut times: Vec<f64> = ticks.iter().filter(is_in).map(|tick| tick.p99_us).collect();

@@ -1,4 +1,4 @@
-//! What was shown, as tables, lines and pictures.
+//! Formats the results as tables, lines and pictures.
 
 use super::{Row, Shown};
 use crate::options::{Groups, Use};
@@ -8,7 +8,7 @@ use report::Table;
 use report::csv::quoted;
 use std::fmt::Write;
 
-/// The rows of a use, and its states in their order.
+/// Returns the rows of a use, and its states in their order.
 fn of_use(shown: &Shown, of: Use) -> (Vec<&Row>, Vec<&str>) {
     let rows: Vec<&Row> = shown.rows.iter().filter(|row| row.of == of).collect();
     let mut states: Vec<&str> = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn csv(shown: &Shown) -> String {
     text
 }
 
-/// Bars of states; what changed under way as curves, one picture a unit.
+/// Draws states as bars, and changes over time as curves, one picture per unit.
 pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
     let mut pictures = Vec::new();
     for &of in &options.uses {

@@ -1,4 +1,4 @@
-//! The uses, each in its states.
+//! The uses, each with its states.
 
 use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
@@ -10,27 +10,27 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// In which instances are that no group tells apart.
+/// The group of instances that are not in groups of their own.
 const ALL: &str = "all";
 
-/// What instances need to get going, and a change to be felt.
+/// The time for instances to get going, and for a change to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// How long nothing is looked at.
+/// The time that is ignored after a change.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// A use under way.
+/// A use in progress.
 pub(super) struct Site<'a> {
     pub ground: &'a Ground,
     pub options: &'a Groups,
     pub cpus: usize,
     pub nodes: usize,
-    /// Whether there is swap for what an instance is not let keep.
+    /// Whether there is swap for the memory that an instance may not keep.
     pub has_swap: bool,
 }
 
 impl Site<'_> {
-    /// Goes through the states of a use.
+    /// Runs through the states of a use.
     ///
     /// # Errors
     /// Those of groups and instances; an interrupt.
@@ -187,7 +187,7 @@ impl Site<'_> {
         let instances = self.start(&names, true, data)?;
         let limit = self.options.memory / 4;
         let change = || {
-            // In steps: the kernel gives up where it has to push out too much at once.
+            // In steps, because the kernel gives up if it has to reclaim too much at once.
             for part in [3, 2, 1] {
                 let _ = self.ground.set("held", &format!("memory.max={}M", limit * part));
             }
@@ -256,7 +256,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// A state of instances that work side by side: in a group of its own each, which is there, or all in one.
+    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one.
     fn together(
         &self,
         shown: &mut Shown,
@@ -282,7 +282,7 @@ impl Site<'_> {
         names.iter().map(one).collect()
     }
 
-    /// Has instances work for a phase.
+    /// Lets instances work for a phase.
     fn state(
         &self,
         shown: &mut Shown,
@@ -304,7 +304,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Has instances work for a phase, changes something, and has them work for another one.
+    /// Lets instances work for a phase, changes something, and lets them work for another one.
     fn changed(
         &self,
         mut instances: Vec<Instance>,
@@ -331,7 +331,7 @@ impl Site<'_> {
     }
 }
 
-/// What instances told before and after a change; moments in ms since 1970.
+/// The instances' reports before and after a change; times in ms since 1970.
 struct Changed {
     told: Vec<(String, Vec<Tick>)>,
     begin: f64,
@@ -346,7 +346,7 @@ impl Changed {
         for (name, ticks) in &self.told {
             shown.rows.push(row(of, before, name, ticks, self.begin + settle, self.changing));
             shown.rows.push(row(of, after, name, ticks, self.changed + settle, self.end));
-            // The last one was cut short.
+            // The last interval was cut short.
             let whole = ticks.windows(2).filter(|both| both[1].at_ms <= self.end);
             let points = whole.map(|both| {
                 let rate = both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3;
@@ -370,7 +370,7 @@ fn row(of: Use, state: &str, instance: &str, ticks: &[Tick], from: f64, to: f64)
     }
 }
 
-/// Lets time pass; tells `watch` the moment, in ms since 1970, ten times a second.
+/// Waits; calls `watch` with the time, in ms since 1970, ten times per second.
 fn wait(time: Duration, watch: &mut dyn FnMut(f64)) -> Result<(), Error> {
     let due = Instant::now() + time;
     while let Some(left) = due.checked_duration_since(Instant::now()) {
@@ -385,7 +385,7 @@ fn now_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// A figure of the host's memory (proc_meminfo(5)), in MiB.
+/// Returns a figure of the host's memory (proc_meminfo(5)), in MiB.
 pub(super) fn memory_mib(name: &str) -> f64 {
     number_after(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), name) / 1024.0
 }

@@ -1,9 +1,9 @@
-//! What an instance does: a stand-in for a database under load, that needs none.
+//! The workload of an instance: a stand-in for a database under load.
 //!
-//! A transaction reads and writes 16 words anywhere in a thread's memory, or reads 16 pages of its file, where the kernel
-//! keeps what there is room for. Every thread has one transaction after the other in hand. Ten times a second
-//! the instance tells on standard output how many it has done, and how long the slowest hundredth of them took. It waits
-//! for a line on standard input before it begins, and ends with its end.
+//! A transaction reads and writes 16 random words of a thread's memory, or reads 16 pages of its file, which the kernel
+//! caches as memory permits. Every thread performs one transaction after the other. Ten times per second, the instance
+//! prints the number of transactions, and the 99th percentile of their times. It waits for a line on standard input
+//! before it begins, and exits at the end of standard input.
 
 use crate::Error;
 use crate::options::Work;
@@ -19,35 +19,35 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The hidden command.
 pub const NAME: &str = "work";
 
-/// Words or pages that a transaction touches.
+/// The number of words or pages that a transaction touches.
 const TOUCHED: usize = 16;
-/// Bytes of a page.
+/// The size of a page.
 const PAGE: usize = 4096;
-/// How often an instance tells what it has done.
+/// The interval of reports.
 const TICK: Duration = Duration::from_millis(100);
-/// Classes of times in a doubling.
+/// The number of time classes per doubling.
 const FINE: u64 = 8;
-/// Classes of times, up to some 4 minutes.
+/// The number of time classes, up to about 4 minutes.
 const CLASSES: usize = 8 * 38;
 
-/// Words of a page.
+/// The number of words in a page.
 const WORDS: usize = PAGE / size_of::<u64>();
 
-/// Where a thread's pages are.
+/// The pages of a thread.
 enum Pages {
-    /// In memory of its own: threads that write to the same words would wait for each other's caches.
+    /// In memory of its own: threads writing to the same words would contend for cache lines.
     Memory(Vec<u64>),
-    /// So many of a file.
+    /// A file with this number of pages.
     File(File, usize),
 }
 
-/// What a thread has done since it was last asked.
+/// The transactions of a thread since the last report.
 struct Done {
-    /// Transactions by the time that they took.
+    /// The number of transactions in each time class.
     classes: Vec<AtomicU64>,
 }
 
-/// The command.
+/// Executes the command.
 ///
 /// # Errors
 /// A file that can't be made; memory or a file that can't be read or written.
@@ -55,7 +55,7 @@ pub fn command(options: &Work) -> Result<(), Error> {
     let count = options.memory * (1 << 20) / PAGE;
     let each = (count / options.threads.max(1)).max(1);
     let pages = (0..options.threads).map(|_| match &options.file {
-        // Not zeroes, which need no memory.
+        // Not zeros, whose pages would not be allocated.
         None => Ok(Pages::Memory((1..=(each * WORDS) as u64).collect())),
         Some(path) => {
             let file = fill(path, each).map_err(Error::at("write", path))?;
@@ -91,10 +91,10 @@ pub fn command(options: &Work) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a file whose pages are in memory, and need not be written before they are let go of.
+/// Makes a file whose pages are cached and clean, so that they can be reclaimed without being written.
 fn fill(path: &Path, pages: usize) -> std::io::Result<File> {
     let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
-    // Gone with this process.
+    // The file vanishes with this process.
     std::fs::remove_file(path)?;
     let page = [0x5a; PAGE];
     for _ in 0..pages {
@@ -129,8 +129,7 @@ fn work(mut pages: Pages, seed: u64, done: &Done, stop: &AtomicBool) {
     }
 }
 
-/// Tells what all threads have done since the last time: the moment in ms, how many transactions, the time in µs below
-/// which 99 of 100 were.
+/// Prints the report of all threads: the time in ms, the number of transactions, and the 99th percentile in µs.
 fn tell(done: &[Done]) -> Result<(), Error> {
     let mut classes = vec![0; CLASSES];
     for one in done {
@@ -150,7 +149,7 @@ fn say(line: &str) -> Result<(), Error> {
         .map_err(Error::at("write", Path::new("standard output")))
 }
 
-/// The upper end of the class in which the 99th of 100 is.
+/// Returns the upper end of the class that contains the 99th percentile.
 fn p99_us(classes: &[u64], count: u64) -> f64 {
     let mut left = count * 99 / 100;
     for (class, transactions) in classes.iter().enumerate() {
@@ -173,7 +172,7 @@ impl Done {
     }
 }
 
-/// The class of a time: the logarithm of its nanoseconds.
+/// Returns the class of a time: the logarithm of its nanoseconds.
 fn class(time: Duration) -> usize {
     let ns = time.as_nanos().max(1) as f64;
     ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)

@@ -1,4 +1,4 @@
-//! The tables: how long starts take, and how the host feels meanwhile.
+//! The tables: how long starts take, and the host's responsiveness meanwhile.
 
 use super::{Case, Row};
 use crate::probe::Health;
@@ -7,7 +7,7 @@ use report::bootstrap::{self, Pairing};
 use report::statistics::Summary;
 use std::fmt::Write;
 
-/// The different values of `of`, in the order of the rows.
+/// Returns the distinct values of `of`, in the order of the rows.
 pub(super) fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Vec<T> {
     let mut values = Vec::new();
     for value in rows.iter().map(of) {
@@ -18,7 +18,7 @@ pub(super) fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Ve
     values
 }
 
-/// Median and p90 of every case, beside the same way's time with the fewest layers.
+/// Formats median and p90 of every case, with the same way's time for the fewest layers.
 pub(super) fn latencies(rows: &[Row], count: usize) -> String {
     let mut text = String::new();
     for width in distinct(rows, |row| row.width) {
@@ -58,7 +58,7 @@ fn figures(row: Option<&Row>, base: Option<&Row>) -> [String; 3] {
     [format!("{:.2}", times.median / 1e3), format!("{:.2}", times.p90 / 1e3), ratio]
 }
 
-/// What the probe saw during the starts of each case.
+/// Formats the probe's measurements during the starts of each case.
 pub(super) fn health(rows: &[Row], idle: &Health) -> String {
     let mut table = Table::new(&Health::HEADINGS);
     table.row(idle.cells("(idle)"));

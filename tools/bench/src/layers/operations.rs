@@ -1,4 +1,4 @@
-//! Mount operations on the host: as the kernel tells of them, beside those of seed 001.
+//! Mount operations on the host, as the kernel reports them, beside those in the article "Mount Mayhem at Netflix".
 
 use super::Case;
 use crate::Error;
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::path::Path;
 use sys::fanotify::MountWatch;
 
-/// Containers that seed 001 counts for.
+/// The number of containers that the article counts for.
 const CONTAINERS: u64 = 100;
 
-/// What the starts of a case did to the host's mount table.
+/// The effect of a case's starts on the host's mount table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counted {
     #[serde(flatten)]
@@ -24,7 +24,7 @@ pub(crate) struct Counted {
     operations: u64,
 }
 
-/// Runs one container of every case that works, and counts.
+/// Runs one container of every working case, and counts.
 ///
 /// # Errors
 /// A kernel without such counts (before 6.15); the harness's own.
@@ -45,7 +45,7 @@ pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Cou
 struct Host(MountWatch);
 
 impl Host {
-    /// None where the kernel tells of no mounts.
+    /// Returns `None` if the kernel does not report mounts.
     fn watch() -> Result<Option<Self>, Error> {
         let path = Path::new("/proc/self/ns/mnt");
         let namespace = File::open(path).map_err(Error::at("open", path))?;
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// How many there were since the last look.
+    /// Returns the number of operations since the last call.
     fn operations(&self) -> Result<u64, Error> {
         let events = self.0.events();
         let events = events.map_err(Error::errno("read mount events of", Path::new("/")))?;
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// The table of seed 001: what others do by its count, and what was counted here.
+/// Formats the article's table: the operations of others by its formula, and those counted here.
 pub(super) fn text(counted: &[Counted]) -> String {
     let mut layers: Vec<usize> = counted.iter().map(|of| of.case.layers).collect();
     layers.sort_unstable();
@@ -77,7 +77,7 @@ pub(super) fn text(counted: &[Counted]) -> String {
     let headings: Vec<&str> =
         [title.as_str(), "by"].into_iter().chain(headings.iter().map(String::as_str)).collect();
     let mut table = Table::new(&headings);
-    // A mount a layer, the overlay, an unmount a layer; twice: for the user's name, for the container.
+    // A mount per layer, the overlay, and an unmount per layer; twice: for the user's name, and for the container.
     for name in ["containerd up to 2.1", "containerd 2.2", "containerd 2.3"] {
         let cells = layers.iter().map(|&layers| {
             let layers = layers as u64;

@@ -1,11 +1,11 @@
-//! The curves: latency by layers, and what the probe felt.
+//! The curves: latency by layers, and the probe's measurements.
 
 use super::Row;
 use super::figures::distinct;
 use chart::{Axis, Chart, Picture, Series};
 use report::statistics::Summary;
 
-/// For each width a chart of the latencies and one of the probe.
+/// Draws a chart of the latencies and one of the probe for each width.
 pub(super) fn draw(rows: &[Row]) -> Vec<Picture> {
     distinct(rows, |row| row.width)
         .into_iter()

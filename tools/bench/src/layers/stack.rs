@@ -1,4 +1,4 @@
-//! Layers to stack: a busybox at the bottom, and above it layers of one file each.
+//! Makes layers: a busybox at the bottom, and above it layers of one file each.
 
 use crate::{Error, rootfs};
 use std::fs;
@@ -12,7 +12,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Makes `height` layers. They belong to root, as those of an image do.
+    /// Makes `height` layers. They belong to root, like an image's.
     ///
     /// # Errors
     /// No busybox; those of mkdir(2) and write(2).

@@ -1,4 +1,4 @@
-//! What stays while a container does nothing.
+//! What remains while a container is idle.
 
 use crate::Error;
 use crate::container::Container;
@@ -9,21 +9,21 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What there is beside one container that sleeps.
+/// What exists in addition to one sleeping container.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Idle {
-    /// Processes that the runtime has left: those that this process has adopted, and their descendants.
+    /// The number of processes that the runtime has left: those that this process has adopted, and their descendants.
     processes: usize,
-    /// What these have resident and share with nobody, in KiB.
+    /// Their private resident memory, in KiB.
     private_kib: f64,
-    /// What files below the runtime's `--root` take, in KiB, with one container in it.
+    /// The size of the files below the runtime's `--root`, in KiB, with one container.
     state_kib: f64,
-    /// What the container's cgroup is charged with, in KiB, where there is a memory controller.
+    /// The memory charged to the container's cgroup, in KiB, if there is a memory controller.
     charged_kib: Option<f64>,
 }
 
 impl Idle {
-    /// Its figures with their names and units.
+    /// Returns its figures with names and units.
     pub(super) fn values(&self) -> Vec<super::Value> {
         let mut values = vec![
             ("idle: processes beside the container's", "processes", self.processes as f64),
@@ -37,10 +37,10 @@ impl Idle {
     }
 }
 
-/// Looks at a container that sleeps, once its runtime's commands are done.
+/// Examines a sleeping container after its runtime's commands have ended.
 ///
 /// # Errors
-/// The harness's. The inner one: the runtime's.
+/// The harness's own. The inner error is the runtime's.
 pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String>, Error> {
     let (container, result) = asleep(stand, racer)?;
     if let Err(fault) = result {
@@ -57,12 +57,12 @@ pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String
 
 fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<Idle> {
     let own = container.pid()?.as_raw_pid();
-    // Whoever loses his parent below this process becomes its child, as it is their subreaper.
+    // This process is a subreaper, so orphans below it become its children.
     let mut beside = Vec::new();
     descendants(getpid().as_raw_pid(), own, &mut beside);
     Some(Idle {
         processes: beside.len(),
-        // From a zero that has no sign.
+        // Starts at a zero without a sign.
         private_kib: beside
             .iter()
             .filter_map(|&pid| private_kib(pid))
@@ -72,7 +72,7 @@ fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<
     })
 }
 
-/// Those that live below a process, but for one of them and its own.
+/// Collects the descendants of a process, except one child and that child's.
 fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
     let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -87,13 +87,13 @@ fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
     }
 }
 
-/// Whether it is more than an entry that waits to be reaped.
+/// Whether it is alive, rather than a zombie.
 fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Resident memory that nobody else has (proc_pid_smaps(5)).
+/// Returns its private resident memory (proc_pid_smaps(5)).
 fn private_kib(pid: i32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let lines = text.lines().filter(|line| line.starts_with("Private_"));
@@ -101,7 +101,8 @@ fn private_kib(pid: i32) -> Option<f64> {
     Some(numbers.sum())
 }
 
-/// The 512-byte blocks of all files in a directory, its subdirectories' included. What is mounted in it is not its.
+/// Returns the number of 512-byte blocks of all files in a directory and its subdirectories. Mounts in it are not
+/// counted.
 fn blocks(directory: &Path) -> u64 {
     let Ok(own) = fs::symlink_metadata(directory) else { return 0 };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -112,7 +113,7 @@ fn blocks(directory: &Path) -> u64 {
     own.blocks() + below.sum::<u64>()
 }
 
-/// What a process's cgroup is charged with, in bytes.
+/// Returns the memory charged to a process's cgroup, in bytes.
 fn charged(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let of = |line: &str| -> Option<u64> {

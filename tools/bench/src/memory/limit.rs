@@ -7,15 +7,15 @@ use crate::stand::{Entrant, Stand};
 use report::interrupt;
 use serde_json::json;
 
-/// Where the search begins: what a container with a small program starts with, more or less.
+/// The start of the search: about what a container with a small program needs.
 const BEGIN: u64 = 1 << 20;
-/// Where it gives up.
+/// The limit at which it gives up.
 const MOST: u64 = 1 << 30;
 
-/// Looks for the smallest limit, in bytes, with which so many starts in a row succeed.
+/// Searches for the smallest limit, in bytes, with which `tries` starts in a row succeed.
 ///
 /// # Errors
-/// The harness's; an interrupt. The inner one: that no limit does.
+/// The harness's own; an interrupt. The inner error: no limit suffices.
 pub(super) fn smallest(
     stand: &Stand,
     racer: &Entrant,
@@ -28,7 +28,7 @@ pub(super) fn smallest(
                 config["linux"]["resources"]["memory"] = json!({ "limit": limit });
             };
             let result = Container::changed(stand, racer, &[], change)?.run();
-            // What a signal did to it tells nothing of the limit.
+            // A failure caused by a signal says nothing about the limit.
             interrupt::check()?;
             if let Err(fault) = result {
                 reason = fault.to_string();
@@ -40,13 +40,13 @@ pub(super) fn smallest(
     Ok(found.ok_or_else(|| format!("with any memory limit up to {MOST}: {reason}")))
 }
 
-/// The smallest multiple of `precision` that does, if one does: doubles until one does, and then looks
-/// between that and the last that did not.
+/// Returns the smallest sufficient multiple of `precision`: doubles until one suffices, and then searches between it
+/// and the last insufficient one.
 fn search<E>(
     precision: u64,
     mut does: impl FnMut(u64) -> Result<bool, E>,
 ) -> Result<Option<u64>, E> {
-    // In steps of the precision.
+    // In multiples of the precision.
     let (mut fails, mut starts) = (0, BEGIN.div_ceil(precision));
     while !does(starts * precision)? {
         fails = starts;

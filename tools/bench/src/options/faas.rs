@@ -1,4 +1,4 @@
-//! Those of `faas`.
+//! The options of `faas`.
 
 use super::{Common, Written, some, time};
 use clap::{Args, ValueEnum};
@@ -7,48 +7,49 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Minutes of a day, which are the columns of a trace.
+/// The minutes of a day, one column of a trace each.
 pub const MINUTES: usize = 1440;
 
 /// `faas`.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Faas {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// A function: the time between two invocations, and how long one takes; repeatable [default: the three of Table II of
-    /// "Opportunities for Optimizing the Container Runtime"]
+    /// A function: the time between two invocations, and their duration; may be given several times [default: the three
+    /// of Table II of "Opportunities for Optimizing the Container Runtime"]
     #[arg(long = "function", value_name = "[NAME=]EVERY/TIME", value_parser = regular, conflicts_with = "trace")]
     pub regular: Vec<Regular>,
-    /// Invocations a minute in the format of the Azure Functions trace of 2019: HashOwner,HashApp,HashFunction,Trigger,1,2,…
+    /// Invocations per minute in the format of the Azure Functions trace of 2019:
+    /// HashOwner,HashApp,HashFunction,Trigger,1,2,…
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// How long they take, in the format of that trace's function_durations_percentiles
+    /// Their durations, in the format of that trace's function_durations_percentiles
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub durations: Option<PathBuf>,
     /// The minutes of the trace to replay [default: all]
     #[arg(long, value_name = "A..B", value_parser = minutes, requires = "trace")]
     pub minutes: Option<RangeInclusive<usize>>,
-    /// Of the trace, the functions that are invoked most in these minutes
+    /// The number of functions, the most invoked in these minutes of the trace
     #[arg(long, value_name = "N", value_parser = some, default_value = "10", requires = "trace")]
     pub functions: usize,
-    /// How long invocations take that --durations does not tell of
+    /// The duration of invocations that --durations does not contain
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms", requires = "trace")]
     pub work: Duration,
-    /// End the replay after this time [default: 60s, a trace when it is over]
+    /// End the replay after this time [default: 60s, or the end of the trace]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
-    /// Have all of it happen X times as fast: invocations come closer together and take less time
+    /// Replay X times as fast: invocations come closer together and take less time
     #[arg(long, value_name = "X", value_parser = factor, default_value = "1")]
     pub speed: f64,
-    /// How invocations are spread over time
+    /// The distribution of invocations over time
     #[arg(long, value_enum, default_value_t = Arrivals::Even)]
     pub arrivals: Arrivals,
-    /// What chance begins with; the same number gives the same invocations
+    /// The seed of random numbers; the same seed gives the same invocations
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How containers are made ready and kept
+    /// Policies of keeping containers ready
     #[arg(
         long,
         value_enum,
@@ -57,20 +58,20 @@ pub struct Faas {
         default_value = "cold,keep-alive,warm,histogram"
     )]
     pub policy: Vec<Policy>,
-    /// How long keep-alive keeps an idle container; platforms do for some 10 minutes
+    /// How long keep-alive keeps an idle container; platforms use about 10 minutes
     #[arg(long, value_name = "TIME", value_parser = above_zero, default_value = "10s")]
     pub keep: Duration,
-    /// Started containers that warm has in stock
+    /// Number of started containers in warm's stock
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100), default_value_t = 8)]
     pub pool: u16,
-    /// Containers at a time; invocations beyond wait, idle containers of other functions make room. Each takes up to five
-    /// descriptors, of which a process has 1024
+    /// Maximum number of containers; further invocations wait, and idle containers of other functions make room. Each
+    /// uses up to five of the 1024 descriptors of a process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=180), default_value_t = 128)]
     pub most: u16,
-    /// Replays by each runtime with each policy
+    /// Replays of each runtime with each policy
     #[arg(long, value_name = "N", value_parser = some, default_value = "1")]
     pub rounds: usize,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
 }
@@ -78,39 +79,40 @@ pub struct Faas {
 /// A function that is invoked at an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regular {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// The time between two invocations.
     pub every: Duration,
-    /// How long one takes.
+    /// The duration of an invocation.
     pub takes: Duration,
 }
 
-/// How invocations are spread over time.
+/// The distribution of invocations over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Arrivals {
-    /// At the same distance from each other
+    /// At equal intervals
     Even,
-    /// By chance, each for itself (a Poisson process)
+    /// At random, independently of each other (a Poisson process)
     Random,
 }
 
-/// How containers are made ready and kept.
+/// A policy of keeping containers ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// One for each invocation, removed after it
+    /// A new container for each invocation, removed after it
     Cold,
-    /// One is kept for a fixed time after an invocation, and serves the next one of its function
+    /// A container is kept for a fixed time after an invocation, and serves the next one of its function
     KeepAlive,
-    /// So many are started ahead, for any function; each serves one invocation, and another one is started in its place
+    /// A stock of containers is started ahead, for any function; each serves one invocation, and is then replaced
     Warm,
-    /// One is kept, or started ahead, by a histogram of its function's idle times ("Serverless in the Wild", ATC '20)
+    /// A container is kept, or started ahead, by a histogram of its function's idle times ("Serverless in the Wild",
+    /// ATC '20)
     Histogram,
 }
 
 impl Policy {
-    /// Its name in options and reports.
+    /// Returns its name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -122,7 +124,7 @@ impl Policy {
     }
 }
 
-/// Reads `100ms/1s` or `name=100ms/1s`.
+/// Parses `100ms/1s` or `name=100ms/1s`.
 fn regular(text: &str) -> Result<Regular, String> {
     let (name, times) = text.split_once('=').unwrap_or((text, text));
     let looks = || "a function is EVERY/TIME, such as 100ms/1s, with NAME= before it".to_owned();
@@ -130,13 +132,13 @@ fn regular(text: &str) -> Result<Regular, String> {
     Ok(Regular { name: name.to_owned(), every: above_zero(every)?, takes: time(takes)? })
 }
 
-/// Reads a time that is not 0.
+/// Parses a time above 0.
 fn above_zero(text: &str) -> Result<Duration, String> {
     let read = time(text)?;
     if read.is_zero() { Err("a time above 0".to_owned()) } else { Ok(read) }
 }
 
-/// Reads `1..60`, minutes of a day from 1 on, both of them included.
+/// Parses `1..60`, minutes of a day from 1 on, both included.
 fn minutes(text: &str) -> Result<RangeInclusive<usize>, String> {
     let range = text.split_once("..").and_then(|(first, last)| {
         let (first, last) = (first.parse().ok()?, last.parse().ok()?);
@@ -145,7 +147,7 @@ fn minutes(text: &str) -> Result<RangeInclusive<usize>, String> {
     range.ok_or_else(|| format!("minutes are A..B within 1..{MINUTES}, both included"))
 }
 
-/// Reads by how much time is compressed.
+/// Parses the factor by which time is compressed.
 fn factor(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|factor| (0.001..=100_000.0).contains(factor));
     number.ok_or_else(|| "a number from 0.001 to 100000".to_owned())

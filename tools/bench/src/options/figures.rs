@@ -1,44 +1,44 @@
-//! Those of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
+//! The options of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
 
 use super::{Common, Faas, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What an experiment writes.
+/// The output format of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Written {
-    /// Tables for people
+    /// Tables
     Table,
     /// All figures and samples as JSON
     Json,
-    /// A line a sample
+    /// One line per sample
     Csv,
 }
 
 impl Written {
-    /// Says so where all experiments have it.
+    /// Sets the common options for this format.
     fn settle(self, common: &mut Common) {
         match self {
             Self::Table => {}
             Self::Json => common.json = true,
-            // Beside a file of its own, if there is one to be.
+            // A file given by --csv is written as well.
             Self::Csv => _ = common.csv.get_or_insert_with(|| PathBuf::from("-")),
         }
     }
 }
 
-/// `first-use` and `staircase`: steps that are timed by themselves.
+/// `first-use` and `staircase`: steps that are timed separately.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Steps {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
 }
@@ -47,16 +47,16 @@ pub struct Steps {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Learned {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// Runs that each runtime learns from
+    /// Number of runs that each runtime learns from
     #[arg(long, value_name = "N", value_parser = some, default_value = "3")]
     pub learn: usize,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
 }
@@ -65,10 +65,10 @@ pub struct Learned {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Memory {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// What to find out
+    /// The figures to measure
     #[arg(
         long,
         value_enum,
@@ -77,16 +77,16 @@ pub struct Memory {
         default_value = "limit,peak,idle"
     )]
     pub figure: Vec<Figure>,
-    /// How often each figure is taken
+    /// Number of measurements of each figure
     #[arg(long, value_name = "N", value_parser = some, default_value = "6")]
     pub rounds: usize,
-    /// How close the smallest limit is looked for, in KiB
+    /// Precision of the smallest limit, in KiB
     #[arg(long, value_name = "KIB", value_parser = some, default_value = "16")]
     pub precision: usize,
-    /// Starts in a row that a limit must let through
+    /// Number of starts in a row that must succeed with a limit
     #[arg(long, value_name = "N", value_parser = some, default_value = "3")]
     pub tries: usize,
-    /// Whose commands are looked at for their peaks
+    /// Operations whose peaks are measured
     #[arg(
         long,
         value_enum,
@@ -95,7 +95,7 @@ pub struct Memory {
         default_value = "run,lifecycle,exec"
     )]
     pub operation: Vec<Operation>,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
 }
@@ -107,7 +107,7 @@ pub enum Figure {
     Limit,
     /// The largest resident set of any process of a command
     Peak,
-    /// What stays beside a container that sleeps
+    /// What remains beside a sleeping container
     Idle,
 }
 
@@ -115,31 +115,32 @@ pub enum Figure {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Bulk {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Containers that are created, and then started
+    /// Number of containers that are created, and then started
     #[arg(long, value_name = "N", value_parser = some, default_value = "100")]
     pub count: usize,
-    /// Starts at a time; 1 is one after the other
+    /// Number of starts at a time; 1 is one after the other
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,16")]
     pub width: Vec<usize>,
     /// Rounds of each runtime at each width
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub rounds: usize,
-    /// Give each container 2 CPUs and 4 GiB of memory, as \"podman create --cpus 2 -m 4g\" does; needs these controllers
+    /// Limit each container to 2 CPUs and 4 GiB of memory, like "podman create --cpus 2 -m 4g"; requires these
+    /// controllers
     #[arg(long)]
     pub limits: bool,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,
 }
 
-/// The form where all experiments have it.
+/// Moves the format to the common options.
 macro_rules! settled {
     ($($options:ty),*) => { $(
         impl $options {
-            /// The form of what is written where the other experiments have it.
+            /// Moves the format to the common options, where the other experiments have it.
             #[must_use]
             pub fn settled(mut self) -> Self {
                 self.format.settle(&mut self.common);

@@ -1,4 +1,4 @@
-//! Those of `groups`, and of the work that it has done.
+//! The options of `groups`, and of its workload.
 
 use super::{Common, some, time};
 use clap::{Args, ValueEnum};
@@ -9,10 +9,10 @@ use std::time::Duration;
 /// `groups`.
 #[derive(Debug, Args)]
 pub struct Groups {
-    /// What all experiments take; no runtime takes part.
+    /// Options of all experiments; no runtime takes part.
     #[command(flatten)]
     pub common: Common,
-    /// What groups are used for
+    /// The uses of groups
     #[arg(
         long = "use",
         value_enum,
@@ -21,10 +21,10 @@ pub struct Groups {
         default_value = "consolidation,pinning,scaling,swap,isolation,rogue"
     )]
     pub uses: Vec<Use>,
-    /// How long each state lasts
+    /// Duration of each state
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub phase: Duration,
-    /// Threads of an instance, each with a transaction at a time
+    /// Number of threads of an instance, each with a transaction at a time
     #[arg(long, value_name = "N", value_parser = some, default_value = "4")]
     pub threads: usize,
     /// Memory of an instance, in MiB
@@ -36,22 +36,22 @@ pub struct Groups {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// Four instances, unrestricted, and with parts of the CPUs as 2 : 4 : 8 : 14
+    /// Four instances, unrestricted, and with CPU shares of 2 : 4 : 8 : 14
     Consolidation,
-    /// One instance on all CPUs, one a memory node side by side, and each pinned to its node
+    /// One instance on all CPUs, one per memory node side by side, and each pinned to its node
     Pinning,
-    /// One instance with more and more CPUs
+    /// One instance with a growing number of CPUs
     Scaling,
-    /// Two instances of unlike CPUs, exchanged while they work
+    /// Two instances with different CPUs, exchanged while they work
     Swap,
-    /// One instance held to a part of the memory that it uses, beside others
+    /// One instance limited to a part of the memory that it uses, beside others
     Isolation,
-    /// An instance beside one that takes what it can get, which is then limited
+    /// An instance beside one that uses all it can get, which is then limited
     Rogue,
 }
 
 impl Use {
-    /// Its name in options and reports.
+    /// Returns its name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Use {
     }
 }
 
-/// The work of an instance: `work`.
+/// The workload of an instance: `work`.
 #[derive(Debug, Args)]
 pub struct Work {
     /// Threads
@@ -74,7 +74,7 @@ pub struct Work {
     /// Memory to work on, in MiB
     #[arg(long)]
     pub memory: usize,
-    /// Work on this file instead, which is made, and on memory that the kernel keeps of it
+    /// Create this file and read its pages, which the kernel caches, instead of using memory
     #[arg(long)]
     pub file: Option<PathBuf>,
 }

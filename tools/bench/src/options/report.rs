@@ -1,4 +1,4 @@
-//! Those of `report`, `unshare`, `lookups` and `favordynmods`.
+//! The options of `report`, `unshare`, `lookups` and `favordynmods`.
 
 use super::{Common, some, time};
 use crate::view::View;
@@ -9,31 +9,32 @@ use std::time::Duration;
 /// `report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// The directory of the page, and of what is kept
+    /// The directory for the page and the kept results
     #[arg(short, long, value_name = "DIR", default_value = "dayfly-report")]
     pub output: PathBuf,
     /// Do less of everything: within 10 minutes on two CPUs, instead of within an hour
     #[arg(long)]
     pub quick: bool,
-    /// Do these parts alone
+    /// Run only these parts
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Print the parts, what they stand for, and how long each takes
+    /// List the parts, what they stand for, and how long each takes
     #[arg(long)]
     pub list: bool,
-    /// Do parts again that are done
+    /// Run finished parts again
     #[arg(long)]
     pub again: bool,
-    /// A runtime; repeatable, the first one must be a dayfly [default: dayfly and the crun, runc and youki found]
+    /// A runtime; may be given several times, the first one must be a dayfly [default: dayfly and the crun, runc and
+    /// youki found]
     #[arg(long = "runtime", value_name = "[NAME=]PATH")]
     pub runtimes: Vec<String>,
     /// Measure in this view of the host's cgroups [default: as the host is]
     #[arg(long, value_enum)]
     pub view: Option<View>,
-    /// Leave the device rules out: crun before 1.9 can't load them without CAP_SYS_RESOURCE
+    /// Omit the device rules: crun before 1.9 can't load them without CAP_SYS_RESOURCE
     #[arg(long)]
     pub no_device_rules: bool,
-    /// Go through so many rounds in every part, however few that is
+    /// Number of rounds of every part, however few that is
     #[arg(long, value_name = "N", value_parser = some)]
     pub rounds: Option<usize>,
 }
@@ -41,16 +42,16 @@ pub struct Report {
 /// `lookups`.
 #[derive(Debug, Args)]
 pub struct Lookups {
-    /// How often all names are looked up, a round
+    /// Number of lookups of all names per round
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
     /// Rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
     pub rounds: usize,
-    /// Print JSON, every sample in it, instead of a table
+    /// Print JSON with every sample instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Write every sample as a line of CSV, - is standard output
+    /// Write every sample as a line of CSV; - is standard output
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Write a picture of the results
@@ -61,13 +62,13 @@ pub struct Lookups {
 /// `unshare`.
 #[derive(Debug, Args)]
 pub struct Unshare {
-    /// Namespaces a round
+    /// Number of namespaces per round
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub count: u32,
     /// Rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
     pub rounds: usize,
-    /// Print JSON, every sample in it, instead of a table
+    /// Print JSON with every sample instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -75,13 +76,13 @@ pub struct Unshare {
 /// `favordynmods`.
 #[derive(Debug, Args)]
 pub struct FavorDynmods {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Rounds that count
+    /// Number of measured rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
     pub rounds: usize,
-    /// Rounds before those that count
+    /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub warm_up: usize,
     /// Wait this long before every move and start

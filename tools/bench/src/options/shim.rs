@@ -1,4 +1,4 @@
-//! Those of `shim`.
+//! The options of `shim`.
 
 use super::{Common, some, time};
 use clap::{Args, ValueEnum};
@@ -16,7 +16,7 @@ use std::time::Duration;
     mut_arg("program", |arg| arg.hide(true))
 )]
 pub struct Shim {
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
     /// dayfly's shim [default: containerd-shim-dayfly-v2 beside this program or in $PATH]
@@ -26,10 +26,10 @@ pub struct Shim {
     /// program's, else $PATH]
     #[arg(long, value_name = "DIR")]
     pub containerd: Option<PathBuf>,
-    /// The client of the CRI that scripts/shim-client builds [default: cri-client beside that directory, or in $PATH]
+    /// The CRI client that scripts/shim-client builds [default: cri-client beside that directory, or in $PATH]
     #[arg(long, value_name = "PATH")]
     pub client: Option<PathBuf>,
-    /// What is measured
+    /// The operations to measure
     #[arg(
         long,
         value_enum,
@@ -38,22 +38,23 @@ pub struct Shim {
         default_value = "run,exec,idle,pod,idle-pod"
     )]
     pub figure: Vec<Measured>,
-    /// Rounds that count
+    /// Number of measured rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
     pub rounds: usize,
-    /// Rounds before those that count
+    /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub warm_up: usize,
-    /// Wait this long after each go, on its account: containerd is busy longer than its client
+    /// Wait this long after each operation, and count the CPU time as its own: containerd is busy longer than its
+    /// client
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
     pub pause: Duration,
-    /// Last of all hold N pods and execute a program in each of them every interval, as a kubelet's probes do
+    /// Finally hold N pods and execute a program in each of them at every interval, like a kubelet's probes
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100", value_parser = some)]
     pub probes: Option<usize>,
     /// The time between two probes of a pod
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub interval: Duration,
-    /// How long the pods are probed
+    /// Duration of the probing
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
     pub probe_for: Duration,
 }
@@ -61,25 +62,25 @@ pub struct Shim {
 /// The start of containerd: `shim-daemon`.
 #[derive(Debug, Args)]
 pub struct ShimDaemon {
-    /// The file of the cgroup to go into
+    /// The cgroup.procs file of the cgroup to enter
     #[arg(long)]
     pub procs: PathBuf,
-    /// The program and its words
+    /// The program and its arguments
     #[arg(last = true)]
     pub program: Vec<String>,
 }
 
-/// What is measured of a shim.
+/// An operation of a shim that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measured {
-    /// \"ctr run\" of a program that ends at once
+    /// "ctr run" of a program that exits at once
     Run,
-    /// \"ctr task exec\" of such a program
+    /// "ctr task exec" of such a program
     Exec,
-    /// Memory and threads beside a container that sleeps
+    /// Memory and threads beside a sleeping container
     Idle,
-    /// A pod with a container by the CRI, from nothing to nothing, call by call
+    /// The whole life of a pod with a container by the CRI, call by call
     Pod,
     /// Memory and threads beside such a pod
     IdlePod,

@@ -1,4 +1,4 @@
-//! Those of `trace` and `trace-overhead`.
+//! The options of `trace` and `trace-overhead`.
 
 use super::{Common, Timing, some, time};
 use crate::race::Operation;
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `trace` says of runtimes.
+/// The help of `trace` about runtimes.
 const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did; any other is \
     followed by ptrace(2), as dayfly then is too, besides [default: dayfly]";
 
@@ -16,43 +16,43 @@ const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did;
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 #[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
-    /// The bundle to start [default: one that the experiments use, see --profile]
+    /// The bundle to start [default: one like that of the experiments, see --profile]
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
     pub directory: Option<PathBuf>,
-    /// What all experiments take.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Starts that count
+    /// Number of measured starts
     #[arg(short = 'n', long, value_name = "N", value_parser = some, default_value = "100")]
     pub count: usize,
     /// The time between two starts
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
     pub interval: Duration,
-    /// Starts before those that count
+    /// Number of starts before the measured ones
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub warm_up: usize,
-    /// What is done to a container, and traced
+    /// The traced operations
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
-    /// Follow dayfly from outside as well, instead of asking it for its own trace
+    /// Trace dayfly from outside like the others, instead of using its own trace
     #[arg(long)]
     pub outside: bool,
-    /// What to write: tables over all starts for people, the same figures as JSON, or the one start
-    /// by the first runtime that is nearest to the median, as a file for a viewer
+    /// The output: tables over all starts, the same figures as JSON, or the first runtime's start that is nearest to
+    /// the median, as a file for a viewer
     #[arg(long, value_enum, default_value_t = Kind::Table)]
     pub format: Kind,
 }
 
-/// What `trace` writes.
+/// The output of `trace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Categories, slowest steps and critical path over all starts
     Table,
     /// The same figures as JSON
     Json,
-    /// One start as Chrome's trace events, which Perfetto opens
+    /// One start as Chrome trace events, which Perfetto opens
     Chrome,
-    /// One start, a line a step
+    /// One start, one line per step
     Csv,
     /// One start as folded stacks, for flame graphs
     Folded,
@@ -62,7 +62,7 @@ pub enum Kind {
     Jsonl,
 }
 
-/// Whether figures or a start are written.
+/// Figures or a single start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Figures over all starts.
@@ -72,7 +72,7 @@ pub enum Output {
 }
 
 impl Kind {
-    /// Which of both it is.
+    /// Returns which of them it is.
     #[must_use]
     pub fn output(self) -> Output {
         match self {
@@ -87,7 +87,7 @@ impl Kind {
 }
 
 impl Trace {
-    /// The bundle and the format where the other experiments have them.
+    /// Moves the bundle and the format to the common options.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.common.bundle = self.directory.take().or(self.common.bundle);
@@ -101,10 +101,10 @@ impl Trace {
 #[command(mut_arg("rounds", |rounds| rounds.default_value("300")))]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
 pub struct TraceOverhead {
-    /// What all experiments take; the first runtime alone takes part, which must be a dayfly.
+    /// Options of all experiments; only the first runtime takes part, which must be a dayfly.
     #[command(flatten)]
     pub common: Common,
-    /// How rounds are run.
+    /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
 }

@@ -1,4 +1,4 @@
-//! The experiment of a part, as a process of its own.
+//! Executes the experiment of a part as a separate process.
 
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Command as Experiment;
@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// Tells an experiment that it is part of a report.
+/// The variable that marks an experiment as part of a report.
 pub const PART: &str = "DAYFLY_BENCH_PART";
 
-/// How much of what an experiment complains about is kept.
+/// The number of bytes of an experiment's error output that are kept.
 const COMPLAINT: usize = 600;
 
-/// Has this process end when the report does of which it is a part, even by SIGKILL.
+/// Makes this process end with the report it is part of, even if that is killed by SIGKILL.
 pub fn end_with_the_report() {
     if std::env::var_os(PART).is_some() {
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     }
 }
 
-/// Executes a part. What it writes is its result.
+/// Executes a part. Its output is its result.
 ///
 /// # Errors
-/// An interrupt, which is handed on to the experiment: it has cleared up before this returns. An experiment that
-/// fails is no error, but a result.
+/// An interrupt, which is forwarded to the experiment: it has cleaned up before this returns. A failed experiment is
+/// not an error, but a result.
 pub(super) fn part(
     directory: &Path,
     name: &str,
@@ -47,7 +47,7 @@ pub(super) fn part(
     let open = |file: &PathBuf| File::create(file).map_err(Error::at("write", file));
     let mut process = Command::new(program(&command)?);
     let words = command.iter().skip(usize::from(is_bench(&command)));
-    // Its picture lies beside its result.
+    // Its picture is beside its result.
     let words = words.map(|word| {
         if *word == format!("{name}.svg") { picture.display().to_string() } else { word.clone() }
     });
@@ -68,7 +68,7 @@ pub(super) fn part(
     let complaint = complaint.unwrap_or_default();
     let mut kept =
         Kept { command, seconds: begin.elapsed().as_secs_f64(), failure: None, ..Kept::default() };
-    // Some exit with what they think of the host.
+    // Some commands exit with a verdict about the host.
     match serde_json::from_str(&text) {
         Ok(result) if status.success() || experiment.line.first() == Some(&"host") => {
             kept.result = result;
@@ -76,7 +76,7 @@ pub(super) fn part(
         _ => kept.failure = Some(reason(&complaint, status)),
     }
     if let Ok(text) = fs::read_to_string(&picture) {
-        // As a whole, should this end here.
+        // The file is replaced as a whole, in case this is interrupted here.
         replace(&picture, &text)?;
     }
     Ok(kept)
@@ -86,17 +86,17 @@ fn is_bench(command: &[String]) -> bool {
     command.first().is_some_and(|word| word == "bench")
 }
 
-/// Who executes a command: this program its own experiments, dayfly the others.
+/// Returns the program that executes a command: this one for its own experiments, dayfly for the others.
 fn program(command: &[String]) -> Result<PathBuf, Error> {
     if is_bench(command) {
-        // Even when another one has been put in its place meanwhile.
+        // Even if this program has been replaced meanwhile.
         return Ok(PathBuf::from("/proc/self/exe"));
     }
     let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
     runtime::own().ok_or_else(missing)
 }
 
-/// Waits for the end of the experiment, tells how far it is, and hands a signal on to it.
+/// Waits for the end of the experiment, shows its progress, and forwards signals to it.
 fn wait(
     mut child: Child,
     name: &str,
@@ -110,7 +110,7 @@ fn wait(
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
     loop {
-        // Once the signal is handed on, its end is all there is to wait for.
+        // After the signal is forwarded, only its end is awaited.
         let mut fds = vec![PollFd::new(&handle, PollFlags::IN)];
         if !told {
             fds.push(PollFd::new(wakes, PollFlags::IN));
@@ -131,7 +131,7 @@ fn wait(
     }
 }
 
-/// Why an experiment has no result, in its own words.
+/// Returns the reason why an experiment has no result, from its own output.
 fn reason(complaint: &str, status: ExitStatus) -> String {
     let complaint = complaint.trim();
     if complaint.is_empty() {

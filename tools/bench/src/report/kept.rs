@@ -1,4 +1,4 @@
-//! What has come of a part, kept in the report's directory.
+//! The result of a part, kept in the report's directory.
 
 use crate::Error;
 use rustix::fs::{FlockOperation, flock};
@@ -7,34 +7,34 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Where parts are kept, in the directory.
+/// The subdirectory of the parts.
 pub(super) const PLACE: &str = "parts";
 
-/// A part that was executed.
+/// An executed part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// The words after `dayfly`.
     pub command: Vec<String>,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// Why it has no result, if it has none.
+    /// The reason why it has no result, if so.
     pub failure: Option<String>,
-    /// What it wrote.
+    /// Its output.
     pub result: Value,
 }
 
 impl Kept {
-    /// What is kept of a part; nothing where there is nothing, or nothing that can be read.
+    /// Reads the kept result of a part; `None` if there is none, or it can't be read.
     pub(super) fn read(directory: &Path, part: &str) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(file(directory, part)).ok()?).ok()
     }
 
-    /// Whether the part needs not be executed again by this command.
+    /// Whether the part is finished for this command.
     pub(super) fn is_done(&self, command: &[String]) -> bool {
         self.failure.is_none() && self.command == command
     }
 
-    /// Keeps it: as a whole, or what was there before.
+    /// Writes it atomically.
     pub(super) fn write(&self, directory: &Path, part: &str) -> Result<(), Error> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
@@ -42,7 +42,7 @@ impl Kept {
     }
 }
 
-/// Writes a file anew: whoever reads it meanwhile has the old one or the new one.
+/// Replaces a file atomically: readers see the old one or the new one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Error> {
     let new = file.with_extension("new");
     fs::write(&new, text).map_err(Error::at("write", &new))?;
@@ -53,12 +53,12 @@ fn file(directory: &Path, part: &str) -> PathBuf {
     directory.join(PLACE).join(part).with_extension("json")
 }
 
-/// The picture that a part has drawn, if it has.
+/// Returns the picture that a part has drawn, if any.
 pub(super) fn picture(directory: &Path, part: &str) -> Option<String> {
     fs::read_to_string(directory.join(PLACE).join(part).with_extension("svg")).ok()
 }
 
-/// Keeps others from working in the directory until dropped.
+/// Locks the directory against other reports until dropped.
 pub(super) fn lock(directory: &Path) -> Result<File, Error> {
     let file = File::open(directory).map_err(Error::at("open", directory))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,14 +1,14 @@
-//! `report`: the experiments of papers and articles, done again here, on one page.
+//! `report`: reproduces the experiments of papers and articles here, on one page.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`paper`], `papers` | what was published, and which experiment stands for it: data |
-//! | `execute` | a part's experiment, as a process of its own |
-//! | `take` | figures from what an experiment wrote |
+//! | [`paper`], `papers` | data: published figures, and the experiments that reproduce them |
+//! | `execute` | runs a part's experiment as a separate process |
+//! | `take` | extracts figures from an experiment's output |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
 //!
-//! A part is an experiment of this program's or of `dayfly host`, executed as a user executes it: what the page
-//! shows can be had by the command that it names. What has come of a part is kept, and not done again.
+//! A part is an experiment of this program or of `dayfly host`, executed like a user would: the command that the page
+//! names reproduces its figures. The result of a part is kept, and the part is not run again.
 
 mod execute;
 mod kept;
@@ -42,10 +42,10 @@ pub const PAPERS: [&Paper; 5] = [
     &papers::CONTAINER_RUNTIME,
 ];
 
-/// The command: executes the parts that are not done, and writes the page.
+/// Executes the command: runs the unfinished parts, and writes the page.
 ///
 /// # Errors
-/// A part that there is not; a directory that can't be written; an interrupt, after which the same command goes on.
+/// An unknown part; a directory that can't be written; an interrupt, after which the same command resumes.
 pub fn command(options: &Report) -> Result<(), Error> {
     let parts = chosen(&options.only)?;
     if options.list {
@@ -53,7 +53,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
         return Ok(());
     }
     if let Some(view) = options.view {
-        // What the parts' processes are born into.
+        // The parts' processes inherit the view.
         view.enter()?;
     }
     let directory = &options.output;
@@ -79,7 +79,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
             Some(reason) => eprintln!("[{}/{count}] {}: failed: {reason}", at + 1, part.name),
         }
         kept.write(directory, part.name)?;
-        // What there is so far can be looked at.
+        // The page is available after each part.
         write(directory, &host)?;
         interrupt::check()?;
     }
@@ -88,7 +88,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the page of all that is kept.
+/// Writes the page from all kept results.
 fn write(directory: &Path, host: &Circumstances) -> Result<(), Error> {
     let mut sections = Vec::new();
     for paper in PAPERS {
@@ -99,7 +99,7 @@ fn write(directory: &Path, host: &Circumstances) -> Result<(), Error> {
     Page { host: host.clone(), sections }.write(directory)
 }
 
-/// The parts of these names, in the order of the page; all of no names.
+/// Returns the parts with these names, in the order of the page; all if there are no names.
 fn chosen(names: &[String]) -> Result<Vec<(&'static Paper, &'static Part)>, Error> {
     let all = || PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (*paper, part)));
     if let Some(unknown) = names.iter().find(|name| all().all(|(_, part)| part.name != **name)) {
@@ -133,13 +133,13 @@ fn list(parts: &[(&Paper, &Part)]) -> String {
     text
 }
 
-/// What the figures of the page depend on.
+/// Returns the circumstances of the page's figures.
 fn host(options: &Report) -> Result<Circumstances, Error> {
     let runtimes = runtime::find(&options.runtimes)?;
     Ok(Circumstances::take("see each part".to_owned(), runtimes, Path::new("/run")))
 }
 
-/// How far a part is, by the clock.
+/// Shows a part's progress, by the elapsed time.
 fn progress(of: &mut Progress, name: &str, passed: u64, about: u64) {
     of.tell(
         &format!("{name}, seconds"),

@@ -1,4 +1,4 @@
-//! The page: what it says of each part, and its three forms.
+//! The page: the section of each part, and its three formats.
 
 mod html;
 mod markdown;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// What is said of a part.
+/// The section of a part.
 #[derive(Debug, Serialize)]
 pub(super) struct Section {
     pub title: &'static str,
@@ -23,15 +23,15 @@ pub(super) struct Section {
     pub part: &'static str,
     pub place: &'static str,
     pub about: &'static str,
-    /// The command that makes it; none of what is not shown.
+    /// The command that reproduces it; `None` if nothing is shown.
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
-    /// What this host can't show of it, and what is shown instead.
+    /// What this host can't show, and what is shown instead.
     pub instead: Option<String>,
-    /// Who took part, and when: `record` of the experiment.
+    /// The runtimes and the date: `record` of the experiment.
     pub record: Value,
-    /// Who is out, and why.
+    /// The excluded entrants, and the reasons.
     pub failures: Value,
     /// Names of picture files, in the directory.
     pub pictures: Vec<String>,
@@ -40,20 +40,20 @@ pub(super) struct Section {
     pub drawn: Vec<String>,
 }
 
-/// How many figures stand beside each other.
+/// The maximum number of figures beside each other.
 const BESIDE: usize = 5;
 
-/// How far a part is.
+/// The state of a part.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
-    /// Done in so many seconds.
+    /// Finished in this number of seconds.
     Done(f64),
-    /// It has no result: why.
+    /// Without a result, with the reason.
     Failed(String),
     /// Not executed yet.
     Open,
-    /// Not to be executed here: why.
+    /// Not executed here, with the reason.
     NotHere(String),
 }
 
@@ -62,12 +62,12 @@ pub(super) enum State {
 pub(super) struct Row {
     pub what: String,
     pub unit: &'static str,
-    /// As it was published, and of what.
+    /// The published figures, with their subjects.
     pub published: &'static [Published],
     pub measured: Vec<Cell>,
 }
 
-/// All that is on the page.
+/// The content of the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
     pub host: Circumstances,
@@ -75,7 +75,7 @@ pub(super) struct Page {
 }
 
 impl Section {
-    /// What is kept of the part, beside what was published.
+    /// Builds the section from the part's kept result and the published figures.
     pub(super) fn of(
         directory: &Path,
         paper: &'static Paper,
@@ -111,7 +111,7 @@ impl Section {
             .lines
             .iter()
             .flat_map(|line| Row::of(line, line.cells(&kept.result)))
-            // With less effort not all of them are measured.
+            // A quick report does not measure all of them.
             .filter(|row| !is_done || !row.published.is_empty() || !row.measured.is_empty())
             .collect();
         let mut drawn: Vec<String> = Vec::new();
@@ -139,7 +139,7 @@ impl Section {
         })
     }
 
-    /// The names of all that were measured, in order of appearance: the columns.
+    /// Returns the names of all measured entrants, in order of appearance: the columns.
     pub(super) fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();
         for cell in self.lines.iter().flat_map(|row| &row.measured) {
@@ -150,7 +150,7 @@ impl Section {
         columns
     }
 
-    /// When, by which versions, and under which load it was measured; nothing where that is not recorded.
+    /// Returns the date, the versions and the load of the measurement; `None` if not recorded.
     pub(super) fn record(&self) -> Option<String> {
         let text = |key: &str| self.record[key].as_str().map(str::to_owned);
         let versions = self.record["runtimes"].as_array().into_iter().flatten();
@@ -172,7 +172,7 @@ impl Section {
         )
     }
 
-    /// Who is out.
+    /// Returns the excluded entrants.
     pub(super) fn out(&self) -> Vec<String> {
         let all = self.failures.as_array().into_iter().flatten();
         all.filter_map(|out| {
@@ -183,7 +183,7 @@ impl Section {
 }
 
 impl Row {
-    /// A line, or where more were measured than there is place for beside each other, one for each.
+    /// Returns one row, or one per entrant if there are too many to show beside each other.
     fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
         let row =
             |what: String, published, measured| Self { what, unit: line.unit, published, measured };
@@ -198,14 +198,14 @@ impl Row {
         each.collect()
     }
 
-    /// What stands in a column.
+    /// Returns the content of a column.
     pub(super) fn cell(&self, column: &str) -> String {
         let cells: Vec<String> =
             self.measured.iter().filter(|cell| cell.name == column).map(shown).collect();
         cells.join(", ")
     }
 
-    /// The published figure, and of what it is.
+    /// Returns the published figure with its subject.
     pub(super) fn published(&self) -> String {
         let one = |it: &Published| match it.of {
             "" => it.text.to_owned(),
@@ -215,7 +215,7 @@ impl Row {
     }
 }
 
-/// A figure with its interval, with as many digits as say something.
+/// Formats a figure with its interval, with the significant digits.
 fn shown(cell: &Cell) -> String {
     match cell.interval {
         Some([low, high]) => {
@@ -225,7 +225,7 @@ fn shown(cell: &Cell) -> String {
     }
 }
 
-/// About three digits.
+/// Formats about three significant digits.
 pub(super) fn digits(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),
@@ -236,7 +236,7 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -245,7 +245,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// The facts of the host, and what they are called.
+/// Returns the facts about the host, with their names.
 pub(super) fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("date", host.date.clone()),
@@ -266,13 +266,13 @@ pub(super) fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
 }
 
 impl Page {
-    /// Writes all forms, each as a whole.
+    /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         for section in &self.sections {
             for (name, text) in section.pictures.iter().zip(&section.drawn) {
                 replace(&directory.join(name), text)?;
             }
-            // Of a run before, which had more of them.
+            // Left by an earlier run with more pictures.
             for number in section.pictures.len() + 1..=2 {
                 let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", section.part)));
             }
@@ -284,12 +284,12 @@ impl Page {
         replace(&directory.join("report.json"), &format!("{json}\n"))
     }
 
-    /// The sections of each paper.
+    /// Returns the sections of each paper.
     pub(super) fn papers(&self) -> impl Iterator<Item = &[Section]> {
         self.sections.chunk_by(|one, other| one.title == other.title)
     }
 
-    /// How many parts are done, and how many can be.
+    /// Returns how many parts are finished, and how many can be.
     pub(super) fn done(&self) -> [usize; 2] {
         let done = self.sections.iter().filter(|it| matches!(it.state, State::Done(_)));
         let can = self.sections.iter().filter(|it| !matches!(it.state, State::NotHere(_)));
@@ -297,7 +297,7 @@ impl Page {
     }
 }
 
-/// What the page says of its figures, in every form.
+/// The explanation of the figures, in every format.
 pub(super) const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
     intervals in brackets; runtimes took turns, round by round. Published figures are of other machines and other \
     times: they are there to compare proportions with, not milliseconds.";

@@ -1,4 +1,4 @@
-//! What a paper or an article shows, and the experiment that shows it here.
+//! The content of a paper or article, and the experiments that reproduce it here.
 
 use super::take::{Cell, Take};
 use crate::circumstances::Circumstances;
@@ -11,37 +11,37 @@ use std::ffi::OsStr;
 pub struct Paper {
     /// Its title.
     pub title: &'static str,
-    /// Who wrote it, where and when.
+    /// The authors, the place and the year.
     pub by: &'static str,
-    /// What its figures were measured on.
+    /// The machine of its figures.
     pub on: &'static str,
     /// Its experiments, in its order.
     pub parts: &'static [Part],
 }
 
-/// A figure or a table of it.
+/// A figure or a table of the paper.
 #[derive(Debug)]
 pub struct Part {
     /// Its name in options.
     pub name: &'static str,
-    /// Where it stands in the paper.
+    /// Its place in the paper.
     pub place: &'static str,
     /// What it shows there, and what is done here.
     pub about: &'static str,
-    /// How it is done here.
+    /// How it is reproduced here.
     pub way: Way,
-    /// Its figures, the published beside the measured.
+    /// Its figures, published and measured.
     pub lines: &'static [Line],
-    /// What of it this host can't show, and what is shown instead.
+    /// Returns what this host can't show, and what is shown instead.
     pub instead: fn(&Circumstances) -> Option<String>,
 }
 
-/// How a part is done.
+/// How a part is reproduced.
 #[derive(Debug)]
 pub enum Way {
     /// By an experiment.
     Command(Command),
-    /// Not by this command: why, and what there is instead.
+    /// Not by this command: the reason, and the alternative.
     Nothing(&'static str),
 }
 
@@ -50,41 +50,41 @@ pub enum Way {
 pub struct Command {
     /// The words after `dayfly`.
     pub line: &'static [&'static str],
-    /// More of them, for a report within 10 minutes.
+    /// Additional words for a quick report (10 minutes).
     pub quick: &'static [&'static str],
-    /// More of them, for one within an hour.
+    /// Additional words for a full report (an hour).
     pub full: &'static [&'static str],
-    /// More of them where cgroups here can be limited.
+    /// Additional words if cgroups can be limited here.
     pub limits: &'static [&'static str],
-    /// How long it takes with two peers on two CPUs, in seconds: quick, full.
+    /// Its duration with two peers on two CPUs, in seconds: quick, full.
     pub seconds: [u64; 2],
-    /// Who takes part.
+    /// The runtimes that take part.
     pub runtimes: Runtimes,
     /// Whether it draws a picture of its own.
     pub draws: bool,
 }
 
-/// Who takes part in an experiment.
+/// The runtimes that take part in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtimes {
-    /// All that there are.
+    /// All runtimes.
     All,
-    /// All, and the experiment must be told: by itself it takes dayfly alone.
+    /// All runtimes, which must be named: the experiment's default is dayfly only.
     Named,
-    /// dayfly.
+    /// Only dayfly.
     Own,
-    /// dayfly, where its containers' memory can be limited: as the host is, if the report's view has no controller.
+    /// Only dayfly, with memory limits: in the host's own view if the report's view has no controller.
     OwnLimited,
-    /// No runtime: it is about the host.
+    /// No runtime: the experiment examines the host.
     None,
 }
 
-/// How much is done.
+/// The extent of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// All within 10 minutes.
+    /// 10 minutes for all parts.
     Quick,
-    /// All within an hour.
+    /// An hour for all parts.
     Full,
 }
 
@@ -93,33 +93,33 @@ pub enum Effort {
 pub struct Line {
     /// What was measured.
     pub what: &'static str,
-    /// What was published of it, if anything was.
+    /// The published figures, if any.
     pub published: &'static [Published],
-    /// What of the experiment's results it is.
+    /// Where the figure is found in the experiment's results.
     pub take: Take,
     /// The unit of the measured figure.
     pub unit: &'static str,
 }
 
-/// A figure as it was published.
+/// A published figure.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Published {
-    /// For people, with its unit.
+    /// As text, with its unit.
     pub text: &'static str,
-    /// In the unit of the line, for pictures; none of figures in other units.
+    /// In the unit of the line, for pictures; `None` for other units.
     pub number: Option<f64>,
-    /// What it is of: a runtime, a machine.
+    /// Its subject: a runtime, a machine.
     pub of: &'static str,
 }
 
 impl Published {
-    /// A number in the unit of the line.
+    /// Makes a number in the unit of the line.
     #[must_use]
     pub const fn number(text: &'static str, number: f64, of: &'static str) -> Self {
         Self { text, number: Some(number), of }
     }
 
-    /// Anything else.
+    /// Makes any other figure.
     #[must_use]
     pub const fn text(text: &'static str, of: &'static str) -> Self {
         Self { text, number: None, of }
@@ -127,27 +127,27 @@ impl Published {
 }
 
 impl Line {
-    /// The measured figures, one for each of those that took part.
+    /// Returns the measured figures, one for each entrant.
     #[must_use]
     pub fn cells(&self, result: &serde_json::Value) -> Vec<Cell> {
         self.take.cells(result)
     }
 }
 
-/// Nothing is missing.
+/// Returns that nothing is missing.
 pub(crate) fn all_shown(_: &Circumstances) -> Option<String> {
     None
 }
 
 impl Command {
-    /// How long it takes on two CPUs.
+    /// Returns the duration on two CPUs.
     #[must_use]
     pub fn seconds(&self, effort: Effort) -> u64 {
         let [quick, full] = self.seconds;
         if effort == Effort::Quick { quick } else { full }
     }
 
-    /// What is executed, after `dayfly`.
+    /// Returns the words to execute, after `dayfly`.
     #[must_use]
     pub fn words(
         &self,
@@ -191,18 +191,18 @@ impl Command {
         words
     }
 
-    /// The option that has it write JSON.
+    /// Returns the option for JSON output.
     #[must_use]
     pub fn as_json(&self) -> &'static [&'static str] {
         if self.line.first() == Some(&"bench") { &["--json"] } else { &["--format", "json"] }
     }
 }
 
-/// Has an experiment go through so many rounds, however it calls them.
+/// Sets the number of rounds, whichever option an experiment has for it.
 fn set_rounds(words: &mut [String], rounds: usize) {
     for at in 1..words.len() {
         let counts = ["--rounds", "--count", "-n"].map(OsStr::new);
-        // Of an experiment that has both the rounds count.
+        // If an experiment has both options, `--rounds` is the one.
         let has_rounds = words.iter().any(|word| word == "--rounds");
         let option = OsStr::new(&words[at - 1]);
         if option == counts[0] || (!has_rounds && counts.contains(&option)) {

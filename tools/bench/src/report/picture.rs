@@ -4,7 +4,7 @@ use super::page::Row;
 use crate::Error;
 use chart::Bars;
 
-/// Bars of each line that has a published number; none where there is none, or nothing measured beside it.
+/// Draws bars for each line that has a published number; `None` if there is none, or nothing measured beside it.
 pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
     let has_number = |row: &&Row| row.published.iter().any(|it| it.number.is_some());
     let Some(unit) = lines.iter().find(has_number).map(|row| row.unit) else { return Ok(None) };
@@ -35,7 +35,7 @@ pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error>
     bars.svg().map(Some).map_err(|error| Error::Unfit(error.to_string()))
 }
 
-/// Each once, in order of appearance.
+/// Returns each name once, in order of appearance.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Figures from what an experiment wrote as JSON.
+//! Extracts figures from an experiment's JSON output.
 
 use report::bootstrap;
 use report::statistics::Summary;
@@ -8,26 +8,27 @@ use serde_json::Value;
 /// A measured figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// Whose it is.
+    /// The entrant's name.
     pub name: String,
     /// The figure.
     pub value: f64,
-    /// Its interval (95 %), where there are enough samples to tell.
+    /// Its 95 % interval, if there are enough samples.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Where figures are: in rows, each of one of those that took part.
+/// Where figures are found: in rows, one for each entrant.
 #[derive(Debug, Clone, Copy)]
 pub struct Take {
-    /// The list of rows (RFC 6901); after a `*`, which is at most one, lists in each of a list.
+    /// The list of rows as a JSON pointer (RFC 6901); after a `*`, of which there is at most one, lists in each element
+    /// of a list.
     pub rows: &'static str,
-    /// The rows it is about: keys and what they say.
+    /// The selected rows: keys and their required values.
     pub only: &'static [(&'static str, &'static str)],
-    /// The key that tells whose a row is.
+    /// The key that names the entrant.
     pub by: &'static str,
     /// The figure of a row.
     pub figure: Figure,
-    /// What it is multiplied with.
+    /// The factor that it is multiplied by.
     pub scale: f64,
 }
 
@@ -40,42 +41,42 @@ pub enum Figure {
     Mean(&'static str),
     /// Their standard deviation.
     Deviation(&'static str),
-    /// The value below which 99 of 100 are.
+    /// The 99th percentile.
     P99(&'static str),
-    /// The largest.
+    /// The maximum.
     Max(&'static str),
-    /// One number (RFC 6901).
+    /// A number (RFC 6901).
     Number(&'static str),
     /// An estimate with its interval (RFC 6901).
     Estimate(&'static str),
     /// The mean time of a category of a trace.
     Category(&'static str),
-    /// Anything else.
+    /// Any other function of the row.
     By(fn(&Value) -> Option<f64>),
-    /// No figure: what was published stands alone.
+    /// No figure: only the published one is shown.
     Nothing,
 }
 
 impl Take {
-    /// Of rows in `rows` by runtime, in milliseconds where the experiment has microseconds.
+    /// Takes rows of `rows` by runtime, in milliseconds from microseconds.
     #[must_use]
     pub const fn ms(only: &'static [(&'static str, &'static str)], figure: Figure) -> Self {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1e-3 }
     }
 
-    /// The same as it is.
+    /// Takes the same rows unscaled.
     #[must_use]
     pub const fn plain(only: &'static [(&'static str, &'static str)], figure: Figure) -> Self {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1.0 }
     }
 
-    /// No figure.
+    /// Takes no figure.
     #[must_use]
     pub const fn nothing() -> Self {
         Self::plain(&[], Figure::Nothing)
     }
 
-    /// The figures.
+    /// Returns the figures.
     #[must_use]
     pub fn cells(&self, result: &Value) -> Vec<Cell> {
         let list = |value: &Value, pointer: &str| {
@@ -104,7 +105,7 @@ impl Take {
     }
 }
 
-/// Whether a value is what is wanted of it: the same text, the same number.
+/// Whether a value equals the wanted one: the same text or the same number.
 fn says(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text == wanted,
@@ -124,7 +125,7 @@ impl Figure {
                 Summary::of(&samples).map(|all| (all.median, interval))
             }
             Self::Mean(key) => sum_up(key).map(|all| {
-                // Of so many samples the mean is normal.
+                // The mean of this many samples is normally distributed.
                 let half = 1.96 * all.deviation / (all.count as f64).sqrt();
                 let enough = all.count >= bootstrap::FEWEST_ROUNDS;
                 (all.mean, enough.then_some([all.mean - half, all.mean + half]))
@@ -149,7 +150,7 @@ impl Figure {
     }
 }
 
-/// All numbers in lists, and in lists in them.
+/// Returns all numbers in nested lists.
 fn samples(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(values) => values.iter().flat_map(samples).collect(),

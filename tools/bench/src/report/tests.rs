@@ -1,4 +1,4 @@
-//! The registry, and what the page says.
+//! The registry, and the content of the page.
 
 use super::kept::Kept;
 use super::page::{Page, Section};
@@ -91,7 +91,7 @@ fn rounds_can_be_set() {
     };
     assert!(words("spaced").contains("--count 3 --view v1"), "{}", words("spaced"));
     assert!(words("categories").contains("-n 3"));
-    // Of an experiment that has both, the rounds count.
+    // If an experiment has both options, `--rounds` is the one.
     assert!(words("burst").contains("--count 24 --rounds 3"), "{}", words("burst"));
     assert_eq!(words("moves"), "host check");
 }

@@ -1,4 +1,4 @@
-//! Series, summed up and compared with the first entrant's.
+//! Summarizes series, and compares them with the first entrant's.
 
 use crate::process::Sample;
 use crate::race::Series;
@@ -9,31 +9,31 @@ use serde::Serialize;
 /// One step by one entrant at one pause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// What was timed.
+    /// The timed step.
     pub step: String,
     /// The pause before each go, in milliseconds.
     pub pause_ms: f64,
     /// The entrant's name.
     pub runtime: String,
-    /// The time that passed, in microseconds.
+    /// The wall time, in microseconds.
     pub wall_us: Summary,
-    /// CPU time, median, in microseconds.
+    /// The median CPU time, in microseconds.
     pub cpu_us: f64,
-    /// That in user mode, median, if this kernel can tell.
+    /// The median user time, if this kernel reports it exactly.
     pub user_us: Option<f64>,
-    /// That in the kernel, median, if this kernel can tell.
+    /// The median system time, if this kernel reports it exactly.
     pub system_us: Option<f64>,
-    /// Page faults, median.
+    /// The median number of page faults.
     pub faults: f64,
-    /// Context switches, median.
+    /// The median number of context switches.
     pub switches: f64,
-    /// The first entrant's median time ÷ this one's; none for the first itself, or of too few rounds.
+    /// The first entrant's median time ÷ this one's; `None` for the first itself, or with too few rounds.
     pub ratio: Option<Estimate>,
     /// The time of each round, in microseconds.
     pub rounds_us: Vec<f64>,
 }
 
-/// Sums up every series, and compares each with that of `first` for the same step and pause.
+/// Summarizes every series, and compares each with that of `first` for the same step and pause.
 #[must_use]
 pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
     series.iter().filter_map(|of| row(of, base(series, of, first))).collect()

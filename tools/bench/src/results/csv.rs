@@ -1,11 +1,11 @@
-//! Every sample as a line of CSV.
+//! Formats every sample as a line of CSV.
 
 use crate::race::Series;
 use report::csv::quoted;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The samples of all series, with a heading.
+/// Formats the samples of all series, with a heading.
 #[must_use]
 pub fn csv(series: &[Series]) -> String {
     let mut text = String::from(
@@ -13,7 +13,7 @@ pub fn csv(series: &[Series]) -> String {
          voluntary_switches,involuntary_switches\n",
     );
     for of in series {
-        // Where the kernel can't tell both apart, nothing is said.
+        // Empty if the kernel can't separate them.
         let split = |time: Duration| match of.is_split {
             true => time.as_micros().to_string(),
             false => String::new(),

@@ -1,4 +1,4 @@
-//! Results as a table for people, as JSON and as CSV.
+//! Results as tables, JSON and CSV.
 
 mod compare;
 mod csv;
@@ -20,16 +20,16 @@ use crate::stand::Entrant;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An entrant that is out.
+/// An excluded entrant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Out {
     /// Its name.
     pub runtime: String,
-    /// What went wrong.
+    /// The reason.
     pub reason: String,
 }
 
-/// Those of `entrants` that failed.
+/// Returns those of `entrants` that failed.
 #[must_use]
 pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
     let out = |entrant: &Entrant| {
@@ -39,16 +39,16 @@ pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
     entrants.iter().filter_map(out).collect()
 }
 
-/// The failures for people, a line each.
+/// Formats the failures, one per line.
 #[must_use]
 pub fn failures_text(failures: &[Out]) -> String {
     failures.iter().map(|out| format!("{} is out: {}\n", out.runtime, out.reason)).collect()
 }
 
-/// The whole as JSON: the circumstances, who is out, and what an experiment calls its results.
+/// Formats everything as JSON: the circumstances, the failures, and an experiment's results by name.
 ///
 /// # Errors
-/// Values that JSON has no form for.
+/// Values that JSON can't represent.
 pub fn json(
     record: &Circumstances,
     failures: &[Out],
@@ -61,10 +61,10 @@ pub fn json(
     serde_json::to_string_pretty(&whole)
 }
 
-/// A result as JSON.
+/// Converts a result to JSON.
 ///
 /// # Errors
-/// A value that JSON has no form for.
+/// A value that JSON can't represent.
 pub fn value(result: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(|error| Error::Unfit(format!("JSON: {error}")))
 }

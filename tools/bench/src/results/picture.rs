@@ -3,10 +3,10 @@
 use super::{Row, title};
 use chart::{Axis, Bars, Chart, Picture, Series};
 
-/// Classes of a distribution in a tenfold of time.
+/// The number of classes of a distribution per decade.
 const CLASSES: f64 = 12.0;
 
-/// Bars of the medians, a group a step, and how the times of the first step are distributed.
+/// Draws bars of the medians, grouped by step, and the distribution of the first step's times.
 #[must_use]
 pub fn pictures(rows: &[Row]) -> Vec<Picture> {
     let medians = rows
@@ -22,7 +22,7 @@ pub fn pictures(rows: &[Row]) -> Vec<Picture> {
     pictures
 }
 
-/// Bars of figures, each with its group and its name.
+/// Draws bars of figures, each with its group and name.
 pub(crate) fn bars(
     title: &str,
     unit: &str,
@@ -46,7 +46,7 @@ pub(crate) fn bars(
     Picture::Bars(bars)
 }
 
-/// How times in microseconds are distributed: how many of a hundred are in each class, on a scale of milliseconds.
+/// Draws the distribution of times in microseconds: percentages of each class, on a scale of milliseconds.
 pub(crate) fn distribution<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,
@@ -63,7 +63,7 @@ pub(crate) fn distribution<'a>(
     })
 }
 
-/// The outline of a histogram.
+/// Returns the outline of a histogram.
 fn outline(samples: &[f64]) -> Vec<(f64, f64)> {
     let class = |us: f64| ((us / 1e3).log10() * CLASSES).floor();
     let mut classes: Vec<f64> =
@@ -83,7 +83,7 @@ fn outline(samples: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
-/// Every time by its number, as dots.
+/// Draws every time as a dot, by its number.
 pub(crate) fn dots<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,
@@ -103,7 +103,7 @@ pub(crate) fn dots<'a>(
     })
 }
 
-/// Curves over starts in flight: the rows' name, how many are in flight, and their figure.
+/// Draws curves over starts in flight: the rows' names, the number in flight, and the figure.
 pub(crate) fn over_width(
     title: &str,
     unit: Axis,

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Formats tables.
 
 use super::Row;
 use crate::accounting;
@@ -7,7 +7,7 @@ use report::Table;
 use report::bootstrap::Estimate;
 use std::fmt::Write;
 
-/// The times of every step: a table for each step and pause.
+/// Formats the times: a table for each step and pause.
 #[must_use]
 pub fn times(rows: &[Row], first: &str) -> String {
     let ratio = format!("{first} ÷ it");
@@ -26,7 +26,7 @@ pub fn times(rows: &[Row], first: &str) -> String {
     })
 }
 
-/// What every step used, medians: a table for each step and pause.
+/// Formats the median usage: a table for each step and pause.
 #[must_use]
 pub fn resources(rows: &[Row]) -> String {
     let headings = ["median", "CPU ms", "user", "system", "page faults", "switches"];
@@ -45,7 +45,7 @@ pub fn resources(rows: &[Row]) -> String {
     table + accounting::note(rows.iter().all(|row| row.user_us.is_some()))
 }
 
-/// What was counted: a row for each step and runtime.
+/// Formats the counts: a row for each step and runtime.
 #[must_use]
 pub fn weights(weighed: &[Weighed]) -> String {
     let mut table =
@@ -65,7 +65,7 @@ pub fn weights(weighed: &[Weighed]) -> String {
     table.to_string()
 }
 
-/// Steps down, runtimes across: the first's time ÷ theirs.
+/// Formats ratios with a row for each step and a column for each runtime: the first's time ÷ theirs.
 #[must_use]
 pub fn verdicts(rows: &[Row], first: &str) -> String {
     let mut peers: Vec<&str> = Vec::new();
@@ -92,7 +92,7 @@ pub fn verdicts(rows: &[Row], first: &str) -> String {
     table.to_string()
 }
 
-/// A ratio and its interval, or that there is nothing to say.
+/// Formats a ratio and its interval, or that there is no significant difference.
 pub(crate) fn judged(ratio: Estimate) -> [String; 2] {
     let interval = format!("[{:.3} {:.3}]", ratio.low, ratio.high);
     if ratio.differs_from(1.0) {
@@ -115,7 +115,7 @@ fn by_group(rows: &[Row], headings: &[&str], cells: impl Fn(&Row) -> Vec<String>
     text
 }
 
-/// The rows of each step and pause together, in order of appearance, with their title.
+/// Groups the rows by step and pause, in order of appearance, with their titles.
 fn groups(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -128,7 +128,7 @@ fn groups(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
     groups
 }
 
-/// What a step at a pause is called.
+/// Returns the title of a step at a pause.
 pub(crate) fn title(step: &str, pause_ms: f64) -> String {
     if pause_ms == 0.0 {
         format!("{step}, back-to-back")

@@ -1,4 +1,4 @@
-//! Reports of known samples, word for word.
+//! Compares reports of known samples literally.
 
 use super::{compare, csv, resources, times, verdicts, weights};
 use crate::accounting;

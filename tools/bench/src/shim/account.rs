@@ -1,4 +1,4 @@
-//! CPU of everything beside the client; memory and threads of shims.
+//! CPU time of everything except the client; memory and threads of shims.
 
 use crate::Error;
 use crate::cgroup;
@@ -6,21 +6,21 @@ use crate::view::View;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of containerd's own cgroup below the stand's.
+/// The name of containerd's cgroup below the stand's.
 const DAEMON: &str = "daemon";
 
-/// The cgroup of all that is measured.
+/// The measured cgroup.
 #[derive(Debug)]
 pub(super) struct Group {
     /// The stand's parent, in the hierarchy that accounts CPU time.
     top: PathBuf,
-    /// In which file, and in what it counts.
+    /// The file, and its unit.
     file: PathBuf,
     is_nanoseconds: bool,
 }
 
 impl Group {
-    /// Makes containerd's cgroup below the stand's, `path` from the root of the hierarchy on.
+    /// Creates containerd's cgroup below the stand's; `path` starts at the root of the hierarchy.
     ///
     /// # Errors
     /// No hierarchy accounts CPU time; those of mkdir(2).
@@ -36,12 +36,12 @@ impl Group {
         Ok(Self { file: top.join(file), top, is_nanoseconds: view != View::V2 })
     }
 
-    /// Where containerd writes its process id.
+    /// Returns the file to which containerd's process id is written.
     pub(super) fn daemon_procs(&self) -> PathBuf {
         self.top.join(DAEMON).join("cgroup.procs")
     }
 
-    /// CPU time of all that was ever in it, in milliseconds.
+    /// Returns the CPU time of all processes that were ever in it, in milliseconds.
     ///
     /// # Errors
     /// The file can't be read.
@@ -52,32 +52,32 @@ impl Group {
         Ok(if self.is_nanoseconds { number / 1e6 } else { number / 1e3 })
     }
 
-    /// The processes in containerd's cgroup but for itself: its shims.
+    /// Returns the processes in containerd's cgroup except containerd: its shims.
     pub(super) fn shims(&self, daemon: i32) -> Vec<i32> {
         let text = fs::read_to_string(self.daemon_procs()).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != daemon).collect()
     }
 }
 
-/// `usage_usec` of cpu.stat.
+/// Returns `usage_usec` of cpu.stat.
 fn usage(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("usage_usec "))
 }
 
-/// What some processes have.
+/// The resources of some processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Held {
-    /// Memory that nobody else has and that is no file's (Private_Dirty), in KiB.
+    /// Private memory that is not backed by files (Private_Dirty), in KiB.
     pub(super) private_kib: f64,
-    /// Resident memory, shared pages in parts, in KiB.
+    /// Resident memory, with shared pages in proportion (PSS), in KiB.
     pub(super) pss_kib: f64,
-    /// Threads.
+    /// The number of threads.
     pub(super) threads: f64,
-    /// Open descriptors.
+    /// The number of open descriptors.
     pub(super) descriptors: f64,
 }
 
-/// The sums of those processes that are there.
+/// Returns the sums over those processes that exist.
 pub(super) fn held(pids: &[i32]) -> Held {
     let mut sum = Held::default();
     for pid in pids {
@@ -92,7 +92,7 @@ pub(super) fn held(pids: &[i32]) -> Held {
     sum
 }
 
-/// The number after a name.
+/// Returns the number after a name.
 fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! The CRI, by a program in Go that keeps its connection: `cri-client serve`.
+//! A CRI client: a Go program that keeps its connection, `cri-client serve`.
 
 use super::daemon::{Daemon, built};
 use super::{image, minder};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it answers.
+/// Its answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -23,13 +23,13 @@ pub(super) struct Answer {
     pub(super) steps: BTreeMap<String, f64>,
     /// Times in microseconds.
     pub(super) times: Vec<f64>,
-    /// How many failed.
+    /// The number of failures.
     pub(super) failed: usize,
-    /// Why it has none of these.
+    /// The reason why there are no results.
     pub(super) error: String,
 }
 
-/// The program, which runs.
+/// The running program.
 #[derive(Debug)]
 pub(super) struct Client {
     child: Child,
@@ -39,7 +39,7 @@ pub(super) struct Client {
 
 impl Client {
     /// # Errors
-    /// It is not there.
+    /// The program is missing.
     pub(super) fn start(options: &Shim, stand: &Stand, daemon: &Daemon) -> Result<Self, Error> {
         let program = program(options)?;
         let mut command = Command::new(&program);
@@ -55,10 +55,10 @@ impl Client {
         Ok(Self { child, input: Some(input), output: BufReader::new(output) })
     }
 
-    /// Has it do something.
+    /// Sends it a request.
     ///
     /// # Errors
-    /// It is gone or does not answer in time; an interrupt. What the CRI answers is the inner one.
+    /// It has exited or does not answer in time; an interrupt. The inner error is the CRI's.
     pub(super) fn ask(
         &mut self,
         line: &str,
@@ -100,7 +100,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // At the end of its input it removes the pods that it holds; the stand's cgroup takes what it can't.
+        // At the end of its input it removes its pods; the stand's cgroup takes care of the rest.
         self.input = None;
         let due = Instant::now() + Duration::from_secs(if interrupt::came() { 2 } else { 60 });
         while matches!(self.child.try_wait(), Ok(None)) {

@@ -1,4 +1,4 @@
-//! A containerd of the experiment's own: root, state, sockets, cgroup, network namespace; it ends with the experiment.
+//! A containerd with its own root, state, sockets, cgroup and network namespace; it ends with the experiment.
 
 use super::account::Group;
 use super::{image, minder};
@@ -24,17 +24,17 @@ use sys::clone::CloneFlags;
 
 /// The hidden command that becomes containerd.
 pub const BECOME: &str = "shim-daemon";
-/// Where containerd and shims keep sockets and FIFOs whatever their configuration says.
+/// The directory where containerd and shims keep sockets and FIFOs regardless of their configuration.
 const RUN: &str = "/run/containerd";
-/// What ctr complains of.
+/// The file for ctr's errors.
 const ERRORS: &str = "errors";
-/// How long containerd may take to come up or to go.
+/// The time that containerd may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Goes into a cgroup, ends with its parent, and becomes a program in a network namespace of its own.
+/// Enters a cgroup, ties its life to its parent's, and executes a program in a network namespace of its own.
 ///
 /// # Errors
-/// Those of write(2), prctl(2), unshare(2), execve(2); if it returns there is one.
+/// Those of write(2), prctl(2), unshare(2), execve(2); it returns only with an error.
 pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
     let procs = &options.procs;
     fs::write(procs, std::process::id().to_string()).map_err(Error::at("write", procs))?;
@@ -43,14 +43,14 @@ pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
         Path::new("this process"),
     ))?;
     let program = Path::new(options.program.first().map_or("", String::as_str));
-    // Abstract sockets are the network namespace's.
+    // Abstract sockets belong to the network namespace.
     sys::ns::unshare(CloneFlags::NEWNET)
         .map_err(Error::errno("unshare the network of", program))?;
     let error = Command::new(program).args(options.program.iter().skip(1)).exec();
     Err(Error::at("execute", program)(error))
 }
 
-/// containerd, which runs. It is killed with all of its shims when dropped.
+/// A running containerd. It is killed with all of its shims when dropped.
 #[derive(Debug)]
 pub(super) struct Daemon {
     child: Child,
@@ -59,19 +59,19 @@ pub(super) struct Daemon {
     /// $PATH with its programs.
     path: OsString,
     ctr: PathBuf,
-    /// The containerd namespace, which names cgroups, too.
+    /// The containerd namespace, which is also part of cgroup names.
     namespace: String,
-    /// What it calls itself.
+    /// The version it prints.
     pub(super) version: String,
-    /// The cgroup that is measured.
+    /// The measured cgroup.
     pub(super) group: Group,
 }
 
 impl Daemon {
-    /// Starts it, with or without the CRI, and gives it the images.
+    /// Starts it, with or without the CRI, and imports the images.
     ///
     /// # Errors
-    /// No containerd, or one that does not come up.
+    /// No containerd, or one that does not start.
     pub(super) fn start(
         options: &Shim,
         stand: &Stand,
@@ -82,7 +82,7 @@ impl Daemon {
         let name = if with_cri { "cri" } else { "plain" };
         let place = stand.state().join(name);
         let root = stand.directory().join(name);
-        // containerd looks at each change in the directory of network configurations, of which there are none.
+        // containerd watches the directory of network configurations, which is empty.
         for directory in [&place, &root, &place.join("cni")] {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
         }
@@ -146,7 +146,7 @@ impl Daemon {
             .map_err(|failure| Error::Unfit(format!("ctr of {}: {failure}", self.version)))
     }
 
-    /// ctr, in the experiment's namespace.
+    /// Returns a ctr command, in the experiment's namespace.
     pub(super) fn ctr(&self) -> Command {
         self.ctr_in(&self.namespace)
     }
@@ -161,23 +161,23 @@ impl Daemon {
         command
     }
 
-    /// Why the last ctr failed, by its own account.
+    /// Returns the error of the last ctr.
     pub(super) fn complaint(&self) -> String {
         let text = fs::read_to_string(self.place.join(ERRORS)).unwrap_or_default();
         text.lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.place.join("containerd.sock")
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(super) fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
 
-    /// Whether it is of version 2 or later.
+    /// Whether its version is 2 or later.
     pub(super) fn is_two(&self) -> bool {
         let number = self
             .version
@@ -186,12 +186,12 @@ impl Daemon {
         number.is_some_and(|number| number >= 2)
     }
 
-    /// The processes of shims.
+    /// Returns the processes of shims.
     pub(super) fn shims(&self) -> Vec<i32> {
         self.group.shims(self.pid())
     }
 
-    /// Reaps shims that have ended: orphans become this process's children.
+    /// Reaps exited shims: orphans become this process's children.
     pub(super) fn reap(&self) {
         while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
             if pid.as_raw_pid() == self.pid() {
@@ -213,7 +213,7 @@ impl Drop for Daemon {
             }
             sleep(Duration::from_millis(20));
         }
-        // Shims and runtimes: as long as one is there, it may make others, and cgroups.
+        // Shims and runtimes: while one is alive, it may create others, and cgroups.
         let due = Instant::now() + Duration::from_secs(5);
         loop {
             let left = self.shims();
@@ -230,7 +230,7 @@ impl Drop for Daemon {
     }
 }
 
-/// The directory of containerd's programs.
+/// Returns the directory of containerd's programs.
 fn programs(options: &Shim) -> Result<PathBuf, Error> {
     if let Some(directory) = &options.containerd {
         return fs::canonicalize(directory).map_err(Error::at("find containerd in", directory));
@@ -242,13 +242,13 @@ fn programs(options: &Shim) -> Result<PathBuf, Error> {
     })
 }
 
-/// What the scripts have built, in `build` beside the directory that this program was built in.
+/// Returns the path of a program that the scripts have built, in `build` beside this program's build directory.
 pub(super) fn built(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.ancestors().nth(3)?.join("build").join(name))
 }
 
-/// Covers /run/containerd with a tmpfs, in the experiment's own mount namespace.
+/// Covers /run/containerd by a tmpfs, in the experiment's own mount namespace.
 fn own_run_directory() -> Result<(), Error> {
     let run = Path::new(RUN);
     fs::create_dir_all(run).map_err(Error::at("make", run))?;
@@ -257,7 +257,7 @@ fn own_run_directory() -> Result<(), Error> {
         .map_err(Error::errno("mount tmpfs on", run))
 }
 
-/// $PATH with containerd's programs and dayfly's shim, under the name by which it is found.
+/// Returns $PATH with containerd's programs and dayfly's shim, under the name containerd looks for.
 fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Error> {
     let links = place.join("bin");
     fs::create_dir(&links).map_err(Error::at("make", &links))?;
@@ -286,7 +286,7 @@ fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool
         if with_cri { 3 } else { 2 }
     );
     if with_cri {
-        // Raising one's own chances in an OOM kill, and ports below 1024 for all, need more than root may have.
+        // Lowering one's own OOM score, and opening ports below 1024 for all, need more privileges than root may have.
         let _ = write!(
             text,
             "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = '{}'\n\
@@ -302,7 +302,7 @@ fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool
     text
 }
 
-/// What a program calls itself.
+/// Returns the version that a program prints.
 fn first_line(program: &Path) -> String {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! What samples of all entrants show: tables, CSV, pictures.
+//! Results from the samples of all entrants: tables, CSV, pictures.
 
 use super::goes::Sample;
 use crate::results::{bars, judged};
@@ -14,23 +14,23 @@ use std::fmt::Write;
 /// One figure of one entrant.
 #[derive(Debug, Serialize)]
 pub(super) struct Figure {
-    /// What it is.
+    /// Its name.
     pub(super) name: String,
-    /// In what.
+    /// Its unit.
     pub(super) unit: &'static str,
-    /// Whose.
+    /// The entrant.
     pub(super) entrant: String,
-    /// Summed up.
+    /// The summary.
     pub(super) summary: Option<Summary>,
     /// The median and its interval.
     pub(super) median: Option<Estimate>,
     /// The first entrant's median ÷ this one's.
     pub(super) ratio: Option<Estimate>,
-    /// A value a round.
+    /// A value per round.
     pub(super) samples: Vec<f64>,
 }
 
-/// The goes of entrants, by what they tell, then by entrant.
+/// Groups the goes of entrants by figure, then by entrant.
 pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     let mut names: Vec<String> = Vec::new();
@@ -54,12 +54,12 @@ pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure
             }
         }
     }
-    // Stable: the entrants' order stays.
+    // A stable sort keeps the entrants' order.
     figures.sort_by_key(|of| names.iter().position(|name| *name == of.name));
     figures
 }
 
-/// Sums all up, and compares with the figures of `first`.
+/// Computes summaries, and compares with the figures of `first`.
 pub(super) fn compare(figures: &mut [Figure], first: &str) {
     let base = |figures: &[Figure], of: &Figure| -> Option<Estimate> {
         let base = figures.iter().find(|it| it.name == of.name && it.entrant == first)?;
@@ -78,12 +78,12 @@ pub(super) fn compare(figures: &mut [Figure], first: &str) {
     }
 }
 
-/// The figures of one name together, in order.
+/// Groups the figures by name, in order.
 fn groups(figures: &[Figure]) -> impl Iterator<Item = &[Figure]> {
     figures.chunk_by(|a, b| a.name == b.name)
 }
 
-/// A table for each figure, and one of all ratios.
+/// Formats a table for each figure, and one of all ratios.
 pub(super) fn text(figures: &[Figure], first: &str) -> String {
     let mut text = String::new();
     let over = format!("{first} ÷ it");
@@ -112,7 +112,7 @@ pub(super) fn text(figures: &[Figure], first: &str) -> String {
     text + &verdicts(figures, first)
 }
 
-/// Of few samples the ratio alone.
+/// With few samples, formats only the ratio.
 fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
     let base = group.iter().find(|it| it.entrant == first).and_then(|it| it.summary);
     match (base, of.summary) {
@@ -121,7 +121,7 @@ fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
     }
 }
 
-/// Figures down, entrants across: the first's ÷ theirs.
+/// Formats ratios with a row for each figure and a column for each entrant: the first's ÷ theirs.
 fn verdicts(figures: &[Figure], first: &str) -> String {
     let mut peers: Vec<&str> = Vec::new();
     for of in figures.iter().filter(|of| of.entrant != first) {
@@ -153,7 +153,7 @@ fn verdicts(figures: &[Figure], first: &str) -> String {
     table.to_string()
 }
 
-/// Three digits that count, or whole numbers.
+/// Formats three significant digits, or whole numbers.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 1000.0 => 0,
@@ -164,7 +164,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Every sample.
+/// Formats every sample.
 pub(super) fn csv(figures: &[Figure]) -> String {
     let mut text = String::from("figure,unit,entrant,round,value\n");
     for of in figures {
@@ -176,7 +176,7 @@ pub(super) fn csv(figures: &[Figure]) -> String {
     text
 }
 
-/// Bars of the medians, a picture a unit.
+/// Draws bars of the medians, one picture per unit.
 pub(super) fn pictures(figures: &[Figure]) -> Vec<Picture> {
     let mut units: Vec<&str> = Vec::new();
     for of in figures {

@@ -16,15 +16,15 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What a go gives: a value by what it is and its unit.
+/// The results of a go: names, units and values.
 pub(super) type Sample = Vec<(String, &'static str, f64)>;
 
-/// How long a shim is left alone before it is looked at.
+/// The time a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);
-/// How often a go is done again that fails: containerd hangs now and then.
+/// The number of attempts of a go that fails: containerd hangs occasionally.
 const TRIES: usize = 3;
 
-/// What a figure is called while it is measured.
+/// Returns the title of a figure while it is measured.
 pub(super) fn title(measured: Measured) -> &'static str {
     match measured {
         Measured::Run => "ctr run",
@@ -40,10 +40,10 @@ pub(super) fn title(measured: Measured) -> &'static str {
 pub(super) struct Bench<'a> {
     options: &'a Shim,
     daemon: &'a Daemon,
-    /// The CRI, if containerd has it.
+    /// The CRI client, if containerd has the CRI.
     pub(super) client: Option<Client>,
     events: Option<Events>,
-    /// Containers that sleep, by their entrants' places.
+    /// Sleeping containers, with their entrants' indices.
     held: Vec<(usize, String)>,
     serial: u64,
 }
@@ -64,10 +64,10 @@ impl<'a> Bench<'a> {
         format!("bench-{}", self.serial)
     }
 
-    /// One go, done again where it fails.
+    /// Runs one go, and repeats it if it fails.
     ///
     /// # Errors
-    /// Only the harness's own; why it fails is the inner one.
+    /// The harness's own; the inner error is the reason of the failure.
     pub(super) fn go(
         &mut self,
         measured: Measured,
@@ -92,7 +92,8 @@ impl<'a> Bench<'a> {
         Ok(last.map_err(|reason| format!("{}: {reason}", title(measured))))
     }
 
-    /// Executes a command; its time, its CPU time, and that of all else until the pause is over, in milliseconds.
+    /// Executes a command; returns its time, its CPU time, and the CPU time of everything else until the end of the
+    /// pause, in milliseconds.
     fn timed(
         &self,
         command: &mut std::process::Command,
@@ -132,7 +133,7 @@ impl<'a> Bench<'a> {
         }))
     }
 
-    /// The command that starts a container.
+    /// Returns the command that starts a container.
     fn start_of(
         &self,
         entrant: &Entrant,
@@ -142,7 +143,7 @@ impl<'a> Bench<'a> {
     ) -> std::process::Command {
         let mut command = self.daemon.ctr();
         command.arg("run").args(minder::ctr_options(entrant)).args(words);
-        // What it asks for by default may be more than the experiment's own limit.
+        // Its default limit may be above the experiment's own.
         if self.daemon.is_two() {
             command.args(["--rlimit-nofile", "1024"]);
         }
@@ -150,7 +151,7 @@ impl<'a> Bench<'a> {
         command
     }
 
-    /// Starts a container that sleeps.
+    /// Starts a sleeping container.
     fn asleep(&mut self, entrant: &Entrant) -> Result<Result<String, String>, Error> {
         let id = self.id();
         let program = ["/bin/sleep", "1000000"];
@@ -188,7 +189,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Removes a container, whatever state it is in.
+    /// Removes a container, whatever its state.
     fn remove(&self, id: &str) {
         for words in [["task", "rm", "-f"].as_slice(), &["container", "rm"]] {
             let mut command = self.daemon.ctr();
@@ -225,14 +226,14 @@ impl<'a> Bench<'a> {
         Ok(Ok(of_shims("an idle container", held)))
     }
 
-    /// What the shims have that were not there before.
+    /// Returns the resources of the shims that did not exist before.
     fn beside(&self, before: &[i32]) -> Held {
         let shims: Vec<i32> =
             self.daemon.shims().into_iter().filter(|pid| !before.contains(pid)).collect();
         held(&shims)
     }
 
-    /// Has the CRI's client do something that takes up to `times` as long as a command.
+    /// Sends a request to the CRI client that may take up to `times` as long as a command.
     fn ask(
         &mut self,
         line: &str,
@@ -303,10 +304,10 @@ fn of_shims(beside: &str, held: Held) -> Sample {
     ]
 }
 
-/// Pods that are probed: entrant by entrant, for so many at a time are enough.
+/// Runs probed pods, entrant by entrant, so that no more than one entrant's exist at a time.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub(super) fn probes(
     options: &Shim,
     bench: &mut Bench<'_>,
@@ -368,7 +369,7 @@ pub(super) fn probes(
                 }
                 samples.push(of_shims(&format!("{what} that were probed"), bench.beside(&before)));
             }
-            // Also what a hold has made that failed.
+            // Also removes what a failed hold has made.
             let dropped = bench.ask("drop", 4 * pods_u32)?;
             if let (Err(reason), None) = (dropped, &entrant.failure) {
                 entrant.failure = Some(format!("{pods} pods: {reason}"));

@@ -1,4 +1,4 @@
-//! The images that containers and pods are of: the stand's root filesystem as one layer, in an archive of an OCI layout.
+//! The images of containers and pods: the stand's root filesystem as one layer, in an archive of an OCI layout.
 
 use crate::{Error, process};
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 /// The image of containers.
 pub(super) const BOX: &str = "localhost/dayfly-bench:box";
-/// The image of pods' own containers, which wait.
+/// The image of pods' own containers, which only wait.
 pub(super) const PAUSE: &str = "localhost/dayfly-bench:pause";
 
-/// tar's time.
+/// The timeout of tar.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Makes the archive in `directory` and returns where it is.
+/// Makes the archive in `directory` and returns its path.
 ///
 /// # Errors
 /// No tar(1); a full disk.
@@ -74,7 +74,7 @@ fn write(file: &Path, document: &Value) -> Result<(), Error> {
     fs::write(file, document.to_string()).map_err(Error::at("write", file))
 }
 
-/// SHA-256, in hexadecimal, and the size of a file.
+/// Returns the SHA-256, in hexadecimal, and the size of a file.
 fn digest(file: &Path) -> Result<(String, u64), Error> {
     let mut hash = Sha256::new();
     let mut open = File::open(file).map_err(Error::at("open", file))?;

@@ -1,4 +1,4 @@
-//! Who is compared: dayfly's shim, and containerd's own with each runtime.
+//! The entrants: dayfly's shim, and containerd's own with each runtime.
 
 use crate::options::Shim;
 use crate::runtime::{self, Runtime};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// The name of dayfly's shim's program, by which containerd finds it.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// How the name of each other entrant begins.
+/// The prefix of the other entrants' names.
 const OTHER: &str = "Go shim + ";
 
-/// dayfly's shim first, if it is there, then containerd's own with all runtimes.
+/// Returns dayfly's shim first, if it is found, then containerd's own with all runtimes.
 ///
 /// # Errors
-/// A runtime or the shim named is not there.
+/// A named runtime or shim is missing.
 pub fn entrants(options: &options::Shim) -> Result<Vec<Entrant>, Error> {
     let mut entrants = Vec::new();
     if let Some(shim) = own(options)? {
@@ -28,7 +28,7 @@ pub fn entrants(options: &options::Shim) -> Result<Vec<Entrant>, Error> {
     Ok(entrants)
 }
 
-/// dayfly's shim, if it is there.
+/// Returns the path of dayfly's shim, if it is found.
 fn own(options: &Shim) -> Result<Option<PathBuf>, Error> {
     if let Some(path) = &options.shim {
         let path = std::fs::canonicalize(path).map_err(Error::at("find shim", path))?;
@@ -38,7 +38,7 @@ fn own(options: &Shim) -> Result<Option<PathBuf>, Error> {
     Ok(beside.filter(|path| path.is_file()).or_else(|| in_path(PROGRAM)))
 }
 
-/// A program of $PATH.
+/// Finds a program in $PATH.
 pub(super) fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
@@ -49,7 +49,7 @@ pub(super) fn is_own(entrant: &Entrant) -> bool {
     !entrant.name.starts_with(OTHER)
 }
 
-/// The words that tell ctr whom to take.
+/// Returns ctr's options that select the shim and runtime.
 pub(super) fn ctr_options(entrant: &Entrant) -> Vec<String> {
     if is_own(entrant) {
         return vec!["--runtime".to_owned(), "io.containerd.dayfly.v2".to_owned()];
@@ -58,13 +58,13 @@ pub(super) fn ctr_options(entrant: &Entrant) -> Vec<String> {
     ["--runtime", "io.containerd.runc.v2", "--runc-binary", &path].map(str::to_owned).to_vec()
 }
 
-/// What the runtime is called in containerd's configuration.
+/// Returns the runtime's name in containerd's configuration.
 pub(super) fn handler(entrant: &Entrant) -> String {
     let name = entrant.runtime.name.chars();
     name.map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect()
 }
 
-/// The table of the CRI's configuration for it.
+/// Returns its table in the CRI's configuration.
 pub(super) fn cri_table(entrant: &Entrant) -> String {
     let name = handler(entrant);
     let path: &Path = if is_own(entrant) { Path::new("") } else { &entrant.runtime.path };

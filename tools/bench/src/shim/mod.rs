@@ -1,17 +1,19 @@
-//! `shim`: what stands between containerd and a container, by dayfly's shim and by containerd's own with each runtime.
+//! `shim`: measures what stands between containerd and a container, with dayfly's shim and with containerd's own and
+//! each runtime.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`minder`] | who is compared |
-//! | [`daemon`], [`image`] | a containerd of the experiment's own, and what it runs |
-//! | [`account`] | CPU beside the client, memory and threads of shims |
-//! | [`span`] | from a shim's start to the end of its delete, by the kernel's process events |
-//! | [`client`] | the CRI, by a program in Go |
+//! | [`minder`] | the entrants |
+//! | [`daemon`], [`image`] | the experiment's containerd, and its images |
+//! | [`account`] | CPU time without the client, memory and threads of shims |
+//! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
+//! | [`client`] | a CRI client in Go |
 //! | [`goes`] | one go of each figure |
 //! | [`figures`] | the tables |
 //!
-//! CPU is that of the cgroup in which containerd is, with its shims, the runtime, and the container with its program: all
-//! but the client. The group's time is the scheduler's own clock, and that of cgroups that are gone stays in it.
+//! The CPU time is that of the cgroup that contains containerd, its shims, the runtime, and the container with its
+//! program: everything except the client. The cgroup's time comes from the scheduler's clock, and includes removed
+//! descendants.
 
 mod account;
 mod client;
@@ -36,13 +38,13 @@ use figures::Figure;
 use goes::Bench;
 use std::time::Duration;
 
-/// Memory changes little from one time to the next.
+/// The maximum number of rounds for memory, which varies little.
 const IDLE_ROUNDS: usize = 8;
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// No containerd; only the harness's own; an interrupt.
+/// No containerd; the harness's own; an interrupt.
 pub fn experiment(
     options: &Shim,
     stand: &Stand,
@@ -72,7 +74,7 @@ pub fn experiment(
             figures.extend(goes::probes(options, &mut bench, entrants, pods)?);
         }
     }
-    // Whoever is out is compared with nobody.
+    // An excluded entrant is not compared with others.
     let first = entrants.iter().find(|entrant| entrant.failure.is_none());
     let first = first.map_or("", |first| &first.name);
     figures::compare(&mut figures, first);
@@ -88,7 +90,7 @@ pub fn experiment(
     })
 }
 
-/// Rounds of one figure, all entrants in turns.
+/// Runs the rounds of one figure, all entrants in turns.
 fn measure(
     options: &Shim,
     bench: &mut Bench<'_>,
@@ -99,7 +101,7 @@ fn measure(
     let rounds = Rounds {
         warm_up: options.warm_up,
         timed: if idle { options.rounds.min(IDLE_ROUNDS) } else { options.rounds },
-        // It is a part of each go.
+        // The pause is part of each go.
         pause: Duration::ZERO,
     };
     let racers = entrants.to_vec();

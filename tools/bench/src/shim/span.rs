@@ -1,9 +1,9 @@
-//! From the exec of a shim's start to the end of its delete, by the kernel's connector for process events (cn_proc, Linux
-//! 2.6.15): nothing is traced or slowed by it but for a message an event.
+//! The time from the exec of a shim's start to the end of its delete, by the kernel's process events connector
+//! (cn_proc, Linux 2.6.15): it traces and slows nothing, except for one message per event.
 //!
-//! containerd executes a shim's program twice for a task, to start it and, when its connection closes, to delete what it has
-//! left. Both are containerd's children, and it has no others that execute anything: they are found by whose children they
-//! are, for their command lines may be gone before they are read.
+//! containerd executes a shim's program twice for a task: to start it and, after its connection closes, to delete what
+//! it has left. Both are containerd's children, and it executes no others: they are found by their parent, since their
+//! command lines may be gone before they can be read.
 
 use crate::Error;
 use rustix::fd::OwnedFd;
@@ -16,37 +16,37 @@ use rustix::net::{
 use std::collections::HashSet;
 use std::path::Path;
 
-/// CN_IDX_PROC and CN_VAL_PROC: of the connector, and the group of its listeners.
+/// CN_IDX_PROC and CN_VAL_PROC: the connector's index and value, and its multicast group.
 const PROC: u32 = 1;
 /// PROC_CN_MCAST_LISTEN.
 const LISTEN: u32 = 1;
 /// NLMSG_DONE.
 const DONE: u16 = 3;
-/// Lengths of struct nlmsghdr and struct cn_msg; a struct proc_event begins behind them.
+/// Lengths of struct nlmsghdr and struct cn_msg; a struct proc_event follows them.
 const HEADER: usize = 16;
 const MESSAGE: usize = 20;
 /// `what` of struct proc_event.
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const EXIT: u32 = 0x8000_0000;
-/// Bytes for the events of some seconds.
+/// The receive buffer in bytes, for several seconds of events.
 const BUFFER: usize = 16 << 20;
 
-/// What happened to a process.
+/// An event of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Event {
-    /// In nanoseconds of the monotonic clock.
+    /// The time in nanoseconds of the monotonic clock.
     at: u64,
     what: What,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// A child process was made.
+    /// A child process was forked.
     Forked { parent: i32, child: i32 },
     /// A process has executed a program.
     Executed(i32),
-    /// A process has ended.
+    /// A process has exited.
     Ended(i32),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Events {
 
 impl Events {
     /// # Errors
-    /// Those of socket(2), bind(2), send(2): EPROTONOSUPPORT or ECONNREFUSED where the kernel has no such events.
+    /// Those of socket(2), bind(2), send(2): EPROTONOSUPPORT or ECONNREFUSED if the kernel lacks these events.
     pub(super) fn listen() -> Result<Self, Error> {
         let no = || Error::errno("listen to", Path::new("process events"));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -72,7 +72,7 @@ impl Events {
         Ok(Self { socket })
     }
 
-    /// All that came since the last time; none if some were lost.
+    /// Returns all events since the last call; `None` if some were lost.
     pub(super) fn take(&mut self) -> Option<Vec<Event>> {
         let mut events = Vec::new();
         let mut lost = false;
@@ -88,7 +88,7 @@ impl Events {
     }
 }
 
-/// The message by which a listener makes itself known.
+/// Returns the message that registers a listener.
 fn listen_message() -> Vec<u8> {
     let length = (HEADER + MESSAGE + 4) as u32;
     let mut message = Vec::new();
@@ -106,14 +106,14 @@ fn listen_message() -> Vec<u8> {
     message
 }
 
-/// The event of a message; those of threads, and of other kinds, are none.
+/// Parses the event of a message; `None` for threads and other kinds.
 fn parse(message: &[u8]) -> Option<Event> {
     let event = message.get(HEADER + MESSAGE..)?;
     let word = |at: usize| -> Option<[u8; 4]> { event.get(at..at + 4)?.try_into().ok() };
     let pid = |at| word(at).map(i32::from_ne_bytes);
     let at = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     let what = match u32::from_ne_bytes(word(0)?) {
-        // The parent's thread and process, the child's.
+        // The parent's thread and process, then the child's.
         FORK if pid(24)? == pid(28)? => What::Forked { parent: pid(20)?, child: pid(28)? },
         EXEC => What::Executed(pid(20)?),
         EXIT if pid(16)? == pid(20)? => What::Ended(pid(20)?),
@@ -122,7 +122,8 @@ fn parse(message: &[u8]) -> Option<Event> {
     Some(Event { at, what })
 }
 
-/// From the first exec of a child of `daemon` to the last end of one that has executed something, in milliseconds.
+/// Returns the time from the first exec of a child of `daemon` to the last exit of one that has executed something, in
+/// milliseconds.
 pub(super) fn between(events: &[Event], daemon: i32) -> Option<f64> {
     let mut children = HashSet::new();
     let mut programs = HashSet::new();
@@ -138,7 +139,7 @@ pub(super) fn between(events: &[Event], daemon: i32) -> Option<f64> {
             _ => {}
         }
     }
-    // One start and one delete.
+    // A start and a delete.
     (programs.len() >= 2).then_some(())?;
     Some(last?.checked_sub(first?)? as f64 / 1e6)
 }

@@ -1,5 +1,4 @@
-//! What it costs a system call to be followed: a program makes calls that do nothing, by itself and
-//! followed.
+//! Measures the cost of tracing a system call: a program makes calls that do nothing, untraced and traced.
 
 use crate::Error;
 use crate::process::{self, Failure};
@@ -17,26 +16,26 @@ use trace::now;
 
 /// The command of this program that makes the calls.
 pub const COMMAND: &str = "idle-calls";
-/// How many.
+/// The number of calls.
 const CALLS: u32 = 2000;
 /// The call.
 const CALL: &str = "getppid";
 
-/// By how much calls get longer.
+/// The additional time of calls.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
-    /// A call and what lies between it and the next, in microseconds.
+    /// The additional time of a call and the interval up to the next one, in microseconds.
     pub call_us: f64,
-    /// Of that, what is seen as the call's own time.
+    /// The part of it that appears as the call's own time.
     pub within_us: f64,
-    /// Of that, how long the tracer holds it.
+    /// The part of it during which the tracer stops the tracee.
     pub held_us: f64,
 }
 
-/// Measures it.
+/// Measures the cost.
 ///
 /// # Errors
-/// This program can't execute itself, or not be followed.
+/// This program can't execute itself, or can't be traced.
 pub fn measure(deadline: Duration) -> Result<Cost, Error> {
     let own = env::current_exe().map_err(Error::at("find", Path::new("/proc/self/exe")))?;
     let mut command = Command::new(own);
@@ -79,14 +78,14 @@ pub fn measure(deadline: Duration) -> Result<Cost, Error> {
     })
 }
 
-/// What each call took, by what the program has printed.
+/// Returns the time per call, from the program's output.
 fn each_us(text: &str) -> Result<f64, Failure> {
     let nanoseconds: f64 =
         text.trim().parse().map_err(|_| Failure::Left(format!("it printed {text:?}")))?;
     Ok(nanoseconds / 1e3 / f64::from(CALLS))
 }
 
-/// Makes so many calls that do nothing, and returns how many nanoseconds that took.
+/// Makes `count` calls that do nothing, and returns the time in nanoseconds.
 #[must_use]
 pub fn idle_calls(count: u32) -> u64 {
     let begun = now();

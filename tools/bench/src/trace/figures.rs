@@ -1,4 +1,4 @@
-//! What many starts of one runtime's command say.
+//! Figures over many starts of one runtime's command.
 
 use super::calibrate::Cost;
 use super::outside::Observed;
@@ -9,81 +9,82 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use trace::Phase;
 
-/// How many of the slowest steps are told.
+/// The number of slowest steps shown.
 const SLOWEST: usize = 12;
-/// A part of the critical path that is not told by itself.
+/// The share of the critical path below which a step is not shown separately.
 const SMALL: f64 = 0.01;
 
-/// A runtime's command, over all starts. Times are microseconds.
+/// A runtime's command, over all starts. Times are in microseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figures {
-    /// The runtime, and how it was seen.
+    /// The runtime, and how it was traced.
     pub runtime: String,
     /// `run`, `create`, ….
     pub command: String,
-    /// From the command's start to its end.
+    /// The time from the command's start to its end.
     pub wall_us: Summary,
-    /// The categories of seed 004's table with shutdown, then what the container's program did.
+    /// The categories of Table I in "Opportunities for Optimizing the Container Runtime" with shutdown, then the
+    /// container's program.
     pub phases: Vec<Category>,
-    /// Between steps.
+    /// The time between steps.
     pub between: Category,
-    /// Waiting.
+    /// The time of waits.
     pub waits: Category,
-    /// Work of the runtime: all phases but the program's, and between steps.
+    /// The runtime's work: all phases except the program's, and the time between steps.
     pub work_us: Summary,
     /// The times of all processes, which overlap: work, waits and the program's.
     pub processes_us: Summary,
-    /// Steps that took longest.
+    /// The slowest steps.
     pub slowest: Vec<Slow>,
-    /// What the end waited for.
+    /// The critical path: what the end waited for.
     pub path: Vec<OnPath>,
-    /// The same command when nobody looked; none of no starts.
+    /// The untraced time of the same command; `None` without such starts.
     pub untraced_us: Option<Summary>,
-    /// How many times as long it takes when traced, medians.
+    /// The ratio of the traced to the untraced median.
     pub times: Option<f64>,
-    /// The same with its interval; none of too few starts.
+    /// The same ratio with its interval; `None` with too few starts.
     pub times_95: Option<Estimate>,
-    /// What it took to look from outside.
+    /// The cost of tracing from outside.
     pub outside: Option<Outside>,
 }
 
 /// A part of the time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Category {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The time of all processes.
     pub time_us: Summary,
-    /// Of the runtime's work; none of waits and of the program.
+    /// Its share of the runtime's work; `None` for waits and the program.
     pub share: Option<f64>,
-    /// Steps of different names.
+    /// The number of steps with different names.
     pub steps: usize,
-    /// Calls a start, mean.
+    /// The mean number of calls per start.
     pub calls: f64,
-    /// Its part of the critical path, mean.
+    /// Its mean part of the critical path.
     pub path_us: f64,
-    /// Of the wall time.
+    /// That part's share of the wall time.
     pub path_share: f64,
-    /// How much of the time is due to tracing from outside, estimated from the number of calls.
+    /// The part of the time that is due to tracing from outside, estimated from the number of calls.
     pub tracing_us: Option<f64>,
 }
 
-/// A step that takes long.
+/// A slow step.
 #[derive(Debug, Clone, Serialize)]
 pub struct Slow {
-    /// The process that took it.
+    /// Its process.
     pub row: String,
-    /// What for.
+    /// Its phase.
     pub phase: Phase,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it was about.
+    /// Its object.
     pub object: String,
-    /// Its own time in a start.
+    /// Its own time per start.
     pub time_us: Summary,
-    /// Calls a start, mean.
+    /// The mean number of calls per start.
     pub calls: f64,
-    /// Of the runtime's work.
+    /// Its share of the runtime's work.
     pub share: f64,
 }
 
@@ -92,33 +93,33 @@ pub struct Slow {
 pub struct OnPath {
     /// The process.
     pub row: String,
-    /// What the steps are called; empty between steps.
+    /// The steps' name; empty between steps.
     pub name: String,
     /// The category.
     pub part: String,
-    /// Mean time.
+    /// The mean time.
     pub mean_us: f64,
-    /// Of the wall time.
+    /// Its share of the wall time.
     pub share: f64,
-    /// Pieces a start, mean.
+    /// The mean number of pieces per start.
     pub pieces: f64,
 }
 
-/// What looking from outside took.
+/// The cost of tracing from outside.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outside {
-    /// Stops of the tracees, mean.
+    /// The mean number of the tracees' stops.
     pub stops: f64,
-    /// How long the tracer held them, mean.
+    /// The mean time that the tracer held them.
     pub held_us: f64,
-    /// What tracing adds to the time of all processes, estimated from the number of calls.
+    /// The time that tracing adds to all processes, estimated from the number of calls.
     pub tracing_us: f64,
-    /// Of that, what seems to be the time of calls.
+    /// The part of it that appears as the time of calls.
     pub within_us: f64,
 }
 
 impl Figures {
-    /// Sums up; none of no starts.
+    /// Computes the figures; `None` without starts.
     #[must_use]
     pub fn of(
         runtime: &str,
@@ -183,7 +184,7 @@ impl Figures {
     }
 }
 
-/// The figure of each start, in microseconds, summed up.
+/// Summarizes a figure of each start, in microseconds.
 fn summary(sums: &[Sums], figure: &dyn Fn(&Sums) -> u64) -> Option<Summary> {
     Summary::of(&sums.iter().map(|sums| figure(sums) as f64 / 1e3).collect::<Vec<_>>())
 }
@@ -256,7 +257,7 @@ fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
     let held: u64 = starts.iter().map(|start| start.held.time).sum();
     let held_us = held as f64 / 1e3 / count;
     let calls = mean(sums, Sums::calls);
-    // An idle call is held for less than others are, whose arguments are looked up.
+    // An idle call is held for a shorter time than others, whose arguments are looked up.
     let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);
     Outside {
         stops: stops as f64 / count,

@@ -1,4 +1,4 @@
-//! dayfly's own trace of a command, and around it what only its caller sees.
+//! dayfly's own trace of a command, extended by what only its caller sees.
 
 use super::outside::{Held, Observed};
 use crate::process::{self, Failure, Sample};
@@ -11,7 +11,7 @@ use trace::{PARENT, Phase, Span, Timeline, now};
 /// Runs `command`, which writes its time line to `file` as JSON lines, to its end.
 ///
 /// # Errors
-/// Any end but exit status 0; no time line, as of a dayfly that has no `--trace`.
+/// Any end except exit status 0; no time line, as from a dayfly without `--trace`.
 pub fn run(
     command: &mut Command,
     file: &Path,
@@ -29,8 +29,8 @@ pub fn run(
     Ok((sample, Observed { timeline, held: Held::default() }))
 }
 
-/// Adds what lies outside: from before the spawn until the process is there, and from the command's
-/// last moment until its end was seen.
+/// Adds the time outside: from before the spawn until the process exists, and from the command's last event until its
+/// end was seen.
 fn surround(timeline: &mut Timeline, before: u64, after: u64) {
     let Some(host) = timeline.rows.first_mut().filter(|row| row.name == PARENT) else { return };
     let span = |name: &str, object: &str, phase, start, end| Span {
@@ -46,7 +46,7 @@ fn surround(timeline: &mut Timeline, before: u64, after: u64) {
         host.start = before;
     }
     if after > host.end {
-        // These leave something that runs; others have nothing left to do.
+        // These leave a running process; others have nothing left to do.
         let begins = timeline.command.ends_with(" create") || timeline.command.ends_with(" start");
         let phase = if begins { Phase::Bootstrap } else { Phase::Shutdown };
         host.spans.push(span("exit", "and write this trace", phase, host.end, after));

@@ -1,10 +1,10 @@
-//! `trace`: where the time of a start goes.
+//! `trace`: shows where the time of a start goes.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`inside`] | dayfly's own trace, and what its caller sees around it |
+//! | [`inside`] | dayfly's own trace, extended by what its caller sees |
 //! | [`outside`] | the system calls of any runtime, as a time line of the same kind |
-//! | [`calibrate`] | what looking from outside costs |
+//! | [`calibrate`] | the cost of tracing from outside |
 //! | [`sums`], [`mod@figures`], `text` | one start, many starts, and tables of them |
 //! | [`overhead`] | `trace-overhead`: what dayfly's own trace costs |
 
@@ -35,21 +35,21 @@ use schedule::Lateness;
 use std::fmt::Write;
 use trace::{Awaited, Format, Timeline};
 
-/// A runtime, seen one way.
+/// A runtime, traced in one way.
 #[derive(Debug)]
 struct Column {
     name: String,
-    /// Its place among the entrants.
+    /// Its index among the entrants.
     entrant: usize,
     way: Way,
     /// The time lines of each start: one for each command.
     starts: Vec<Vec<Observed>>,
-    /// The samples of as many starts when nobody looked.
+    /// The samples of as many untraced starts.
     untraced: Vec<Vec<Sample>>,
 }
 
-/// How each runtime is seen: dayfly tells by itself, others are followed. Where any is followed, dayfly
-/// is too, besides: like is to be compared with like.
+/// Returns how each runtime is traced: dayfly traces itself, others are traced from outside. If any is traced from
+/// outside, dayfly is traced so as well, for a fair comparison.
 fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
     let tells = |entrant: &Entrant| !outside && entrant.runtime.is_dayfly();
     let any_followed = !entrants.iter().all(tells);
@@ -69,10 +69,10 @@ fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
     columns
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &Trace,
     stand: &Stand,
@@ -111,7 +111,7 @@ pub fn experiment(
     })
 }
 
-/// The categories of each runtime and command: their times, and their shares of the runtime's work.
+/// Draws the categories of each runtime and command: their times, and their shares of the runtime's work.
 fn pictures(all: &[Figures]) -> Vec<Picture> {
     let name = |figures: &Figures| format!("{}, {}", figures.runtime, figures.command);
     let parts = all.iter().flat_map(|figures| {
@@ -129,7 +129,7 @@ fn pictures(all: &[Figures]) -> Vec<Picture> {
     vec![results::bars("Time by category", "ms, mean", times), shares]
 }
 
-/// The figures of every command of an operation, runtime by runtime.
+/// Returns the figures of every command of an operation, runtime by runtime.
 fn figures(columns: &[Column], operation: Operation, cost: Option<Cost>) -> Vec<Figures> {
     let mut all = Vec::new();
     for (at, command) in operation.commands().iter().enumerate() {
@@ -172,7 +172,7 @@ fn tables(all: &[Figures], operation: Operation, late: &Lateness, options: &Trac
     text
 }
 
-/// The start that is nearest to the median, as a file.
+/// Formats the start that is nearest to the median, as a file.
 fn picture(format: Format, column: &Column, runtime: &str) -> Result<String, Error> {
     let took = |start: &Vec<Observed>| {
         let commands = start.iter().filter_map(|observed| observed.timeline.rows.first());
@@ -195,7 +195,7 @@ fn picture(format: Format, column: &Column, runtime: &str) -> Result<String, Err
     Ok(text)
 }
 
-/// Commands one after the other on one time line.
+/// Joins the time lines of consecutive commands.
 fn joined(timelines: impl Iterator<Item = Timeline>) -> Timeline {
     let mut whole = Timeline::default();
     for timeline in timelines {
@@ -224,7 +224,7 @@ fn joined(timelines: impl Iterator<Item = Timeline>) -> Timeline {
     whole
 }
 
-/// A line for each command, runtime and category.
+/// Formats a line for each command, runtime and category.
 fn csv(all: &[Figures]) -> String {
     let mut text = String::from(
         "runtime,command,category,mean_us,deviation_us,p99_us,steps,calls,critical_path_us\n",

@@ -1,4 +1,4 @@
-//! `trace-overhead`: what it costs dayfly to trace itself, in pairs of starts with and without.
+//! `trace-overhead`: measures what dayfly's own trace costs, by pairs of starts with and without it.
 
 use crate::Error;
 use crate::options::TraceOverhead;
@@ -18,29 +18,29 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// What tracing may add to a start.
+/// The accepted ratio of a traced start.
 const BAR: f64 = 1.01;
-/// The entrant that is not traced.
+/// The untraced entrant.
 const OFF: &str = "untraced";
 
-/// One way of tracing, measured one way.
+/// One way of tracing, measured in one way.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     measure: &'static str,
     pause_ms: f64,
     trace: String,
     wall_us: Summary,
-    /// How much longer that is than untraced, in microseconds.
+    /// The additional time, in microseconds.
     more_us: Option<Estimate>,
-    /// The time ÷ the time untraced.
+    /// The time ÷ the untraced time.
     ratio: Option<Estimate>,
-    /// The same of the lower quartiles.
+    /// The same ratio of the lower quartiles.
     quartile_ratio: Option<Estimate>,
     /// The times of all rounds, in microseconds.
     rounds_us: Vec<f64>,
 }
 
-/// dayfly as it is, writing JSON lines into memory, and printing a table.
+/// Returns dayfly untraced, writing JSON lines into memory, and printing a table.
 #[must_use]
 pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
     let file = directory.join(format!("dayfly-trace-{}.jsonl", std::process::id()));
@@ -57,10 +57,10 @@ pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
     ]
 }
 
-/// The experiment.
+/// Runs the experiment.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn experiment(
     options: &TraceOverhead,
     stand: &Stand,
@@ -87,7 +87,7 @@ pub fn experiment(
     })
 }
 
-/// The time of each round until the container's program says that it runs, by each entrant.
+/// Returns the time of each round until the container's program reports that it runs, for each entrant.
 fn until_begun(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -122,7 +122,7 @@ fn compared(measure: &'static str, pause: Duration, times: Vec<(String, Vec<f64>
     times.into_iter().filter_map(row).collect()
 }
 
-/// Bars of the medians.
+/// Draws bars of the medians.
 fn picture(rows: &[Row]) -> Picture {
     let medians = rows.iter().map(|row| {
         let title = results::title(row.measure, row.pause_ms);
@@ -181,7 +181,7 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// Whether a ratio is within the bar, as far as its interval shows.
+/// Returns whether a ratio is accepted, as far as its interval shows.
 fn verdict(ratio: Estimate) -> &'static str {
     if ratio.high <= BAR {
         "yes"

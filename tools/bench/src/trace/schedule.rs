@@ -12,18 +12,18 @@ use report::progress::Progress;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Starts that could not begin when they were due, as the one before was not done.
+/// Starts that could not begin when they were due, because the one before was not done.
 #[derive(Debug, Default)]
 pub struct Lateness {
-    /// How many.
+    /// The number of late starts.
     pub starts: usize,
-    /// Of how many.
+    /// The number of all starts.
     pub of: usize,
-    /// By how much at most.
+    /// The maximum delay.
     pub most: Duration,
 }
 
-/// When starts are due.
+/// The due times of starts.
 struct Clock {
     next: Instant,
     interval: Duration,
@@ -33,7 +33,7 @@ struct Clock {
 impl Clock {
     /// Waits until the next start is due.
     fn wait(&mut self) {
-        /// What a sleep may take longer than asked for.
+        /// The maximum time by which a sleep may be late.
         const SLACK: Duration = Duration::from_millis(1);
         let now = Instant::now();
         if self.interval.is_zero() {
@@ -50,11 +50,11 @@ impl Clock {
     }
 }
 
-/// Has every column do the operation twice a round, when it is traced and when it is not, the order
-/// turning by one from round to round. One that fails is out.
+/// Makes every column perform the operation twice per round, traced and untraced, rotating the order by one from round
+/// to round. A column that fails is excluded.
 ///
 /// # Errors
-/// Only the harness's own; an interrupt.
+/// The harness's own; an interrupt.
 pub fn run(
     options: &Trace,
     stand: &Stand,
@@ -107,7 +107,7 @@ impl Column {
     }
 }
 
-/// Why a runtime is out, unless that is the user's doing.
+/// Returns why a runtime is excluded, unless the user interrupted it.
 fn why(fault: &Fault, way: Way) -> Result<String, Error> {
     interrupt::check()?;
     Ok(match way {

@@ -1,39 +1,39 @@
-//! What one command's time went to.
+//! Sums up where one command's time went.
 
 use super::outside::Observed;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::{Account, Phase, Row, Span, Timeline, critical_path};
 
-/// What a step is known by from start to start.
+/// The identity of a step across starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Who took it.
+    /// Its process.
     pub row: String,
-    /// What for.
+    /// Its phase.
     pub phase: Phase,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it was about, without what differs from start to start.
+    /// Its object, without parts that differ from start to start.
     pub object: String,
 }
 
-/// Where a moment of a critical path belongs.
+/// The category of a part of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
-    /// To the work of a phase.
+    /// The work of a phase.
     Work(Phase),
-    /// To nothing between two steps.
+    /// Between two steps.
     Between,
-    /// To waiting: what came after the one waited for had done its part.
+    /// Waiting that continues after the awaited process has done its part.
     Wait,
 }
 
-/// Time, and how often.
+/// A time and a number of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Nanoseconds.
+    /// The time in nanoseconds.
     pub time: u64,
-    /// How many calls.
+    /// The number of calls.
     pub calls: usize,
 }
 
@@ -44,23 +44,22 @@ impl Sum {
     }
 }
 
-/// The sums of one command. The times of work, `between` and `waits` add up to `rows`; those on the
-/// path to `wall`.
+/// The sums of one command. The times of work, `between` and `waits` add up to `rows`; those on the path to `wall`.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub wall: u64,
-    /// The times of all its processes; these overlap.
+    /// The times of all its processes, which overlap.
     pub rows: u64,
     /// Work by phase.
     pub work: BTreeMap<Phase, Sum>,
     /// The names of the steps of each phase.
     pub names: BTreeMap<Phase, BTreeSet<String>>,
-    /// Between steps: in user space, when seen from outside.
+    /// The time between steps: in user space, when traced from outside.
     pub between: u64,
     /// Waits.
     pub waits: Sum,
-    /// Work by step, time of its own.
+    /// Work by step, excluding nested steps.
     pub steps: BTreeMap<Step, Sum>,
     /// The critical path by phase.
     pub path: BTreeMap<Share, u64>,
@@ -69,7 +68,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds a command up.
+    /// Sums up a command.
     #[must_use]
     pub fn of(observed: &Observed) -> Self {
         let timeline = &observed.timeline;
@@ -113,13 +112,13 @@ impl Sums {
         }
     }
 
-    /// All calls, waits among them.
+    /// Returns the number of all calls, including waits.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.waits.calls + self.work.values().map(|sum| sum.calls).sum::<usize>()
     }
 
-    /// Nanoseconds of work for a phase.
+    /// Returns the nanoseconds of work for a phase.
     #[must_use]
     pub fn work(&self, phase: Phase) -> u64 {
         self.work.get(&phase).map_or(0, |sum| sum.time)
@@ -137,7 +136,7 @@ impl Step {
     }
 }
 
-/// What an object is called in every start: without the container's id, and numbers of processes.
+/// Returns an object's name without the container's id and process ids, so that it is the same in every start.
 fn general(object: &str, id: &str) -> String {
     let object = if id.is_empty() { object.to_owned() } else { object.replace(id, "%i") };
     let Some((before, after)) = object.split_once("/proc/") else { return object };
@@ -153,7 +152,7 @@ pub(super) mod tests {
     use super::*;
     use trace::Awaited;
 
-    /// A command of 100 ns, of which a child does 60, 40 of them at once with the command.
+    /// A command of 100 ns with a child of 60 ns, 40 of them concurrent with the command.
     pub fn observed() -> Observed {
         let span = |phase, name: &str, start, end| Span {
             phase,

@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Formats figures as text.
 
 use super::calibrate::Cost;
 use super::figures::{Category, Figures};
@@ -6,10 +6,10 @@ use report::Table;
 use report::statistics::Summary;
 use std::fmt::Write;
 
-/// The longest object that is printed whole.
+/// The maximum length of an object printed whole.
 const WIDEST: usize = 44;
 
-/// A command's categories, slowest steps and critical path.
+/// Formats a command's categories, slowest steps and critical path.
 #[must_use]
 pub fn one(figures: &Figures) -> String {
     let mut text = String::new();
@@ -31,7 +31,7 @@ pub fn one(figures: &Figures) -> String {
     text
 }
 
-/// Table I of seed 004.
+/// Formats the categories like Table I of "Opportunities for Optimizing the Container Runtime".
 fn categories(figures: &Figures) -> Table {
     let headings = [
         "category, ms",
@@ -121,7 +121,7 @@ fn path(figures: &Figures) -> Table {
     table
 }
 
-/// The same command by several runtimes: categories down, runtimes across.
+/// Formats the same command by several runtimes: a row per category, a column per runtime.
 #[must_use]
 pub fn side_by_side(all: &[&Figures]) -> String {
     let command = all.first().map_or("", |first| &first.command);
@@ -153,7 +153,7 @@ pub fn side_by_side(all: &[&Figures]) -> String {
     table.to_string()
 }
 
-/// What tracing costs, in words. Nothing of it has been taken off any figure.
+/// Describes the cost of tracing. It is not subtracted from any figure.
 #[must_use]
 pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     let mut text = String::new();
@@ -188,7 +188,7 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     text
 }
 
-/// How sure that is.
+/// Formats the confidence interval.
 fn interval(figures: &Figures) -> String {
     let Some(times) = figures.times_95 else { return String::new() };
     let shown = if times.differs_from(1.0) { "" } else { ": no difference shown" };
@@ -202,7 +202,7 @@ fn with_calls(part: &Category) -> String {
     format!("{} ({})", ms(part.time_us.mean), count(part.calls))
 }
 
-/// How often something happens in a start, mean.
+/// Formats how often something happens in a start, on average.
 fn count(calls: f64) -> String {
     if calls < 1.0 { format!("{calls:.1}") } else { format!("{calls:.0}") }
 }
@@ -215,7 +215,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// An object, its end alone if it is long: that tells more of a path.
+/// Shortens a long object to its end, the more informative part of a path.
 fn short(object: &str) -> String {
     let length = object.chars().count();
     if length <= WIDEST {

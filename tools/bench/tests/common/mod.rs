@@ -1,9 +1,9 @@
-//! What the tests of the program itself have in common.
+//! The common part of the program's tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The runtime that works: `$DAYFLY`, or the release build.
+/// Returns the working runtime: `$DAYFLY`, or the release build.
 fn dayfly() -> Result<PathBuf, String> {
     let bench = Path::new(env!("CARGO_BIN_EXE_dayfly-bench"));
     let built = bench.ancestors().nth(2).map(|target| target.join("release/dayfly"));
@@ -12,7 +12,7 @@ fn dayfly() -> Result<PathBuf, String> {
     found.ok_or_else(|| "no dayfly: name one by DAYFLY".to_owned())
 }
 
-/// Whether containers can be run here, and by what.
+/// Returns the runtime if containers can run here.
 pub fn ready() -> Option<PathBuf> {
     let ready = match dayfly() {
         _ if !rustix::process::geteuid().is_root() => Err("not root".to_owned()),
@@ -22,7 +22,7 @@ pub fn ready() -> Option<PathBuf> {
     ready.inspect_err(|reason| eprintln!("skipped: {reason}")).ok()
 }
 
-/// Runs the program in the v2 view, where one can be had.
+/// Runs the program in the v2 view, if there is one.
 pub fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"));
     command.args(arguments);

@@ -1,7 +1,7 @@
-//! libcgroup's cgconfig.conf(5), as it stands in /etc/cgconfig.conf.
+//! The format of libcgroup's cgconfig.conf(5).
 //!
-//! `mount`, `group`, `template` and `default` sections; `perm` with `task` (uid, gid, fperm) and
-//! `admin` (uid, gid, fperm, dperm). A controller's section puts the group into that hierarchy.
+//! `mount`, `group`, `template` and `default` sections; `perm` with `task` (uid, gid, fperm) and `admin` (uid, gid,
+//! fperm, dperm). A controller's section creates the group in that hierarchy.
 
 use super::{CgroupPlan, GroupPlan, Mounted, Setting, Source};
 use crate::account::{self, Owner};
@@ -11,7 +11,7 @@ use report::Error;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Whether a text is more like this than like TOML.
+/// Whether a text looks more like this format than like TOML.
 #[must_use]
 pub fn looks_like(text: &str) -> bool {
     let mut words =
@@ -22,10 +22,10 @@ pub fn looks_like(text: &str) -> bool {
     sections.contains(&name) && !first.contains('=')
 }
 
-/// Reads it.
+/// Parses the text.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The mistake, with file and line.
 pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
     let mut parser = Parser {
         tokens: tokens(text, path)?,
@@ -117,7 +117,7 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     file: Rc<str>,
-    /// Of the group at hand: see [`GroupPlan::places`].
+    /// The lines of the current group: see [`GroupPlan::places`].
     places: Vec<(String, Source)>,
 }
 
@@ -153,7 +153,7 @@ impl Parser {
         }
     }
 
-    /// A word, or none if the block ends here.
+    /// Reads a word; returns `None` at the end of the block.
     fn word_or_end(&mut self, what: &str) -> Result<Option<(String, Source)>, Error> {
         if self.tokens.get(self.at).is_some_and(|token| token.kind == Kind::Sign('}')) {
             self.at += 1;
@@ -162,7 +162,7 @@ impl Parser {
         self.word(what).map(Some)
     }
 
-    /// `= value ;`, where the value may be several words.
+    /// Reads `= value ;`, where the value may be several words.
     fn value(&mut self) -> Result<(String, Source), Error> {
         self.sign('=')?;
         let (mut value, source) = self.word("a value")?;
@@ -228,7 +228,7 @@ impl Parser {
         Ok(ownership)
     }
 
-    /// The inside of `perm`, over what is there by default.
+    /// Reads the content of `perm`, which overrides `ownership`.
     fn permissions(&mut self, mut ownership: Ownership) -> Result<Ownership, Error> {
         self.sign('{')?;
         while let Some((whose, source)) = self.word_or_end("task or admin")? {
@@ -263,7 +263,7 @@ impl Parser {
     }
 }
 
-/// In a controller's section its own name may be left out.
+/// Adds the controller's name to a key, which may omit it in the controller's own section.
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }

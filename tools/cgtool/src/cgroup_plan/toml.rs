@@ -33,10 +33,10 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads `text`, which is what is in `path`, and the files it includes.
+/// Parses `text`, the content of `path`, and the files it includes.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The mistake, with file and line.
 pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
     let mut files = Files::default();
     files.read(path, Some(text), None)?;
@@ -50,15 +50,15 @@ pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
     Ok(plan)
 }
 
-/// How many templates may build on each other, and groups be inside each other.
+/// The maximum depth of templates that build on templates, and of nested groups.
 const DEEPEST: usize = 64;
 
-/// What all files together say.
+/// The content of all files.
 #[derive(Debug, Default)]
 struct Files {
     groups: BTreeMap<String, Raw>,
     templates: BTreeMap<String, Raw>,
-    /// The files that are being read, the outermost first.
+    /// The files being read, the outermost first.
     open: Vec<PathBuf>,
     done: Vec<PathBuf>,
     includes: Vec<Include>,
@@ -77,7 +77,7 @@ struct Raw {
     places: Vec<(String, Source)>,
 }
 
-/// A file's name, and where its lines end.
+/// A file's name and the offsets of its line breaks.
 struct Text {
     file: Rc<str>,
     ends: Vec<usize>,
@@ -97,7 +97,7 @@ impl Text {
 type Entry<'a> = (&'a Spanned<std::borrow::Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
 impl Files {
-    /// Reads a file, whose text may be at hand, for the line that includes it.
+    /// Reads a file for the line that includes it, unless its text is given.
     fn read(
         &mut self,
         path: &Path,
@@ -182,7 +182,7 @@ impl Files {
         Ok(())
     }
 
-    /// A group with what it has from its template, and from those that that one builds on.
+    /// Returns a group with the values it inherits from its template, and from the templates that one builds on.
     fn group(&self, name: &str) -> Result<Raw, Error> {
         let raw = self.groups.get(name).cloned();
         let mut raw = raw.ok_or_else(|| Error::refused(format!("there is no group {name:?}")))?;
@@ -224,7 +224,7 @@ impl Files {
             }
             seen.push(parent.clone());
             path = format!("{parent}/{path}");
-            // A parent that the plan does not have may be there already.
+            // A parent that the plan does not define may exist already.
             current = self.groups.get(parent.trim_matches('/'));
         }
         Ok(path)
@@ -299,13 +299,13 @@ impl Raw {
         Ok(())
     }
 
-    /// This, with what it leaves out as in `template`.
+    /// Returns `self` completed by the values of `template`.
     fn over(self, template: Self) -> Self {
         let is_own = |key: &str| self.settings.iter().any(|own| own.key == key);
         let mut settings: Vec<Setting> =
             template.settings.into_iter().filter(|setting| !is_own(&setting.key)).collect();
         settings.extend(self.settings.iter().cloned());
-        // Its own first, which is where the first one is looked for.
+        // The group's own lines come first, so that they are found first.
         let places = [self.places, template.places].concat();
         let (own, other) = (self.ownership, template.ownership);
         Self {
@@ -347,7 +347,7 @@ impl Raw {
     }
 }
 
-/// Turns `memory = { swap = { max = 0 } }` into `memory.swap.max`. What a value is, is not looked at.
+/// Turns `memory = { swap = { max = 0 } }` into `memory.swap.max`. Values are not checked here.
 fn flatten(
     text: &Text,
     name: &str,
@@ -382,7 +382,7 @@ fn table<'a>(text: &Text, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'
     match value.get_ref() {
         DeValue::Table(table) => {
             let mut entries: Vec<Entry<'a>> = table.iter().collect();
-            // As written, so that the first mistake is told first.
+            // In the file's order, so that the first mistake is reported first.
             entries.sort_by_key(|(key, _)| key.span().start);
             Ok(entries)
         }
@@ -397,7 +397,7 @@ fn string(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     }
 }
 
-/// A text or a number.
+/// Returns a string or number as text.
 fn scalar(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::Integer(number) => {
@@ -410,7 +410,7 @@ fn scalar(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     }
 }
 
-/// A list of texts, or one.
+/// Returns a string, or a list of strings, as a list.
 fn strings(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Source)>, Error> {
     let one =
         |value: &Spanned<DeValue<'_>>| Ok((scalar(text, value)?, text.source(value.span().start)));

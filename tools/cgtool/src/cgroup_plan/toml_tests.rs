@@ -2,7 +2,7 @@ use super::*;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Reads `files`, the first of them first.
+/// Reads the first of `files`, which may include the others.
 fn read(files: &[(&str, &str)]) -> Result<CgroupPlan, String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Values of one interface's files, made into the other's.
+//! Conversion of values between the cgroup v1 and v2 files.
 
 use super::{Assign, How, Present, TABLE, bytes, hugetlb, is_size, refuse, throttle};
 use crate::group::Version;
 use cgroup::weight::{blkio_weight, cpu_shares, cpu_weight, io_weight};
 
-/// What is written where to set `key` to `value` on this interface.
+/// Returns the writes that set `key` to `value` in this interface.
 ///
 /// # Errors
-/// What is wrong, in a sentence: a key that this interface does not have, a value that makes no sense.
+/// A key that this interface does not support; an invalid value.
 pub fn assign(
     key: &str,
     value: &str,
@@ -25,10 +25,10 @@ pub fn assign(
     }
 }
 
-/// The value of `key` on this interface, put together from what `present` says of its files.
+/// Returns the value of `key` in this interface, computed from the files that `present` reads.
 ///
 /// # Errors
-/// A key that this interface does not have. `Ok(None)` if the file is not there.
+/// A key that this interface does not support. `Ok(None)` if the file does not exist.
 pub fn show(key: &str, version: Version, present: Present<'_>) -> Result<Option<String>, String> {
     refuse(key, version)?;
     if let Some(name) = hugetlb(key, version) {
@@ -80,7 +80,7 @@ fn to_v2(key: &str, value: &str, present: Present<'_>) -> Result<Vec<Assign>, St
             let weight = weight.and_then(io_weight);
             one(file, weight.ok_or("blkio.weight: from 10 to 1000")?.to_string())
         }
-        // A quota alone leaves the period as it is.
+        // A quota without a period leaves the period unchanged.
         How::Quota => one(file, limit(key, value, "max")?),
         How::Period => {
             let present = present(file).unwrap_or_default();
@@ -175,7 +175,7 @@ fn to_v1(key: &str, value: &str, present: Present<'_>) -> Result<Vec<Assign>, St
     }
 }
 
-/// What a v2 file says, as its v1 counterpart would.
+/// Converts the content of a v2 file to that of its v1 counterpart.
 fn as_v1(text: &str, how: How, present: Present<'_>) -> String {
     let text = text.trim();
     let minus_one = |text: &str| if text == "max" { "-1".to_owned() } else { text.to_owned() };
@@ -213,7 +213,7 @@ fn as_v1(text: &str, how: How, present: Present<'_>) -> String {
     }
 }
 
-/// What a v1 file says, as its v2 counterpart would.
+/// Converts the content of a v1 file to that of its v2 counterpart.
 fn as_v2(text: &str, how: How, present: Present<'_>) -> String {
     let text = text.trim();
     let or_max = |value: Result<Option<u64>, String>| match value {
@@ -257,7 +257,7 @@ fn io_max_of_v1(present: Present<'_>) -> String {
     devices.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A size or quota with `none` for no limit, in plain bytes.
+/// Converts a size or quota to plain bytes; no limit becomes `none`.
 fn limit(key: &str, value: &str, none: &str) -> Result<String, String> {
     Ok(size(key, value)?.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
 }
@@ -266,7 +266,7 @@ fn size(key: &str, value: &str) -> Result<Option<u64>, String> {
     bytes(value).map_err(|reason| format!("{key}: {reason}"))
 }
 
-/// A weight of cgroup v2.
+/// Parses a cgroup v2 weight.
 fn weight(key: &str, value: &str) -> Result<u64, String> {
     let weight = number(key, value)?;
     let is_one = (1..=10_000).contains(&weight);
@@ -277,7 +277,7 @@ fn number(key: &str, value: &str) -> Result<u64, String> {
     value.trim().parse().map_err(|_| format!("{key}: {value:?} is not a number"))
 }
 
-/// `MAJOR:MINOR REST`.
+/// Splits `MAJOR:MINOR REST`.
 fn device<'a>(key: &str, value: &'a str) -> Result<(&'a str, &'a str), String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = value.split_once(' ').filter(|(device, _)| {

@@ -1,12 +1,12 @@
-//! Whether a file holds what was to be written to it, in the kernel's own words.
+//! Compares the content of a file with the value to be written, as the kernel formats it.
 
 use topology::List;
 
-/// The kernel keeps cpu.shares within these.
+/// The kernel's range of cpu.shares.
 const SHARES: std::ops::RangeInclusive<u64> = 2..=1 << 18;
 
-/// Whether the value in a file is what was to be written: sizes rounded to pages, lists in other words,
-/// numbers to other bases, one line among several.
+/// Whether a file contains the value to be written, despite sizes rounded to pages, lists written differently, numbers
+/// of another base, or further lines.
 #[must_use]
 pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     let (wanted, present) = (wanted.trim(), present.trim());
@@ -22,12 +22,12 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
             let shares = |text| number(text).map(|n| n.clamp(*SHARES.start(), *SHARES.end()));
             shares(wanted).is_some() && shares(wanted) == shares(present)
         }
-        // A quota alone leaves the period as it is.
+        // A quota without a period leaves the period unchanged.
         "cpu.max" => {
             let mut words = present.split_whitespace();
             wanted.split_whitespace().all(|word| words.next() == Some(word))
         }
-        // Any negative number is no quota.
+        // Any negative number means no quota.
         "cpu.cfs_quota_us" => wanted.starts_with('-') && present.starts_with('-'),
         "cpu.uclamp.min" | "cpu.uclamp.max" => {
             let percent = |text: &str| text.parse::<f64>().ok();
@@ -48,8 +48,7 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// Whether a file of several lines has the one that is wanted: of a device, of a resource, of what holds for
-/// all others.
+/// Whether a file of several lines contains the wanted one: the line of a device or resource, or the default.
 fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     // io.weight reads "default 100".
     if present.strip_prefix("default ").is_some_and(|rest| rest.lines().next() == Some(wanted)) {
@@ -63,7 +62,7 @@ fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     };
     match present.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')) {
         Some(line) => wanted.split(' ').all(|word| line.split(' ').any(|other| other == word)),
-        // A limit that is lifted has no line.
+        // A removed limit has no line.
         None => {
             let is_none = |word: &str| word == "max" || word.ends_with("=max");
             wanted == "0" || wanted.split(' ').all(is_none)
@@ -71,7 +70,7 @@ fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// A number as the kernel reads it: 0x is hexadecimal, 0 before others octal.
+/// Parses a number like the kernel: 0x means hexadecimal, a leading 0 octal.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -80,11 +79,11 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A size in pages, huge ones for files of those; `None` for no limit.
+/// Returns a size in pages (huge pages for hugetlb files), or `None` for no limit.
 fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
     let page = file.strip_prefix("hugetlb.").and_then(|rest| rest.split('.').next());
     let page = page.and_then(|size| bytes(size).ok().flatten()).unwrap_or(4096).max(4096);
-    // v1 shows "no limit" as the most pages there can be.
+    // v1 shows "no limit" as the largest possible number of pages.
     let most = i64::MAX as u64 / page;
     Ok(bytes(text)?.map(|bytes| bytes / page).filter(|pages| *pages < most))
 }
@@ -98,10 +97,10 @@ pub fn is_size(file: &str) -> bool {
     (file.starts_with("memory.") || file.starts_with("hugetlb.")) && is_limit
 }
 
-/// A size: bytes, with K, M, G or T for powers of 1024; `None` for `max` and −1.
+/// Parses a size in bytes, with K, M, G or T for powers of 1024; returns `None` for `max` and −1.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is invalid.
 pub fn bytes(text: &str) -> Result<Option<u64>, String> {
     let text = text.trim();
     if matches!(text, "max" | "-1") {
@@ -123,6 +122,6 @@ pub fn bytes(text: &str) -> Result<Option<u64>, String> {
     }
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
-    // What v1 shows for "no limit": the most pages a 64-bit counter has.
+    // v1 shows "no limit" as the largest number of pages that a 64-bit counter can hold.
     Ok((bytes < 0x7fff_ffff_ffff_f000).then_some(bytes))
 }

@@ -1,4 +1,4 @@
-//! The options of commands that take plans.
+//! The options of commands that read plans.
 
 use crate::account::Owner;
 use crate::group::Group;
@@ -11,17 +11,16 @@ pub struct PlanFile {
     /// A plan in TOML, or a cgconfig.conf
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Make the groups of its templates for this user, as USER[:GROUP]
+    /// Instantiate the plan's templates for this user, as USER[:GROUP]
     #[arg(long = "for", value_name = "USER")]
     pub user: Option<Owner>,
-    /// The process name that templates' %p stands for
+    /// The process name for %p in templates
     #[arg(long, value_name = "NAME", requires = "user")]
     pub process: Option<String>,
-    /// The process id that templates' %P stands for
+    /// The process id for %P in templates
     #[arg(long, value_name = "PID", requires = "user")]
     pub pid: Option<i32>,
-    /// Check against the CPUs of another host, below this directory, without looking at the groups
-    /// of this one
+    /// Check against the CPUs of another host, found below this directory, and ignore the groups of this one
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
 }
@@ -38,7 +37,7 @@ pub struct Apply {
     /// Don't show the changes
     #[arg(short, long)]
     pub quiet: bool,
-    /// Set limits of memory below what is used now, too
+    /// Allow memory limits below the present usage
     #[arg(long)]
     pub below_usage: bool,
 }
@@ -46,13 +45,13 @@ pub struct Apply {
 /// `snapshot`.
 #[derive(Debug, Args)]
 pub struct Snapshot {
-    /// The groups, with those below; without any, all
+    /// The groups, including those below; by default all
     #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Everything that can be set, rather than what differs from a new group's
+    /// Include all settings, not only those that differ from a new group's
     #[arg(long)]
     pub full: bool,
-    /// Where to; without it, the standard output
+    /// The output file, by default standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -60,16 +59,16 @@ pub struct Snapshot {
 /// `persist`.
 #[derive(Debug, Args)]
 pub struct Persist {
-    /// The plan; it is copied
+    /// The plan, which is copied
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What it is called; without it, as the file
+    /// The name, by default the file's
     #[arg(long)]
     pub name: Option<String>,
-    /// Which system starts it; without it, the one that runs this host
+    /// The init system that applies the plan at boot, by default this host's
     #[arg(long, value_enum)]
     pub init: Option<Init>,
-    /// Write below this directory and apply nothing now, for images of hosts
+    /// Install below this directory and apply nothing now, for host images
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
@@ -77,15 +76,15 @@ pub struct Persist {
 /// `unpersist`.
 #[derive(Debug, Args)]
 pub struct Unpersist {
-    /// What it is called
+    /// The name
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Write below this directory
+    /// Remove from below this directory
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 }
 
-/// What starts a host's services.
+/// The init system of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Init {
     /// systemd

@@ -1,5 +1,5 @@
-//! Words of a command line: the group first, then what is to be done with it. libcgroup's options, which name the group,
-//! are taken as well.
+//! The positional arguments: the group first, then what to do with it. libcgroup's options, which name the group, are
+//! accepted too.
 
 use super::{Classify, Exec, Pin, Set};
 use crate::group::Group;
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// A file of a group, and its value.
 pub type Setting = (String, String);
 
-/// A word of `set`.
+/// An argument of `set`.
 #[derive(Debug, Clone)]
 pub enum Word {
     /// A group.
@@ -26,16 +26,16 @@ pub(super) fn word(text: &str) -> Result<Word, String> {
 
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
-    // cgset users quote twice at times: cpuset.cpus='0-3' within quotes.
+    // cgset users sometimes quote twice: cpuset.cpus='0-3' within quotes.
     let value = value.trim().trim_matches(['\'', '"']);
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 
 impl Set {
-    /// The groups.
+    /// Returns the groups.
     ///
     /// # Errors
-    /// There is no group among the words.
+    /// No group among the arguments.
     pub fn groups(&self) -> Result<Vec<&Group>, String> {
         let groups: Vec<&Group> = self.words.iter().filter_map(Word::group).collect();
         match groups.is_empty() {
@@ -44,10 +44,10 @@ impl Set {
         }
     }
 
-    /// What to set, unless another group is copied.
+    /// Returns the values to set, unless another group is copied.
     ///
     /// # Errors
-    /// Neither a value nor a group to copy; both of them.
+    /// Neither a value nor a group to copy, or both.
     pub fn settings(&self) -> Result<Vec<Setting>, String> {
         let here = self.words.iter().filter_map(Word::setting);
         let all: Vec<Setting> = here.chain(&self.more).cloned().collect();
@@ -76,10 +76,10 @@ impl Word {
 }
 
 impl Classify {
-    /// The groups, and the processes.
+    /// Returns the groups and the processes.
     ///
     /// # Errors
-    /// A word missing; one that is no number.
+    /// A missing argument; a process id that is not a number.
     pub fn parts(&self) -> Result<(Vec<Group>, Vec<i32>), String> {
         let pid = |text: &String| {
             text.parse()
@@ -97,10 +97,10 @@ impl Classify {
 }
 
 impl Exec {
-    /// The groups, and the program with its arguments.
+    /// Returns the groups, and the program with its arguments.
     ///
     /// # Errors
-    /// A word missing; a name that is no group's.
+    /// A missing argument; an invalid group name.
     pub fn parts(&self) -> Result<(Vec<Group>, &[OsString]), String> {
         let (groups, command) = match (self.groups.as_slice(), self.words.as_slice()) {
             ([], [group, command @ ..]) => {
@@ -117,10 +117,10 @@ impl Exec {
 }
 
 impl Pin {
-    /// The group and the words for its CPUs.
+    /// Returns the group and the words for its CPUs.
     ///
     /// # Errors
-    /// Fewer or more than these; a name that is no group's.
+    /// Too few or too many arguments; an invalid group name.
     pub fn parts(&self) -> Result<(Group, &str), String> {
         let (group, words) = match self.words.as_slice() {
             [group, words] => (group.as_str(), words.as_str()),

@@ -1,4 +1,4 @@
-//! The cgroup hierarchies, and whether they favour changes of their members.
+//! The cgroup hierarchies, and whether favordynmods is on.
 
 use super::verdict::Level::{Error, Good, Note, Warning};
 use super::verdict::{Section, Verdict};
@@ -6,10 +6,10 @@ use crate::dynmods::{BOOT_PARAMETER, State};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 
-/// The controllers that limits of a configuration are made of.
+/// The controllers that a configuration's limits need.
 const WANTED: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
-/// What there is to say about cgroups.
+/// Returns the verdicts on cgroups.
 #[must_use]
 pub fn section(facts: &Facts, layout: &Layout) -> Section {
     let verdicts = [mode(layout), controllers(facts, layout), dynmods(facts, layout)];
@@ -46,7 +46,7 @@ fn mode(layout: &Layout) -> Option<Verdict> {
     Some(verdict.figure("mode", layout.mode().name()))
 }
 
-/// Which controllers containers can have, and whether the root hands them down.
+/// Checks which controllers are available to containers, and whether the root enables them in cgroup.subtree_control.
 fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
     let about = ("cgroup.controllers", "controllers");
     let words = |file: &str| {
@@ -56,7 +56,7 @@ fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
     };
     let (there, handed_down) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
     let names = layout.legacy_names().into_iter().flat_map(|name| name.split(','));
-    // A hierarchy without a controller, for systemd's own tree.
+    // `name=systemd` is a hierarchy without controllers, for systemd's own tree.
     let legacy: Vec<&str> = names.filter(|name| *name != "systemd").collect();
     let has = |name: &str| {
         there.iter().any(|one| one == name)

@@ -1,4 +1,4 @@
-//! How many layers the images have that a host keeps, by the manifests in its engines' stores.
+//! The number of layers of the host's images, from the manifests in its engines' stores.
 
 use crate::facts::Facts;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Store {
     /// The engine.
     pub name: &'static str,
-    /// The layers of its largest image.
+    /// The number of layers of its largest image.
     pub layers: u64,
 }
 
@@ -22,10 +22,10 @@ const PLACES: [(&str, &str); 4] = [
     ("podman", "/var/lib/containers/storage/overlay-images"),
 ];
 
-/// Larger files are layers.
+/// Larger files contain layers.
 const LARGEST: u64 = 1 << 20;
 
-/// What matters of a manifest or a configuration.
+/// The relevant members of a manifest or a configuration.
 #[derive(Deserialize)]
 struct Image {
     layers: Option<Vec<serde::de::IgnoredAny>>,
@@ -37,7 +37,7 @@ struct RootFs {
     diff_ids: Option<Vec<serde::de::IgnoredAny>>,
 }
 
-/// The stores that have images.
+/// Returns the stores that contain images.
 #[must_use]
 pub fn stores(facts: &Facts) -> Vec<Store> {
     let store = |&(name, place): &(&'static str, &str)| {
@@ -56,7 +56,7 @@ fn largest(directory: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Dayfly has a directory an image, with a list of its layers, and Podman one with the manifest.
+/// dayfly keeps a directory per image with a list of its layers, Podman one with the manifest.
 fn of_directory(image: &Path) -> u64 {
     match fs::read_to_string(image.join("layers")) {
         Ok(list) => list.lines().count() as u64,

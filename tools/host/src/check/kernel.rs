@@ -1,4 +1,4 @@
-//! What the start path wants of the kernel, and which rung of each ladder it stands on here.
+//! The kernel features that starts use, and which fallbacks apply on this host.
 
 use super::probe::{self, FileSystems, Layers};
 use super::verdict::Level::{Error, Good, Note, Warning};
@@ -6,13 +6,13 @@ use super::verdict::{Section, Verdict};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 
-/// The namespaces that containers are made of.
+/// The namespaces of a container.
 const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
 
-/// Where layers are kept, or would be.
+/// Directories that contain layers, or would contain them.
 const STORES: [&str; 3] = ["/var/lib/dayfly", "/var/lib", "/usr"];
 
-/// What there is to say about the kernel.
+/// Returns the verdicts on the kernel.
 #[must_use]
 pub fn section(facts: &Facts, layout: &Layout) -> Section {
     let systems = match facts.is_live() {
@@ -70,14 +70,14 @@ fn namespaces(facts: &Facts) -> Verdict {
     }
 }
 
-/// How init gets into its cgroup.
+/// Checks how init enters its cgroup.
 fn birth(facts: &Facts, layout: &Layout) -> Verdict {
     let about = ("kernel.birth", "way into the cgroup");
     let known = match facts.is_live() {
         true => sys::probe::clone_into_cgroup(),
         false => facts.since(5, 7),
     };
-    // With a number, or by cgroup.procs, it would be an RCU grace period now and then.
+    // A write of a pid, or to cgroup.procs, would sometimes wait for an RCU grace period.
     let moves = match facts.since(5, 5) {
         true => "each start moves its init, as a thread: no grace period",
         false => "each start moves its init: an RCU grace period now and then",
@@ -174,7 +174,7 @@ fn layers(facts: &Facts, systems: Option<&FileSystems>) -> Verdict {
     verdict.figure("rung", rung)
 }
 
-/// How the runtime keeps containers from its own program (CVE-2019-5736).
+/// Checks how the runtime protects its own binary from containers (CVE-2019-5736).
 fn seal(facts: &Facts) -> Verdict {
     let about = ("kernel.seal", "shield of the runtime");
     if !facts.is_live() {

@@ -1,13 +1,13 @@
-//! Limits of the host that many containers run into.
+//! Limits of the host that many containers may reach.
 
 use super::verdict::Level::{Error, Good, Note, Warning};
 use super::verdict::{Section, Verdict};
 use crate::facts::{Facts, mounts};
 
-/// The kinds of namespaces that are counted for each user (namespaces(7)).
+/// The kinds of namespaces with a per-user limit (namespaces(7)).
 const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
 
-/// What there is to say about limits.
+/// Returns the verdicts on limits.
 #[must_use]
 pub fn section(facts: &Facts) -> Section {
     let verdicts = vec![

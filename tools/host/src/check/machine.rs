@@ -1,4 +1,4 @@
-//! Memory nodes, hardware threads and caches, and what seed 001's measurements say of such a machine.
+//! Memory nodes, hardware threads and caches, judged by the measurements of the article on mount lock contention.
 
 use super::verdict::Level::{Good, Note, Warning};
 use super::verdict::{Section, Verdict};
@@ -6,20 +6,20 @@ use crate::facts::Facts;
 use report::Error;
 use topology::{List, Topology};
 
-/// With so few CPUs no lock has a queue worth speaking of.
+/// With no more CPUs than this, lock contention is negligible.
 const FEW: usize = 8;
 
-/// What there is to say about the machine.
+/// Returns the verdicts on the machine.
 ///
 /// # Errors
-/// A topology that can't be read.
+/// The topology cannot be read.
 pub fn section(facts: &Facts) -> Result<Section, Error> {
     let topology = Topology::read(facts.root_text()?)?;
     let verdicts = vec![nodes(&topology), threads(&topology), caches(&topology)];
     Ok(Section { title: "machine", verdicts })
 }
 
-/// The CPUs that starts had best come from: one of each core, of the first node that has any.
+/// Returns the best CPUs to start containers from: one of each core of the first node that has CPUs.
 #[must_use]
 pub fn starters(topology: &Topology) -> List {
     let node = topology.nodes.iter().find(|node| !node.cpus.is_empty());
@@ -27,7 +27,7 @@ pub fn starters(topology: &Topology) -> List {
     one_per_core(topology, &cpus)
 }
 
-/// The first CPU of each core among `cpus`.
+/// Returns the first CPU of each core among `cpus`.
 #[must_use]
 pub fn one_per_core(topology: &Topology, cpus: &List) -> List {
     let first = |core: &List| core.intersection(cpus).first();

@@ -1,5 +1,5 @@
-//! What making namespaces, programs and members of cgroups takes here: medians, apart from each other by
-//! more than a grace period, and in a row.
+//! The measured cost of creating namespaces, executing programs and moving processes between cgroups: medians, at
+//! intervals longer than a grace period and back to back.
 
 mod migration;
 mod stopwatch;
@@ -21,7 +21,7 @@ use sys::clone::CloneFlags;
 use sys::errand::ask;
 use sys::ns::unshare;
 
-/// Namespaces that are always quick to make, told in one line.
+/// Namespaces that are always created quickly, summarised in one line.
 const QUICK: [(&str, CloneFlags); 5] = [
     ("pid", CloneFlags::NEWPID),
     ("uts", CloneFlags::NEWUTS),
@@ -30,10 +30,10 @@ const QUICK: [(&str, CloneFlags); 5] = [
     ("time", CloneFlags::NEWTIME),
 ];
 
-/// Measures, and says what it comes to. Needs root for all but fork and exec.
+/// Takes the measurements and judges them. All but fork and exec need root.
 ///
 /// # Errors
-/// The user does not want to wait any longer.
+/// The user interrupted it.
 pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     let migration = Migration::prepare(layout);
     let unified = layout.unified.as_deref().and_then(migration::Group::make);
@@ -112,7 +112,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     Ok(Section { title: "measured here", verdicts })
 }
 
-/// The time of making a namespace, in a process that ends with it.
+/// Times the creation of a namespace, in a process that ends with it.
 fn made(kind: CloneFlags) -> Result<f64, Errno> {
     let nanoseconds = ask(None, || {
         let start = Instant::now();
@@ -122,7 +122,7 @@ fn made(kind: CloneFlags) -> Result<f64, Errno> {
     Ok(f64::from(nanoseconds) / 1e3)
 }
 
-/// The time of a mount of mqueue in an IPC namespace of its own, attached nowhere.
+/// Times a detached mount of mqueue in a new IPC namespace.
 fn mqueue() -> Result<f64, Errno> {
     let nanoseconds = ask(None, || {
         unshare(CloneFlags::NEWIPC)?;
@@ -131,7 +131,7 @@ fn mqueue() -> Result<f64, Errno> {
         fsconfig_create(&fs)?;
         let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let nanoseconds = elapsed(start);
-        // To let go of it takes a grace period, which is no part of it.
+        // Closing it takes a grace period, which is not part of the measurement.
         drop(mount);
         Ok(nanoseconds)
     })?;
@@ -152,14 +152,14 @@ fn grace_period() -> Result<f64, Errno> {
     whole(|| membarrier(MembarrierCommand::Global))
 }
 
-/// The time of all that `work` does.
+/// Times everything that `work` does.
 fn whole<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<f64, Errno> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// A time against what it may be.
+/// Compares a time with its limits.
 fn judge(
     about: (&'static str, &'static str),
     times: Option<&Times>,
@@ -201,7 +201,7 @@ fn others(times: &[(&'static str, Times)]) -> Verdict {
         .fold(verdict, |verdict, (name, times)| verdict.figure(&format!("{name}_us"), times.apart))
 }
 
-/// The move of a process between two cgroups.
+/// Judges moving a process between two cgroups.
 fn moved(
     facts: &Facts,
     layout: &Layout,
@@ -227,7 +227,7 @@ fn moved(
     figures(Verdict::new(about, level, times.text(), why), times).fix_if(waits && !favoured, fix)
 }
 
-/// The two ways a process of one thread can take to move itself on v1. dayfly's init takes the second.
+/// Judges the two ways in which a single-threaded process can move itself on v1; dayfly's init uses the second.
 fn moved_itself(process: &Times, thread: &Times) -> Verdict {
     let about = ("measured.thread_move", "move of a start, v1");
     let fact = format!("{:.0} µs apart, {:.0} by cgroup.procs", thread.apart, process.apart);

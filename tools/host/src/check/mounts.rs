@@ -1,4 +1,4 @@
-//! The mount table, and what many layers in many containers with ids of their own would do to it.
+//! The mount table, and the effect of many layers in many containers with their own id ranges on it.
 
 use super::images::{self, Store};
 use super::verdict::Level::{Error, Good, Note, Warning};
@@ -9,16 +9,16 @@ use report::statistics::median;
 use std::fs;
 use std::time::Instant;
 
-/// How many containers start at once where counts are told: those of seed 001.
+/// The number of concurrent starts for which operations are counted, as in the article on mount lock contention.
 const BURST: u64 = 100;
-/// From this many layers on, nodes stalled (seed 001).
+/// The number of layers from which on nodes stalled in that article.
 const MANY_LAYERS: u64 = 50;
-/// From this many mounts on, a copy of the table is felt.
+/// The number of mounts from which on a copy of the table takes noticeable time.
 const LONG: usize = 1000;
-/// How often the table is read to time it.
+/// How often the table is read for timing.
 const READS: usize = 5;
 
-/// What there is to say about mounts.
+/// Returns the verdicts on mounts.
 #[must_use]
 pub fn section(facts: &Facts, measure: bool) -> Section {
     let text = facts.text("/proc/self/mountinfo").unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn section(facts: &Facts, measure: bool) -> Section {
     Section { title: "mounts", verdicts }
 }
 
-/// How long the table is, and how long it takes to read it.
+/// Checks the length of the table and the time to read it.
 fn length(facts: &Facts, table: &[Mount], measure: bool) -> Verdict {
     let about = ("mounts.table", "mount table");
     let count = table.len();
@@ -76,7 +76,7 @@ fn read(facts: &Facts) -> Option<f64> {
     Some(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Layers × containers × user namespaces.
+/// Judges layers × containers × user namespaces.
 fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> Verdict {
     let about = ("mounts.layers", "layers × containers");
     let overlays: Vec<&Mount> = table.iter().filter(|mount| mount.kind == "overlay").collect();
@@ -141,7 +141,7 @@ fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> V
     }
 }
 
-/// How many layers an overlay has: names between colons, or one a `lowerdir+`.
+/// Returns the number of layers of an overlay: colon-separated names, or one per `lowerdir+`.
 fn layers(mount: &Mount) -> u64 {
     let options = mount.super_options.split(',');
     let count = |option: &str| match option.split_once('=') {
@@ -182,7 +182,7 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
     verdict.figure("maps_once", containerd.maps_once())
 }
 
-/// `1 layer`, `2 layers`.
+/// Formats `1 layer`, `2 layers`.
 fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
@@ -190,7 +190,7 @@ fn counted(count: u64, what: &str) -> String {
     }
 }
 
-/// Digits in groups of three: `20 200`.
+/// Formats digits in groups of three: `20 200`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

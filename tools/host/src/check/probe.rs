@@ -1,5 +1,5 @@
-//! What the running kernel can do, tried out. Nothing is left behind: every mount made here is detached, and
-//! gone with its descriptor.
+//! Probes features of the running kernel. Nothing is left behind: every mount made here is detached, and disappears
+//! with its descriptor.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatfs, mkdirat, openat};
@@ -14,7 +14,7 @@ use std::path::Path;
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr, mount_setattr};
 
-/// How the layers of a root filesystem are put together, best first.
+/// How the layers of a root filesystem are combined, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layers {
     /// `lowerdir+` takes descriptors of a detached tree (Linux 6.15).
@@ -23,21 +23,21 @@ pub enum Layers {
     ByName,
     /// One id-mapped parent is attached, and layers are named below it (Linux 5.19).
     Attached,
-    /// No overlay of id-mapped layers: they are copied.
+    /// No overlay of id-mapped layers: the files are copied.
     Copied,
 }
 
-/// What was found out about file systems.
+/// The results of probing file systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystems {
     /// Where id-mapped mounts were tried, and whether they work there.
     pub idmap: Option<(String, bool)>,
-    /// How layers are put together.
+    /// How layers are combined.
     pub layers: Layers,
 }
 
-/// Tries id-mapped mounts and overlays, in the first of `places` that has two directories, and else on a
-/// tmpfs that nobody sees. Needs root.
+/// Tries id-mapped mounts and overlays in the first of `places` that contains two directories, else on a detached
+/// tmpfs. Needs root.
 #[must_use]
 pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     let users = user_namespace().ok()?;
@@ -58,7 +58,7 @@ pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     Some(FileSystems { idmap, layers })
 }
 
-/// A user namespace with a mapping, for id-mapped mounts.
+/// Creates a user namespace with a mapping, for id-mapped mounts.
 fn user_namespace() -> Result<OwnedFd, Errno> {
     sys::errand::fetch(|| {
         sys::ns::unshare(CloneFlags::NEWUSER)?;
@@ -81,7 +81,7 @@ fn detached(place: &str) -> Result<OwnedFd, Errno> {
     open_tree(CWD, place, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
 }
 
-/// A tmpfs with directories in it, attached nowhere.
+/// Creates a detached tmpfs with directories in it.
 fn memory(names: &[String; 2]) -> Result<OwnedFd, Errno> {
     let fs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&fs)?;
@@ -97,7 +97,7 @@ fn idmapped(tree: OwnedFd, users: &OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(tree)
 }
 
-/// The best way in which an overlay of two directories of `tree` comes about.
+/// Returns the best way to mount an overlay of two directories of `tree`.
 fn layers(tree: &OwnedFd, names: &[String; 2]) -> Layers {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |name: &String| openat(tree, name.as_str(), flags, Mode::empty());
@@ -126,7 +126,7 @@ fn overlay(configure: impl FnOnce(&OwnedFd) -> Result<(), Errno>) -> bool {
     made.is_ok()
 }
 
-/// Whether a pidfd's inode tells processes apart (pidfs, Linux 6.9).
+/// Returns whether a pidfd's inode identifies a process (pidfs, Linux 6.9).
 #[must_use]
 pub fn pidfd_inode() -> bool {
     const MAGIC: u64 = 0x5049_4446;
@@ -134,13 +134,13 @@ pub fn pidfd_inode() -> bool {
     magic.is_ok_and(|fs| fs.f_type as u64 == MAGIC)
 }
 
-/// Whether /proc/self/exe can be changed to another mount of the same file (PR_SET_MM_MAP).
+/// Returns whether /proc/self/exe can be switched to another mount of the same file (PR_SET_MM_MAP).
 #[must_use]
 pub fn image_can_move() -> bool {
     rustix::process::virtual_memory_map_config_struct_size().is_ok()
 }
 
-/// Whether the program at `path` lies on a read-only mount.
+/// Returns whether the program at `path` is on a read-only mount.
 #[must_use]
 pub fn on_read_only_mount(path: &Path) -> bool {
     let written = rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::empty());

@@ -1,25 +1,25 @@
-//! The screen: a line a verdict, with what helps below it.
+//! The screen output: a line per verdict, with advice below it.
 
 use super::verdict::{Level, Section, Verdict};
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The width where nobody says how wide the screen is.
+/// The width if the terminal's is unknown.
 const WIDTH: usize = 132;
-/// The least that the last column gets.
+/// The minimum width of the last column.
 const NARROW: usize = 34;
 
-/// How it is drawn.
+/// The layout of the output.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Columns of text.
+    /// The width in columns.
     pub width: usize,
-    /// Whether marks have colours.
+    /// Whether marks are coloured.
     pub colour: bool,
 }
 
 impl Look {
-    /// As standard output is: its width if it is a terminal, colours unless NO_COLOR forbids them.
+    /// Returns the layout for standard output: its width if it is a terminal, and colours unless NO_COLOR forbids them.
     #[must_use]
     pub fn of_stdout() -> Self {
         let stdout = std::io::stdout();
@@ -32,7 +32,7 @@ impl Look {
     }
 }
 
-/// The whole screen, under a first line that says what it is about.
+/// Formats the whole screen, under the title `head`.
 #[must_use]
 pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
     let all = || sections.iter().flat_map(|section| &section.verdicts);
@@ -103,7 +103,7 @@ fn paint(text: &str, code: &str, look: Look) -> String {
     }
 }
 
-/// Lines of at most `width` characters, broken between words.
+/// Breaks text between words into lines of at most `width` characters.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,21 +1,21 @@
-//! Settings of the kernel that every start goes through: RCU, the seccomp JIT, security modules, id ranges.
+//! Kernel settings that affect every start: RCU, the seccomp JIT, security modules, id ranges.
 
 use super::verdict::Level::{Good, Note, Warning};
 use super::verdict::{Section, Verdict};
 use crate::facts::Facts;
 use std::collections::BTreeMap;
 
-/// The ids that one container gets for itself.
+/// The number of ids that one container gets for itself.
 const IDS: u64 = 65_536;
 
-/// What there is to say about settings.
+/// Judges the settings.
 #[must_use]
 pub fn section(facts: &Facts) -> Section {
     let verdicts = vec![rcu(facts), jit(facts), security(facts), ids(facts)];
     Section { title: "settings", verdicts }
 }
 
-/// How grace periods are waited for.
+/// Judges how RCU grace periods are waited for.
 fn rcu(facts: &Facts) -> Verdict {
     let about = ("settings.rcu", "RCU");
     let set = |name: &str| {
@@ -55,7 +55,7 @@ fn rcu(facts: &Facts) -> Verdict {
     verdict.figure("normal", normal).figure("expedited", expedited)
 }
 
-/// Whether seccomp filters are compiled by the kernel.
+/// Judges whether the kernel compiles seccomp filters.
 fn jit(facts: &Facts) -> Verdict {
     let about = ("settings.seccomp_jit", "seccomp JIT");
     let enabled = facts.number("/proc/sys/net/core/bpf_jit_enable");
@@ -96,7 +96,7 @@ fn jit(facts: &Facts) -> Verdict {
     }
 }
 
-/// Security modules that confine containers.
+/// Judges the security modules that confine containers.
 fn security(facts: &Facts) -> Verdict {
     let about = ("settings.security", "security modules");
     let apparmor = facts.text("/sys/module/apparmor/parameters/enabled").as_deref() == Some("Y");
@@ -130,7 +130,7 @@ fn security(facts: &Facts) -> Verdict {
     verdict.figure("apparmor", apparmor).figure("selinux", enforcing.is_some())
 }
 
-/// The ranges of ids for containers with user namespaces.
+/// Judges the ranges of ids for containers with user namespaces.
 fn ids(facts: &Facts) -> Verdict {
     let about = ("settings.subids", "ranges of ids");
     let count = |file: &str| {

@@ -39,18 +39,18 @@ pub struct Verdict {
     pub name: &'static str,
     /// How good it is.
     pub level: Level,
-    /// What there is.
+    /// The observed fact.
     pub fact: String,
-    /// What that means for the start of containers.
+    /// Its effect on the start of containers.
     pub why: String,
-    /// The commands, files or parameters that help.
+    /// Commands, files or parameters that improve it.
     pub fix: Vec<String>,
-    /// Figures of the fact.
+    /// The fact's figures.
     pub data: Map<String, Value>,
 }
 
 impl Verdict {
-    /// A verdict without advice.
+    /// Returns a verdict without advice.
     pub fn new(
         (id, name): (&'static str, &'static str),
         level: Level,
@@ -61,14 +61,14 @@ impl Verdict {
         Self { id, name, level, fact, why, fix: Vec::new(), data: Map::new() }
     }
 
-    /// Adds what helps.
+    /// Adds advice.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix.push(fix.into());
         self
     }
 
-    /// Adds what helps if there is reason to.
+    /// Adds advice if `needed`.
     #[must_use]
     pub fn fix_if(self, needed: bool, fix: impl Into<String>) -> Self {
         if needed { self.fix(fix) } else { self }
@@ -87,11 +87,11 @@ impl Verdict {
 pub struct Section {
     /// The subject.
     pub title: &'static str,
-    /// What there is to say.
+    /// The verdicts.
     pub verdicts: Vec<Verdict>,
 }
 
-/// The worst of all verdicts.
+/// Returns the worst level of all verdicts.
 #[must_use]
 pub fn worst(sections: &[Section]) -> Level {
     let all = sections.iter().flat_map(|section| &section.verdicts);

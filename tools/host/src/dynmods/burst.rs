@@ -1,8 +1,8 @@
-//! Having the option on while a command runs.
+//! Turns the option on while a command runs.
 //!
-//! Several commands may run at once: each holds a shared lock on one file, and the last one turns the option off. The
-//! file says whether it was a command's wish: an option that was on before stays on. A command whose `auto` was killed
-//! has let go of its lock, and the next one to end turns the option off.
+//! Several commands may run at once: each holds a shared lock on a file, and the last one turns the option off. The
+//! file records whether a command turned it on, because an option that was on before must stay on. If an `auto` is
+//! killed, its lock is released, and the next one to end turns the option off.
 
 use super::State;
 use super::switch::{possible, turn};
@@ -20,19 +20,19 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// Locked by every command that wants the option. Not empty where the option was off before the first of them.
+/// Locked by every command that needs the option. Not empty if the option was off before the first of them.
 const WANTED: &str = "/run/dayfly-favordynmods";
-/// What is in it then.
+/// The content in that case.
 const MARK: &[u8] = b"on for a while\n";
-/// Locked by the command that begins or ends.
+/// Locked while a command begins or ends.
 const TURN: &str = "/run/dayfly-favordynmods.lock";
 
-/// Runs a command with the option on, and turns it off afterwards if it was off before. The exit code is the command's, or
-/// 128 and the number of the signal that it died of.
+/// Runs a command with the option on, and turns it off afterwards if it was off before. The exit code is the command's,
+/// or 128 plus the number of the signal that killed it.
 ///
 /// # Errors
-/// Not on this layout, kernel or host; not where it can't be turned off again (Linux 6.18); what remounting fails with; a
-/// command that can't be executed.
+/// The layout, kernel or host does not allow it; it could not be turned off again (Linux 6.18); remounting fails; the
+/// command cannot be executed.
 pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     let [program, arguments @ ..] = command else {
         return Err(Error::refused("no command to run"));
@@ -49,7 +49,7 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
              it speeds up",
         ));
     }
-    // From here on these signals end the command, not us before the option is off again.
+    // From here on, these signals end the command, and we turn the option off before we end.
     let signals = interrupt::streams()?;
     let wanted = Wanted::begin(facts)?;
     let child = Command::new(program).args(arguments).spawn();
@@ -62,11 +62,11 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// Waits for a command, and sends on to it what comes for us.
+/// Waits for a command, and forwards our signals to it.
 fn wait(mut child: Child, signals: &[interrupt::Stream]) -> Result<ExitStatus, Error> {
     let failed = |error: Errno| Error::system("wait for", "the command", error);
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(failed)?;
-    // An interrupt from a terminal goes to all who have it: the command has had its own.
+    // A terminal sends SIGINT to the whole foreground process group, so the command has received it already.
     let has_terminal = std::io::stdin().is_terminal();
     loop {
         let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&pidfd, PollFlags::IN)];
@@ -92,17 +92,17 @@ fn wait(mut child: Child, signals: &[interrupt::Stream]) -> Result<ExitStatus, E
     }
 }
 
-/// The wish of one command: a shared lock on [`WANTED`].
+/// A command's need for the option: a shared lock on [`WANTED`].
 struct Wanted(File);
 
 impl Wanted {
-    /// Turns the option on, unless it is.
+    /// Turns the option on, unless it is on already.
     fn begin(facts: &Facts) -> Result<Self, Error> {
         let _turn = Self::take_turn()?;
         let path = Path::new(WANTED);
         let file = open(path)?;
         if !is_on(facts) {
-            // First: where this command is killed now, the next one knows whose wish it was.
+            // Write this first: if we are killed now, the next command knows that a command turned it on.
             file.write_all_at(MARK, 0).map_err(Error::of("write", path))?;
             turn(facts, true)?;
         }
@@ -110,7 +110,7 @@ impl Wanted {
         Ok(Self(file))
     }
 
-    /// Turns the option off, if nobody else wants it and nobody had it on before.
+    /// Turns the option off, if no other command needs it and it was off before.
     fn end(self, facts: &Facts) -> Result<(), Error> {
         let _turn = Self::take_turn()?;
         let path = Path::new(WANTED);
@@ -126,7 +126,7 @@ impl Wanted {
         self.0.set_len(0).map_err(Error::of("write", path))
     }
 
-    /// Waits until no other command begins or ends. It takes as long as remounting.
+    /// Waits until no other command begins or ends. That takes as long as a remount.
     fn take_turn() -> Result<File, Error> {
         let path = Path::new(TURN);
         let file = open(path)?;
@@ -141,10 +141,10 @@ fn open(path: &Path) -> Result<File, Error> {
     options.open(path).map_err(Error::of("open", path))
 }
 
-/// Has the option stay on after the commands that run now.
+/// Keeps the option on after the running commands end.
 ///
 /// # Errors
-/// The file can't be written.
+/// The file cannot be written.
 pub(super) fn keep() -> Result<(), Error> {
     let path = Path::new(WANTED);
     match File::options().write(true).truncate(true).open(path) {

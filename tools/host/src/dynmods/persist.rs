@@ -1,4 +1,4 @@
-//! Keeping the option over reboots: by a systemd unit, or by what the user does to the boot.
+//! Keeps the option on across reboots: by a systemd unit, or by instructions for the boot loader.
 
 use super::switch::consent;
 use super::{BOOT_PARAMETER, State, refusal};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 /// The unit's name.
 const UNIT: &str = "dayfly-favordynmods.service";
-/// Where units of the administrator's are.
+/// The directory of the administrator's units.
 const UNITS: &str = "/etc/systemd/system";
-/// What systemd starts it with: before anything that moves processes about.
+/// The target that starts it: before anything that moves processes.
 const WANTED_BY: &str = "sysinit.target.wants";
 
-/// The unit. mount(8) keeps the options that are there.
+/// The unit. mount(8) preserves the existing options.
 const TEXT: &str = "\
 # Written by \"dayfly host favordynmods persist\", removed by \"unpersist\".
 [Unit]
@@ -35,22 +35,22 @@ ExecStart=mount -o remount,favordynmods /sys/fs/cgroup
 WantedBy=sysinit.target
 ";
 
-/// Whether the unit is there and started at boot.
+/// Returns whether the unit exists and is enabled.
 pub(super) fn is_there(facts: &Facts) -> bool {
     let (unit, link) = files(facts);
     unit.exists() && link.symlink_metadata().is_ok()
 }
 
-/// The unit, and the link that has it started.
+/// Returns the paths of the unit and of the link that enables it.
 fn files(facts: &Facts) -> (PathBuf, PathBuf) {
     let units = facts.path(UNITS);
     (units.join(UNIT), units.join(WANTED_BY).join(UNIT))
 }
 
-/// Has it on from the next boot on. Where there is no systemd, or no cgroup2, tells what to do by hand.
+/// Turns it on at each boot. Without systemd or cgroup2, prints what to do by hand.
 ///
 /// # Errors
-/// Not on this layout; not without leave where it can't be taken back; files that can't be written.
+/// The layout does not allow it; it cannot be undone and the user did not agree; files cannot be written.
 pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -84,10 +84,10 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes back what [`persist`] did. The option itself stays as it is.
+/// Undoes [`persist`]. The current state of the option does not change.
 ///
 /// # Errors
-/// Files that can't be removed.
+/// Files cannot be removed.
 pub fn unpersist(facts: &Facts) -> Result<(), Error> {
     let (unit, link) = files(facts);
     let mut any = false;
@@ -98,7 +98,7 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
             Err(error) => return Err(Error::of("remove", file)(error)),
         }
     }
-    // Only if nothing else is in it.
+    // Remove the directory only if it is empty.
     if let Some(directory) = link.parent() {
         let _ = fs::remove_dir(directory);
     }
@@ -114,7 +114,7 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// What to do to the boot loader that is there.
+/// Returns instructions for the installed boot loader.
 fn by_boot(facts: &Facts) -> String {
     let old = if facts.since(6, 7) { "" } else { " (Linux 6.7 and newer)" };
     match facts.has("/etc/default/grub") {

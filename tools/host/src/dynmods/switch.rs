@@ -1,4 +1,4 @@
-//! Looking at the option, and turning it on and off by remounting the root of cgroup2.
+//! Shows the option, and turns it on and off by remounting the cgroup2 root.
 
 use super::{BOOT_PARAMETER, OPTION, State, burst, refusal};
 use crate::facts::Facts;
@@ -11,10 +11,10 @@ use rustix::mount::{
 };
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Prints what there is, and what it means.
+/// Prints the state and its meaning.
 ///
 /// # Errors
-/// JSON that can't be written.
+/// JSON cannot be written.
 pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -82,8 +82,7 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
 /// Turns it on.
 ///
 /// # Errors
-/// Not on this layout, kernel or host; not without leave where it can't be taken back; what remounting
-/// fails with.
+/// The layout, kernel or host does not allow it; it cannot be undone and the user did not agree; remounting fails.
 pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -102,7 +101,7 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
 /// Turns it off.
 ///
 /// # Errors
-/// Not on this layout or host; where kernel or boot parameter have it on; what remounting fails with.
+/// The layout or host does not allow it; the kernel configuration or boot parameter turns it on; remounting fails.
 pub fn off(facts: &Facts) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -133,17 +132,17 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns it on or off, and says nothing.
+/// Turns it on or off without output.
 ///
 /// # Errors
-/// Not on this layout, kernel or host; what remounting fails with.
+/// The layout, kernel or host does not allow it; remounting fails.
 pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let root = possible(&layout, &State::of(facts, &layout))?;
     remount(facts, &layout, root, favour)
 }
 
-/// The root to remount, if it can be.
+/// Returns the root to remount, if that is possible.
 pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
     if let Some(reason) = refusal(layout.mode()) {
         let advice = match layout.mode() {
@@ -160,10 +159,10 @@ pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str,
     layout.unified.as_deref().ok_or_else(|| Error::refused("favordynmods: cgroup2 is not mounted"))
 }
 
-/// Asks before what can't be taken back.
+/// Asks for confirmation of what cannot be undone.
 ///
 /// # Errors
-/// A no, and nobody there to ask.
+/// The user refused, or there is no terminal to ask on.
 pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     if yes || !state.one_way {
         return Ok(());
@@ -184,8 +183,8 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     }
 }
 
-/// Remounts the root with or without the option. All options of cgroup2's root are set anew by a remount, so
-/// those that are there have to be named again.
+/// Remounts the root with or without the option. A remount resets all options of the cgroup2 root, so the existing ones
+/// must be repeated.
 fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
     if !facts.is_live() {
         return Err(Error::refused("favordynmods: only this host can be remounted")

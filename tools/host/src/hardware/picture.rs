@@ -1,15 +1,15 @@
-//! The hardware as a picture: a box a node, in it its level 3 caches, cores and CPUs; distances as a matrix.
+//! The hardware as a picture: a box per node with its level 3 caches, cores and CPUs, and the distances as a matrix.
 
 use super::text::{cache_name, megabytes};
 use super::{Hardware, Node};
 use chart::{Boxes, Cell, Matrix, Outer, Tray};
 use topology::List;
 
-/// What the colours of CPUs mean, in the order of their numbers.
+/// The meaning of the CPUs' colours, in the order of their numbers.
 const KINDS: [&str; 3] =
     ["CPU; those that touch share a core", "isolated from the scheduler", "offline"];
 
-/// The picture of `hardware`.
+/// Returns the picture of `hardware`.
 pub(super) fn of(hardware: &Hardware) -> Boxes {
     let mut boxes: Vec<Outer> = hardware.nodes.iter().map(|node| outer(hardware, node)).collect();
     let offline = &hardware.cpus.offline;

@@ -1,4 +1,4 @@
-//! The hardware in words: those of `numactl --hardware`, letter by letter, then what it does not tell.
+//! The hardware as text: exactly the output of `numactl --hardware`, followed by what numactl does not report.
 
 use super::{Cache, Hardware, Node};
 use std::fmt;
@@ -63,7 +63,7 @@ impl Hardware {
     }
 }
 
-/// What a cache is called.
+/// Returns the name of a cache.
 pub(super) fn cache_name(cache: &Cache) -> String {
     match (cache.is_known, cache.size_bytes) {
         (false, _) => "no level 3 cache".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn cache_name(cache: &Cache) -> String {
     }
 }
 
-/// Whole megabytes of 2²⁰ bytes, as numactl counts them.
+/// Formats whole megabytes of 2²⁰ bytes, as numactl does.
 pub(super) fn megabytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "not available".to_owned(), |bytes| format!("{} MB", bytes >> 20))
 }
@@ -84,7 +84,7 @@ fn distances(f: &mut fmt::Formatter<'_>, nodes: &[Node]) -> fmt::Result {
     if nodes.iter().any(|node| node.distances.is_empty()) {
         return writeln!(f, "No distance information available.");
     }
-    // numactl leaves a blank at the end of each line.
+    // numactl prints a trailing blank on each line.
     write!(f, "node distances:\nnode ")?;
     for node in nodes {
         write!(f, "{:>3} ", node.id)?;

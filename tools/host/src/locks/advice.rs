@@ -1,29 +1,29 @@
-//! What curves say: how many starts to have in flight, and from which CPUs.
+//! Advice from the curves: how many starts to run concurrently, and on which CPUs.
 
 use super::{Curve, Point};
 use serde::Serialize;
 
-/// So much of the most that a placement gets done is as good as the most.
+/// The fraction of a placement's maximum throughput that counts as good enough.
 pub const ENOUGH: f64 = 0.9;
-/// So much more than from all CPUs makes a placement worth it.
+/// The factor by which a placement must be better than all CPUs to be advised.
 const BETTER: f64 = 1.1;
-/// A turn may cost so many times what it costs two threads until it is too much.
+/// The factor over the turn of two threads from which on a turn is too expensive.
 const DEAR: f64 = 2.0;
 
-/// Something to do.
+/// A piece of advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// What it is about: `width`, `cpus`.
+    /// Its subject: `width`, `cpus`.
     pub about: &'static str,
-    /// How many starts, of `width`.
+    /// The number of starts, for `width`.
     pub starts: Option<usize>,
-    /// Which CPUs, of `cpus`.
+    /// The CPUs, for `cpus`.
     pub cpus: Option<String>,
-    /// In words.
+    /// The advice in words.
     pub text: String,
 }
 
-/// What the curves come to: those of mounts where there are any, else those of the lock.
+/// Returns the advice from the curves of mounts if there are any, else from those of the lock.
 #[must_use]
 pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     let of = |work: &str| curves.iter().filter(|curve| curve.work == work).collect::<Vec<_>>();
@@ -53,9 +53,9 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     advice
 }
 
-/// How many threads are enough. Where they have work of their own besides, the fewest that get nearly the
-/// most done; where all they do is wait for each other, as many as wait no longer than two do, each for the
-/// others.
+/// Returns the point with the advised number of threads. If the threads also do work of their own, it is the fewest
+/// threads with nearly the best throughput; if they only contend for the lock, it is the most threads whose wait per
+/// competitor is no longer than with two threads.
 fn width(curve: &Curve) -> Option<Point> {
     if curve.work == "mounts" {
         let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
@@ -67,15 +67,15 @@ fn width(curve: &Curve) -> Option<Point> {
     curve.points.iter().take_while(cheap).last().copied()
 }
 
-/// The placement that gets most done with as many threads as are enough there; all CPUs, unless another one
-/// is clearly better.
+/// Returns the placement with the best throughput at its advised number of threads; all CPUs, unless another one is
+/// clearly better.
 fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
     let done = |curve: &Curve| match curve.work {
         "mounts" => width(curve).map_or(0.0, |point| point.per_second),
         _ => curve.points.last().map_or(0.0, |point| point.per_second),
     };
     let first = curves.first()?;
-    // A lone CPU has nobody to wait for, and is no place to start containers from.
+    // A single CPU has no contention, but is no place to start containers from.
     let others = curves.iter().skip(1).filter(|curve| curve.cpus.len() > 1);
     let best = others.max_by(|one, other| done(one).total_cmp(&done(other)));
     Some(best.filter(|curve| done(curve) > done(first) * BETTER).unwrap_or(first))

@@ -1,4 +1,4 @@
-//! A lock as the kernel's mount_lock is: a queue with a sequence number, which readers wait for to be even.
+//! A lock like the kernel's mount_lock: a ticket lock with a sequence number, which readers wait for to be even.
 
 use super::team;
 use report::Error;
@@ -8,29 +8,28 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::yield_now;
 use std::time::Duration;
 
-/// Turns of waiting after which a thread lets others run: whoever has the lock may have lost its CPU, which
-/// the kernel's own locks don't.
+/// The number of spins after which a thread yields: unlike the kernel's locks, the holder here may have been preempted.
 const PATIENCE: u32 = 1 << 14;
 
-/// All of it in one line of the cache, as in the kernel.
+/// All in one cache line, as in the kernel.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct SeqLock {
-    /// The ticket that the next comer takes.
+    /// The next ticket to hand out.
     next: AtomicU32,
-    /// The ticket whose turn it is.
+    /// The ticket of the current holder.
     serving: AtomicU32,
-    /// Odd while somebody has the lock.
+    /// Odd while the lock is held.
     sequence: AtomicU32,
 }
 
 impl SeqLock {
-    /// What a path lookup does first (`read_seqbegin`).
+    /// Does what a path lookup does first (`read_seqbegin`).
     fn read(&self) {
         wait(|| self.sequence.load(Ordering::Acquire).is_multiple_of(2));
     }
 
-    /// What a mount does (`lock_mount_hash`, `unlock_mount_hash`).
+    /// Does what a mount does (`lock_mount_hash`, `unlock_mount_hash`).
     fn write(&self) {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         wait(|| self.serving.load(Ordering::Acquire) == ticket);
@@ -52,12 +51,12 @@ fn wait(over: impl Fn() -> bool) {
     }
 }
 
-/// Has threads on `cpus` take one such lock for `time`; microseconds a turn.
+/// Lets threads on `cpus` take one such lock for `time`; returns microseconds per turn.
 ///
 /// # Errors
-/// A thread that can't be made or put on its CPU.
+/// A thread that cannot be created or pinned to its CPU.
 pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
-    /// So many turns between two looks at whether it is over.
+    /// Turns between two checks for the end.
     const BATCH: u32 = 16;
     let lock = SeqLock::default();
     let turns = team::round(

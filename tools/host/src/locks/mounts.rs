@@ -1,6 +1,6 @@
-//! What containerd did for each start: a bind mount for each layer, made by descriptor, and all of them taken
-//! away again; each thread in a mount namespace of its own, so that only the kernel's own locks are shared.
-//! They are taken away at once, so that what is measured is the lock and not RCU's grace periods.
+//! What containerd did for each start: a bind mount per layer, made by descriptor, followed by the unmounts. Each
+//! thread has its own mount namespace, so that only the kernel's global locks are shared. The mounts are removed
+//! together, so that the measurement covers the lock and not RCU grace periods.
 
 use super::team;
 use report::Error;
@@ -15,16 +15,16 @@ use rustix::mount::{
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-/// Where each thread has its own file system. That it is there in every host is all that matters.
+/// The mount point of each thread's own file system. It only has to exist on every host.
 const PLACE: &str = "/proc";
 
-/// As many layers as the images of seed 001 had.
+/// The number of layers, that of the images in the article on mount lock contention.
 const LAYERS: u32 = 50;
 
-/// Has threads on `cpus` mount and unmount for `time`; microseconds a layer.
+/// Lets threads on `cpus` mount and unmount for `time`; returns microseconds per layer.
 ///
 /// # Errors
-/// EPERM for users other than root.
+/// EPERM without root.
 pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
     let turn = team::round(cpus, time, prepare, turn).map_err(|error| match error.errno() {
         Some(Errno::PERM) => error.advise("mounts need root; --work lock does without"),
@@ -33,7 +33,7 @@ pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
     Ok(turn / f64::from(LAYERS))
 }
 
-/// A file system with a directory for each layer, and where to put them.
+/// A file system with a directory and a mount point per layer.
 struct Place {
     /// Its root, at [`PLACE`].
     root: OwnedFd,
@@ -41,7 +41,7 @@ struct Place {
     names: Vec<String>,
 }
 
-/// A mount namespace of the thread's own, with a file system in it. All of it goes with the thread.
+/// Creates a mount namespace for the thread, with a file system in it. Both disappear with the thread.
 fn prepare() -> Result<Place, Errno> {
     sys::ns::unshare(CloneFlags::NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -58,7 +58,7 @@ fn prepare() -> Result<Place, Errno> {
     Ok(Place { root, names })
 }
 
-/// One mount that all others are below, a mount for each layer, and the end of them all.
+/// Mounts one parent mount and a mount per layer below it, and unmounts them all.
 fn turn(place: &mut Place) -> Result<(), Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let attach = |from: &str, to: &str| {

@@ -1,4 +1,4 @@
-//! Where threads are put: on all CPUs, and on those that have less between them.
+//! Placements of threads: on all CPUs, and on subsets that are closer together.
 
 use crate::check::machine::one_per_core;
 use topology::{List, Topology};
@@ -10,14 +10,14 @@ pub const PLACEMENTS: [&str; 5] =
 /// CPUs for threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// What they have in common.
+    /// What its CPUs have in common.
     pub name: &'static str,
-    /// Which they are.
+    /// The CPUs.
     pub cpus: List,
 }
 
-/// The placements that differ on this host, within the CPUs that are allowed; and those that don't, each
-/// with the one it is the same as.
+/// Returns the placements that differ on this host, limited to the allowed CPUs; and the others, each with the one that
+/// it equals.
 #[must_use]
 pub fn placements(
     topology: &Topology,

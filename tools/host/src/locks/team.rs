@@ -1,4 +1,4 @@
-//! Threads that begin together, each on a CPU of its own, and count what they get done.
+//! Threads that start together, each pinned to a CPU, and count their turns.
 
 use report::Error;
 use rustix::io::Errno;
@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::sched::cpu_set;
 
-/// Has a thread on each of `cpus` take turns for `time`, and returns how many microseconds one took for
-/// one turn. `prepare` is done before they begin, `turn` over and over.
+/// Lets a thread on each of `cpus` take turns for `time`; returns the microseconds per turn of one thread. `prepare`
+/// runs before they start, `turn` repeatedly.
 ///
 /// # Errors
-/// Those of `prepare` and `turn`; a thread that can't be made.
+/// Those of `prepare` and `turn`; a thread that cannot be created.
 pub fn round<T>(
     cpus: &[u32],
     time: Duration,
@@ -24,12 +24,12 @@ pub fn round<T>(
     let member = |cpu: u32| {
         let here = cpu_set(std::iter::once(cpu));
         let ready = sched_setaffinity(None, &here).and_then(|()| prepare());
-        // Who is not ready comes as well, or the others would wait for ever.
+        // A thread that failed to prepare joins the barrier too, so that the others do not wait for ever.
         together.wait();
         let mut state = ready?;
         let start = Instant::now();
         let mut turns = 0u32;
-        // Whole turns, the last one too: some take as long as a round is meant to.
+        // Count only whole turns: some take as long as a whole round.
         while turns == 0 || !over.load(Ordering::Relaxed) {
             turn(&mut state)?;
             turns += 1;

@@ -1,4 +1,4 @@
-//! Curves that `dayfly host locks --format json` has written.
+//! Curves written by `dayfly host locks --format json`.
 
 use crate::locks::{Curve, PLACEMENTS, Point, WORKS};
 use report::Error;
@@ -8,10 +8,10 @@ use std::io::Read;
 use std::path::Path;
 use topology::List;
 
-/// More than the curves of any host take, in bytes.
+/// The maximum length in bytes, more than any host's curves take.
 const LONGEST: u64 = 4 << 20;
 
-/// As far as it is needed: the rest follows from it.
+/// The members needed; the others follow from them.
 #[derive(Deserialize)]
 struct Document {
     curves: Vec<Recorded>,
@@ -34,7 +34,7 @@ struct Turn {
 /// Reads the curves of a host with these CPUs online.
 ///
 /// # Errors
-/// A file that can't be read, is no such document, or was made on other CPUs.
+/// The file cannot be read, is not such a document, or was made on other CPUs.
 pub fn read(file: &Path, online: &List) -> Result<Vec<Curve>, Error> {
     let mut text = String::new();
     let open = File::open(file).map_err(Error::of("open", file))?;
@@ -80,13 +80,13 @@ impl Recorded {
                 let (threads, all) = (turn.threads, cpus.len());
                 return Err(format!("{threads} threads, after {last}, on {all} CPUs"));
             }
-            // More than a day is no turn, and less than a cycle neither.
+            // A turn takes at least a CPU cycle and at most a day.
             if !(1e-5..1e11).contains(&turn.turn_us) {
                 return Err(format!("a turn of {} µs", turn.turn_us));
             }
             points.push(Point::of(turn.threads, turn.turn_us));
         }
-        // The last point is what a start on every CPU comes to.
+        // The last point must be the one with a start on every CPU.
         match points.last().is_some_and(|point| point.threads == cpus.len()) {
             true => Ok(Curve { work, placement, cpus, points }),
             false => Err(format!("no point with as many threads as CPUs, {}", cpus.len())),

@@ -1,4 +1,4 @@
-//! What `docker load` reads: layers as plain archives, and `manifest.json`.
+//! The format of `docker load`: layers as plain archives, and `manifest.json`.
 
 use super::Stored;
 use super::layer::{self, Compression};

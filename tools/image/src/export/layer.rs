@@ -1,4 +1,4 @@
-//! Packs a layer as it was.
+//! Packs a layer again, byte for byte as it was.
 
 use super::Part;
 use crate::digest::Digest;
@@ -18,19 +18,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use sys::inside::{self, Links};
 
-/// How layers are compressed.
+/// The compression of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compression {
-    /// As every engine reads it.
+    /// gzip, which every engine supports.
     Gzip,
-    /// Smaller and quicker.
+    /// zstd, which is smaller and faster.
     Zstd,
-    /// Not at all.
+    /// None.
     None,
 }
 
 impl Compression {
-    /// What follows the media type of a layer.
+    /// Returns the suffix of a layer's media type.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Compression {
     }
 }
 
-/// Counts and hashes what goes through.
+/// A writer that counts and hashes.
 struct Hashed<W> {
     out: W,
     hash: Sha256,
@@ -67,10 +67,10 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Writes a layer's blob to the file `path`: its digest and length.
+/// Writes a layer's blob to the file `path`; returns its digest and length.
 ///
 /// # Errors
-/// Those of reading and writing; that the layer is not any more what was unpacked.
+/// Those of reading and writing; the layer has changed since it was unpacked.
 pub fn write(
     store: &Store,
     part: Part,
@@ -103,7 +103,7 @@ pub fn write(
     Ok((Digest::finish(blob.hash), blob.length))
 }
 
-/// Writes the archive that the layer was unpacked from: the frame, with the contents of files in their places.
+/// Writes the archive that the layer was unpacked from: the frame, with the file contents inserted.
 fn replay(store: &Store, part: Part, out: &mut dyn Write) -> Result<Digest> {
     let directory = store.layer(&part.directory);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -61,7 +61,7 @@ pub(super) fn write(
     file(&to.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
 }
 
-/// Writes the layers' blobs, several at the same time.
+/// Writes the layers' blobs, several concurrently.
 fn layers(
     store: &Store,
     stored: &Stored,

@@ -1,4 +1,4 @@
-//! Writes an image out of the store.
+//! Exports an image from the store.
 
 mod docker;
 mod layer;
@@ -17,19 +17,19 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The form of what is written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// An OCI image layout: a directory.
     Oci,
-    /// An archive of one.
+    /// An archive of an OCI image layout.
     OciArchive,
     /// An archive for `docker load`.
     DockerArchive,
 }
 
 impl Form {
-    /// What a name of a file suggests.
+    /// Returns the format suggested by a file name.
     #[must_use]
     pub fn of(destination: &Path) -> Self {
         let archive = destination.extension().is_some_and(|end| end == "tar");
@@ -37,7 +37,7 @@ impl Form {
     }
 }
 
-/// An image that is read out of the store.
+/// An image that is exported.
 struct Stored {
     names: Vec<Reference>,
     manifest: Manifest,
@@ -46,18 +46,18 @@ struct Stored {
     layers: Vec<Part>,
 }
 
-/// One of its layers: what it is called unpacked, and the name of its directory.
+/// One of its layers: its diff-id and the name of its directory.
 #[derive(Clone, Copy)]
 struct Part {
     diff_id: Digest,
     directory: Digest,
 }
 
-/// Writes `image` to `destination`, which must not be there yet, under `name`, or all its names. Waits for who removes
-/// from the store up to `patience`.
+/// Writes `image` to `destination`, which must not exist, under `name`, or under all its names. Waits up to `patience`
+/// for a command that removes from the store.
 ///
 /// # Errors
-/// Those of reading and writing; a layer that is not any more what was unpacked.
+/// Those of reading and writing; a layer that has changed since it was unpacked.
 pub fn export(
     store: &Store,
     image: &Image,
@@ -127,7 +127,7 @@ fn read(store: &Store, image: &Image) -> Result<Stored> {
     })
 }
 
-/// Makes an archive of what is in `directory`, in the order of names.
+/// Packs the files of `directory` into an archive, sorted by name.
 fn pack(directory: &Path, destination: &Path) -> Result<()> {
     if destination == Path::new("-") {
         return archive(directory, BufWriter::new(io::stdout().lock()))
@@ -162,7 +162,7 @@ fn archive(directory: &Path, out: impl Write) -> io::Result<()> {
     builder.into_inner()?.flush()
 }
 
-/// Something that is written beside its place, and removed when it does not get there.
+/// A temporary file or directory beside the destination, removed unless it is renamed into place.
 struct Unfinished {
     path: PathBuf,
 }
@@ -194,7 +194,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After a rename nothing is there.
+        // After the rename it no longer exists.
         let _ = if self.path.is_dir() {
             fs::remove_dir_all(&self.path)
         } else {

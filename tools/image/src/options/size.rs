@@ -1,9 +1,9 @@
 //! Sizes as users write them.
 
-/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), also with `b` or `ib` after it.
+/// Parses a number of bytes with an optional suffix: `k`, `m`, `g`, `t` (1024, 1024², …), which `b` or `ib` may follow.
 ///
 /// # Errors
-/// Why it is no size, as the end of a sentence.
+/// What is wrong with it, as the end of a sentence.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -1,24 +1,24 @@
-//! Where the store is, for all commands.
+//! The location of the store, an option of all commands.
 
 use crate::error::{Error, Result};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Where the store is.
+/// The location of the store.
 #[derive(Debug, Args)]
 pub struct StoreOptions {
-    /// The store: by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
+    /// The store, by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
     #[arg(long, value_name = "DIR", env = "DAYFLY_STORE")]
     pub store: Option<PathBuf>,
 }
 
 impl StoreOptions {
-    /// The store's directory, absolute.
+    /// Returns the store's absolute directory.
     ///
     /// # Errors
-    /// That no place for one is known.
+    /// No default location is known.
     pub fn directory(&self) -> Result<PathBuf> {
-        // A variable that is set to nothing is none.
+        // An empty variable counts as unset.
         match self.store.as_deref().filter(|store| !store.as_os_str().is_empty()) {
             Some(store) => std::path::absolute(store).map_err(Error::at("find", store)),
             None => rootfs::places::store(|name| std::env::var(name).ok())

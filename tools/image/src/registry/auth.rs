@@ -1,5 +1,5 @@
-//! Names and passwords, from the files that `podman login` and `docker login` write (containers-auth.json(5)), and
-//! from the credential helpers that these files name.
+//! Credentials from the files that `podman login` and `docker login` write (containers-auth.json(5)), and from the
+//! credential helpers named there.
 
 use super::helper;
 use crate::error::{Error, Result, printable};
@@ -14,15 +14,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// By what Docker keeps the password of Docker Hub.
+/// The key under which Docker stores the password for Docker Hub.
 const HUBS_KEY: &str = "https://index.docker.io/v1/";
 
-/// What a registry is told of who asks.
+/// The secret that authenticates a user.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// A name and a password, as they are sent: with a colon between them, in base64.
+    /// A user name and a password in the form of HTTP basic authentication: separated by a colon, in base64.
     Password(String),
-    /// A token by which the registry's other server gives tokens.
+    /// An identity token, which the registry's token server exchanges for access tokens.
     Identity(String),
 }
 
@@ -32,7 +32,7 @@ impl Secret {
     }
 }
 
-/// A secret, and where it was found.
+/// A secret and its source.
 #[derive(Clone)]
 pub struct Credentials {
     /// The secret.
@@ -42,7 +42,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The value of `Authorization`, where a name and a password can be sent.
+    /// Returns the value of `Authorization`, if the secret is a password.
     #[must_use]
     pub fn basic(&self) -> Option<String> {
         match &self.secret {
@@ -74,21 +74,21 @@ struct Login {
     identitytoken: Option<String>,
 }
 
-/// What credentials are wanted for, and how long a helper may take.
+/// The credentials to find, and the timeout of a helper.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The registry, as names have it.
+    /// The registry, as written in names.
     pub host: &'a str,
     /// The repository there.
     pub repository: &'a str,
-    /// How long a helper may take.
+    /// The timeout of a helper.
     pub patience: Duration,
 }
 
-/// Credentials from `file`, else from the first of the usual files that has some.
+/// Returns the credentials in `file`, or in the first of the default files that contains any.
 ///
 /// # Errors
-/// A file that was named and cannot be read; one that is not of the form.
+/// A file that was given cannot be read; a file is malformed.
 pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credentials>> {
     if let Some(file) = file {
         let text = fs::read(file).map_err(Error::at("read", file))?;
@@ -112,7 +112,7 @@ pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credential
     Ok(None)
 }
 
-/// The files that Podman looks at, in its order. Docker looks at the last one only.
+/// Returns the files that Podman reads, in its order. Docker reads only the last one.
 fn usual_files(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let path = |name: &str| variable(name).filter(|value| !value.as_os_str().is_empty());
     let docker_config = path("DOCKER_CONFIG").map(|directory| directory.join("config.json"));
@@ -143,8 +143,8 @@ fn of_file(text: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<Option<Creden
     Ok(secret.map(|secret| Credentials { secret, from }))
 }
 
-/// What the helper of this registry knows, else the helper of all. One that cannot be asked is told of: the image
-/// may be for everybody.
+/// Returns the credentials from this registry's helper, else from the default helper. A failing helper only causes a
+/// warning, because the image may be public.
 fn of_helper(file: &File, path: &Path, wanted: Wanted<'_>) -> Option<Credentials> {
     let mut helpers = file.cred_helpers.iter().flatten();
     let own = helpers.find(|(key, _)| repository_of(key) == wanted.host).map(|(_, name)| name);
@@ -176,10 +176,10 @@ fn of_helper(file: &File, path: &Path, wanted: Wanted<'_>) -> Option<Credentials
     None
 }
 
-/// What a key of a file stands for: a registry, or a repository or a part of its path.
+/// Returns the registry or repository (or a prefix of its path) that a file's key stands for.
 fn repository_of(key: &str) -> String {
     let plain = key.trim_start_matches("https://").trim_start_matches("http://");
-    // A key that is an address may have the version of the protocol in it.
+    // A key that is a URL may contain the API version.
     let plain = plain.trim_end_matches('/');
     let plain = match plain == key {
         true => plain,
@@ -193,8 +193,8 @@ fn repository_of(key: &str) -> String {
     format!("{host}{rest}")
 }
 
-/// The entry with the longest key that fits: a repository, a part of its path, the host. Of several such keys the one
-/// that is written as names are.
+/// Returns the entry with the longest matching key: a repository, a prefix of its path, or the host. Among equal keys
+/// it prefers the one written like image names.
 fn of_entries(
     entries: &BTreeMap<String, Login>,
     wanted: Wanted<'_>,
@@ -264,7 +264,7 @@ mod tests {
             assert_eq!(found(&text, HUB, "library/alpine").as_deref(), Some("YTpi"), "{key}");
             assert_eq!(found(&text, "hub.test", "library/alpine"), None, "{key}");
         }
-        // Docker's newer logins have these beside the password.
+        // Recent Docker versions write these members beside the password.
         let text = r#"{ "auths": {
             "https://index.docker.io/v1/access-token": { "auth": "eDp4" },
             "https://index.docker.io/v1/": { "auth": "YTpi" },
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(found(text, HUB, "library/alpine").as_deref(), Some("YTpi"));
         assert_eq!(found(text, HUB, "team/box").as_deref(), Some("Yzpk"));
         assert_eq!(found(text, HUB, "team/web").as_deref(), Some("ZTpm"));
-        // As Podman does: its own key before Docker's.
+        // Podman's own key precedes Docker's, as in Podman.
         let text = r#"{ "auths": {
             "docker.io": { "auth": "YTpi" }, "https://index.docker.io/v1/": { "auth": "Yzpk" }
         } }"#;

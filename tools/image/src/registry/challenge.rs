@@ -1,21 +1,21 @@
-//! What a registry wants to know before it answers (`WWW-Authenticate`, RFC 9110 §11).
+//! The authentication that a registry demands (`WWW-Authenticate`, RFC 9110 §11).
 
-/// A challenge that can be met.
+/// A supported challenge.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// A name and a password.
+    /// A user name and a password.
     Basic,
-    /// A token that another server gives.
+    /// A token from a token server.
     Bearer {
-        /// Where.
+        /// The URL of the token server.
         realm: String,
-        /// For what.
+        /// The service to request the token for.
         service: Option<String>,
     },
 }
 
 impl Challenge {
-    /// From the header's value. None for schemes that are not known.
+    /// Parses the header's value. Returns `None` for unknown schemes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
@@ -37,7 +37,7 @@ impl Challenge {
     }
 }
 
-/// `name="value"` and `name=value`, with commas between them and perhaps inside the quotes.
+/// Parses `name="value"` and `name=value`, separated by commas, which may also occur inside the quotes.
 fn parameters(mut text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     while let Some((name, rest)) = text.trim_start_matches([' ', ',', '\t']).split_once('=') {

@@ -1,4 +1,4 @@
-//! A blob that is being read: where its download breaks off it is taken up again.
+//! Downloading a blob, with resumption after interruptions.
 
 use super::transfer::{PROGRESS, Transfer, of_reader};
 use super::{Document, Remote, failed};
@@ -7,32 +7,31 @@ use std::io::{self, Read};
 use std::thread;
 use std::time::Duration;
 
-/// How often a blob's download is taken up again where it broke off, without coming any further: by less than
-/// [`PROGRESS`].
+/// How often a download is resumed without making progress of at least [`PROGRESS`].
 const TRIES: u32 = 4;
-/// How many times a blob's length may be received again and thrown away: a registry that does not know ranges sends
-/// everything anew each time.
+/// How many times a blob's length may be received again and discarded: a registry without range requests sends
+/// everything again each time.
 const REPEATS: u64 = 8;
-/// What a registry gets between that to come back, more each time.
+/// The pause before resuming, which grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// A blob that is being read.
+/// A blob that is being downloaded.
 pub struct Download<'a> {
     remote: &'a Remote,
     document: Document,
-    /// None after an error: what is left of an old body is not read.
+    /// `None` after an error: the rest of an old body is not read.
     body: Option<Transfer>,
     at: u64,
     size: u64,
-    /// What came since the last try counted as none.
+    /// Bytes since the last attempt without progress.
     progress: u64,
     tries: u32,
-    /// Bytes that came again and were thrown away.
+    /// Bytes received again and discarded.
     repeated: u64,
 }
 
 impl<'a> Download<'a> {
-    /// The blob `document` of `size` bytes, whose beginning comes from `body`.
+    /// Returns the download of the blob `document` of `size` bytes, which starts with `body`.
     pub fn new(remote: &'a Remote, document: Document, body: Transfer, size: u64) -> Self {
         Self {
             remote,
@@ -46,7 +45,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Reads on, from a new body if there is none. The end before its time is an error.
+    /// Reads more bytes, from a new body if there is none. A premature end is an error.
     fn read_on(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let body = match &mut self.body {
             Some(body) => body,

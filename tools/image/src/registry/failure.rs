@@ -1,4 +1,4 @@
-//! What is said of a registry that does not give what it is asked for, and what the user can do.
+//! Error messages for failed requests to a registry, with advice.
 
 use super::auth::Credentials;
 use serde_json::Value;
@@ -6,23 +6,23 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use ureq::Error;
 
-/// Longest sentence of a registry that is repeated, in characters.
+/// The maximum length of a registry's message that is repeated, in characters.
 const LONGEST: usize = 200;
 
-/// Who was asked, and how.
+/// The request, for the message.
 pub struct Asked<'a> {
-    /// The host, perhaps with a port.
+    /// The host, optionally with a port.
     pub host: &'a str,
-    /// The proxy on the way there, if the environment names one.
+    /// The proxy, if the environment names one.
     pub proxy: Option<String>,
-    /// Whether the host is this one.
+    /// Whether the host is this machine.
     pub is_here: bool,
-    /// How long an answer was waited for.
+    /// The timeout.
     pub patience: Duration,
 }
 
 impl Asked<'_> {
-    /// Why no answer came.
+    /// Explains why there was no answer.
     pub fn unanswered(&self, error: &Error) -> String {
         let Self { host, is_here, patience, .. } = self;
         let text = error.to_string();
@@ -74,7 +74,7 @@ impl Asked<'_> {
     }
 }
 
-/// What an answer that is no success means. `sent` says with what it was asked.
+/// Explains an error status. `sent` describes the request's authentication.
 pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String {
     let said = said(body);
     let status_and = |meaning: &str| match &said {
@@ -95,7 +95,7 @@ pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String 
             };
             format!("{}: {wait}{log_in}", status_and("too many requests"))
         }
-        // What servers say in plain text when they are asked without TLS.
+        // Servers answer this in plain text to a request without TLS.
         400 if String::from_utf8_lossy(body).contains("HTTPS") => {
             format!("{}: without --plain-http it is asked with TLS", status_and("refused"))
         }
@@ -104,15 +104,15 @@ pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String 
     }
 }
 
-/// With what a registry was asked.
+/// The authentication of a request.
 pub enum Sent<'a> {
     /// Nothing.
     Nothing,
-    /// A name and a password.
+    /// A user name and a password.
     Password(&'a Credentials),
-    /// A token for everybody.
+    /// An anonymous token.
     Token,
-    /// A token that was given for credentials.
+    /// A token obtained with credentials.
     TokenFor(&'a Credentials),
 }
 
@@ -130,17 +130,17 @@ impl Sent<'_> {
     }
 }
 
-/// What a registry says of its refusal, in its own words: `{"errors": [{"code": …, "message": …}]}`, or a line of text.
+/// Returns the registry's own error message: `{"errors": [{"code": …, "message": …}]}`, or a line of text.
 fn said(body: &[u8]) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::trim).unwrap_or_default().to_owned();
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(answer) => match answer["errors"].as_array().and_then(|errors| errors.first()) {
             Some(error) if text(&error["message"]).is_empty() => text(&error["code"]),
             Some(error) => text(&error["message"]),
-            // Servers that give tokens have forms of their own.
+            // Token servers use formats of their own.
             None => text(&answer["details"]) + &text(&answer["message"]),
         },
-        // A page for a browser says nothing here.
+        // An HTML page is useless here.
         Err(_) => str::from_utf8(body).unwrap_or_default().trim().to_owned(),
     };
     let is_page = said.contains('<');

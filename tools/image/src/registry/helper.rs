@@ -1,7 +1,7 @@
-//! Credential helpers: programs `docker-credential-NAME` that keep passwords for `docker login`.
+//! Credential helpers: programs named `docker-credential-NAME` that store the passwords of `docker login`.
 //!
-//! `docker-credential-NAME get` reads a registry's name from standard input, and writes a name and a secret in JSON.
-//! Where it fails it says why on standard output.
+//! `docker-credential-NAME get` reads a registry's name from standard input, and writes a user name and a secret as
+//! JSON. On failure it writes the reason to standard output.
 
 use crate::apart::{apart, receive};
 use serde::Deserialize;
@@ -9,31 +9,31 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longest answer that is read, in bytes.
+/// The maximum length of an answer, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// What a helper says that has no password for the registry.
+/// A helper's message if it has no password for the registry.
 const NONE_THERE: &str = "credentials not found";
 
-/// What a helper knows of a registry.
+/// A helper's answer.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "PascalCase")]
 pub struct Answer {
-    /// The name; `<token>` if the secret is a token.
+    /// The user name, or `<token>` if the secret is a token.
     pub username: String,
     /// The password or token.
     pub secret: String,
 }
 
-/// The program of a helper.
+/// Returns the program of a helper.
 #[must_use]
 pub fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
-/// Asks a helper for a registry's password, and waits for it. None if it has none.
+/// Asks a helper for a registry's password and waits for the answer. Returns `None` if it has none.
 ///
 /// # Errors
-/// Why it did not answer, as the end of a sentence.
+/// Why it failed, as the end of a sentence.
 pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>, String> {
     if name.contains('/') {
         return Err("a helper's name has no slash".to_owned());
@@ -46,14 +46,14 @@ pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>,
         .map_err(|error| error.to_string())?;
     let answer = talk(&mut child, host, patience);
     if answer.is_err() {
-        // It may be gone.
+        // It may have ended already.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| error.to_string())?;
     let answer = answer?;
     match status.success() {
         true => {
-            // What is wrong is not told: the answer is a secret.
+            // The parse error is not shown, because the answer contains a secret.
             let answer: Answer = serde_json::from_slice(&answer)
                 .map_err(|_| "its answer is not of the form".to_owned())?;
             Ok(Some(answer).filter(|answer| !answer.secret.is_empty()))
@@ -69,10 +69,10 @@ pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>,
     }
 }
 
-/// Tells the helper the registry's name, and reads what it says.
+/// Sends the registry's name to the helper and returns its answer.
 fn talk(child: &mut Child, host: &str, patience: Duration) -> Result<Vec<u8>, String> {
     if let Some(mut input) = child.stdin.take() {
-        // One that reads nothing has its own reasons, and tells them.
+        // A helper that does not read its input reports its own error.
         let _ = input.write_all(host.as_bytes());
     }
     let Some(output) = child.stdout.take() else { return Ok(Vec::new()) };

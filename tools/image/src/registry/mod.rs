@@ -1,4 +1,4 @@
-//! A client of the OCI distribution protocol: reads manifests and blobs of a repository.
+//! A client of the OCI distribution protocol, for manifests and blobs of a repository.
 
 mod auth;
 mod challenge;
@@ -29,21 +29,21 @@ use ureq::http::{Response, Uri};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, ResponseExt};
 
-/// Where Docker Hub answers.
+/// The host that serves Docker Hub.
 const HUBS_HOST: &str = "registry-1.docker.io";
-/// How long a connection, then an answer, and then each [`PROGRESS`] of a blob is waited for, by default.
+/// The default timeout of connecting, of the answer, and of each [`PROGRESS`] of a blob.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest answer to be read that is a refusal, in bytes.
+/// The maximum length of an error response to read, in bytes.
 const REFUSAL: u64 = 64 << 10;
 
-/// How a registry is talked to.
+/// Options for accessing a registry.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// HTTP instead of HTTPS. Only on this host: nothing protects what is sent.
+    /// Whether to use HTTP instead of HTTPS. It is allowed only on this host, because the transfer is not protected.
     pub plain_http: bool,
-    /// A file with credentials instead of the usual ones.
+    /// A credentials file instead of the default ones.
     pub auth_file: Option<PathBuf>,
-    /// How long a connection, then an answer, and then each part of it is waited for.
+    /// The timeout of connecting, of the answer, and of each part of it.
     pub patience: Duration,
 }
 
@@ -54,15 +54,15 @@ pub struct Remote {
     base: String,
     plain_http: bool,
     patience: Duration,
-    /// What the repository is called, with its registry.
+    /// The name of the repository with its registry.
     name: String,
     repository: String,
     credentials: Option<Credentials>,
-    /// What is sent as `Authorization`, once the registry has said what it wants.
+    /// The value of `Authorization`, once the registry has demanded it.
     authorization: Mutex<Option<String>>,
 }
 
-/// Whether an answer came from where it was asked for, not from somewhere else after a redirection.
+/// Returns whether the answer has the request's origin, rather than another one after a redirect.
 fn same_origin(asked: &str, answered: &Uri) -> bool {
     asked.parse::<Uri>().is_ok_and(|asked| {
         asked.scheme() == answered.scheme() && asked.authority() == answered.authority()
@@ -80,10 +80,10 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl Remote {
-    /// The repository of `reference`. Nothing is asked yet.
+    /// Returns the repository of `reference`. No request is sent yet.
     ///
     /// # Errors
-    /// A registry that may not be talked to so; credentials that can't be read.
+    /// The registry may not be accessed this way; the credentials cannot be read.
     pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
         let (host, repository) = reference.registry()?;
         if access.plain_http && !is_loopback(&host) {
@@ -119,10 +119,10 @@ impl Remote {
         })
     }
 
-    /// What the registry has by the tag or digest of `reference`: a manifest or an index, and its text.
+    /// Fetches the manifest or index with the tag or digest of `reference`; returns it with its text.
     ///
     /// # Errors
-    /// Those of the network, what the registry refuses, [`Error::Digest`].
+    /// Those of the network and the registry; [`Error::Digest`].
     pub fn find(&self, reference: &Reference) -> Result<(Descriptor, Vec<u8>)> {
         let text = match (&reference.digest, &reference.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -143,7 +143,7 @@ impl Remote {
         Ok((descriptor, document))
     }
 
-    /// A manifest or index by tag or digest: its media type and its text.
+    /// Fetches a manifest or index by tag or digest; returns its media type and text.
     fn manifest(&self, reference: &str) -> Result<(String, Vec<u8>)> {
         let mark = if reference.contains(':') { '@' } else { ':' };
         let document = Document {
@@ -161,20 +161,20 @@ impl Remote {
         Ok((kind, text))
     }
 
-    /// A manifest or index that another document names.
+    /// Fetches a manifest or index that another document refers to.
     ///
     /// # Errors
-    /// Those of fetching it; that it is another one.
+    /// Those of fetching it; the digest differs.
     pub fn manifest_of(&self, blob: &Descriptor) -> Result<Vec<u8>> {
         let (_, text) = self.manifest(&blob.digest.to_string())?;
         blob.digest.check(&text, "the manifest")?;
         Ok(text)
     }
 
-    /// Opens a blob. Where its download breaks off it is taken up again.
+    /// Opens a blob. An interrupted download is resumed.
     ///
     /// # Errors
-    /// Those of the first answer.
+    /// Those of the first response.
     pub fn blob(&self, blob: &Descriptor) -> Result<Box<dyn Read + Send + '_>> {
         let document = Document {
             url: format!("{}/blobs/{}", self.base, blob.digest),
@@ -184,8 +184,8 @@ impl Remote {
         Ok(Box::new(Download::new(self, document, body, blob.size)))
     }
 
-    /// Opens a blob at an offset. What is received for nothing, since the registry knows no ranges, is added to
-    /// `repeated`.
+    /// Opens a blob at an offset. If the registry does not support range requests, the bytes received in vain are added
+    /// to `repeated`.
     fn open(&self, document: &Document, at: u64, repeated: &mut u64) -> Result<Transfer> {
         let response = self.get(document, "*/*", at)?;
         let partial = response.status() == 206;
@@ -198,7 +198,7 @@ impl Remote {
         Ok(body)
     }
 
-    /// The first `most` bytes of a document, which is short: all of it comes in the time of one part of a blob.
+    /// Reads up to `most` bytes of a short document, which must arrive within the timeout of one part of a blob.
     fn document(&self, response: Response<Body>, most: u64) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let body = response.into_body().into_reader().take(most);
@@ -206,7 +206,8 @@ impl Remote {
         Ok(text)
     }
 
-    /// Sends a request to `url` and waits for the answer's head. Between its own times the client cannot be interrupted.
+    /// Sends a request to `url` and waits for the head of the response. The client itself can be interrupted only
+    /// between its own timeouts.
     fn exchange(
         &self,
         url: &str,
@@ -226,7 +227,7 @@ impl Remote {
             is_here: is_loopback(host),
             patience: self.patience,
         };
-        // Resolving a name, connecting, sending and the answer have their times each.
+        // Resolving, connecting, sending and the response have separate timeouts.
         match receive(&answer, self.patience * 5) {
             Ok(Some(answer)) => answer.map_err(|error| asked.unanswered(&error)),
             Ok(None) => Err(format!("{host} does not answer")),
@@ -234,7 +235,7 @@ impl Remote {
         }
     }
 
-    /// Asks; once more with what the registry wants to know.
+    /// Sends a request, and once more with the authentication that the registry demands.
     fn get(&self, document: &Document, accept: &str, at: u64) -> Result<Response<Body>> {
         let mut asked = false;
         loop {
@@ -242,7 +243,7 @@ impl Remote {
             let response = self.send(document, accept, at, sent.as_deref())?;
             match response.status().as_u16() {
                 200 | 206 => return Ok(response),
-                // Who is redirected to may be anybody: passwords are the registry's alone to ask for.
+                // A redirect may lead to any server, but only the registry itself may demand credentials.
                 401 if !asked && same_origin(&document.url, response.get_uri()) => {
                     asked = true;
                     let new =
@@ -275,7 +276,7 @@ impl Remote {
             .map_err(|reason| failed(&document.what, reason))
     }
 
-    /// What to send as `Authorization` after that challenge.
+    /// Returns the value of `Authorization` for a challenge.
     fn authorize(&self, what: &str, challenge: &str) -> Result<String> {
         let refused = |reason: &str| failed(what, reason.to_owned());
         match Challenge::parse(challenge) {
@@ -293,7 +294,7 @@ impl Remote {
         }
     }
 
-    /// With what a request was sent.
+    /// Describes the authentication of a request.
     fn sent(&self, authorization: Option<&str>) -> Sent<'_> {
         match (authorization, &self.credentials) {
             (None, _) => Sent::Nothing,
@@ -305,7 +306,7 @@ impl Remote {
         }
     }
 
-    /// What an answer that is no success means.
+    /// Explains an error response.
     fn refused(&self, response: Response<Body>, sent: &Sent<'_>) -> String {
         let status = response.status().as_u16();
         let wait = header(&response, "retry-after");
@@ -314,20 +315,20 @@ impl Remote {
     }
 }
 
-/// Something of a repository: its address, and what it is called.
+/// An object of a repository: its URL and its name for messages.
 #[derive(Debug)]
 struct Document {
     url: String,
     what: String,
 }
 
-/// What is wrong with that; that a signal came, where one did.
+/// Returns the error of a request, or [`Error::Interrupted`] if a signal has arrived.
 fn failed(what: &str, reason: String) -> Error {
     let error = Error::Registry { what: what.to_owned(), reason };
     interrupt::check().err().map_or(error, Error::from)
 }
 
-/// The same of a reader.
+/// The same for errors of a reader.
 fn read_from(what: &str) -> impl FnOnce(io::Error) -> Error {
     move |cause| failed(what, cause.to_string())
 }

@@ -1,4 +1,4 @@
-//! Tokens: what a registry wants to see may be given by another server, which it names
+//! Access tokens from the token server that a registry names
 //! (<https://distribution.github.io/distribution/spec/auth/token/>).
 
 use super::auth::{Credentials, Secret};
@@ -8,7 +8,7 @@ use crate::oci::DOCUMENT;
 use serde::Deserialize;
 use ureq::http::Uri;
 
-/// By what the server knows who asks.
+/// The client id sent to the server.
 const CLIENT: &str = "dayfly";
 
 #[derive(Deserialize)]
@@ -18,7 +18,7 @@ struct Token {
 }
 
 impl Remote {
-    /// A token for pulling, from the server `realm`.
+    /// Requests a token for pulling from the server `realm`.
     ///
     /// # Errors
     /// Why there is none.
@@ -28,7 +28,7 @@ impl Remote {
         let Some(host) = authority else {
             return Err(format!("the registry wants a token of {realm:?}, which is no address"));
         };
-        // A registry on this host that is talked to without encryption may have a server like itself.
+        // A plain-HTTP registry on this host may use a plain-HTTP token server on this host.
         let is_unread = realm.starts_with("https://") || (self.plain_http && is_loopback(&host));
         if !is_unread {
             return Err(format!("a token of {host} would be fetched without encryption"));
@@ -66,7 +66,7 @@ impl Remote {
         let text = self.document(response, DOCUMENT).map_err(|error| error.to_string())?;
         let token: Option<Token> = serde_json::from_slice(&text).ok();
         let token = token.and_then(|answer| answer.token.or(answer.access_token));
-        // What is sent in a header has no characters that end it.
+        // A token with characters that end a header is rejected.
         let is_fit =
             |token: &String| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
         token.filter(is_fit).ok_or_else(|| format!("the answer of {host} has no token"))

@@ -1,8 +1,8 @@
-//! What a registry sends, as long as it comes: a transfer that stalls or drips ends, and so does one when a signal
-//! comes.
+//! Receiving a response body with a minimum rate: a transfer that stalls, is too slow, or is interrupted by a signal
+//! ends with an error.
 //!
-//! The client blocks in the kernel until its own time is up. So each exchange has a thread that it may block, and
-//! who waits for it waits with an eye on signals. A thread that is left behind ends with the process.
+//! The HTTP client blocks in the kernel until its own timeout. So each exchange runs in a thread that may block, while
+//! the waiting thread checks for signals. An abandoned thread ends with the process.
 
 use crate::apart::receive;
 use crate::error::Error;
@@ -11,12 +11,12 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Less than that within the registry's time is no progress. With the default of 30 s that is 2 KiB/s, a quarter of
-/// what a telephone line carries.
+/// The minimum number of bytes per timeout. With the default of 30 s, this is 2 KiB/s, a quarter of a telephone line's
+/// rate.
 pub const PROGRESS: u64 = 64 << 10;
-/// Bytes in a piece.
+/// The size of a chunk in bytes.
 const PIECE: usize = 64 << 10;
-/// Pieces that wait for their reader.
+/// The number of chunks buffered for the reader.
 const PIECES: usize = 4;
 
 /// A body that is being received.
@@ -24,20 +24,20 @@ pub struct Transfer {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     at: usize,
-    /// Whether the end has come, after which the thread sends nothing.
+    /// Whether the end was received, after which the thread sends nothing.
     is_over: bool,
     patience: Duration,
     progress: u64,
-    /// That the last piece came too late: said once it has been read.
+    /// Whether the last chunk was too late, which is reported after the chunk has been read.
     is_late: bool,
-    /// What came since progress was last made, and how long it was waited for.
+    /// The bytes since progress was last made, and the time spent waiting for them.
     came: u64,
     waited: Duration,
 }
 
 impl Transfer {
-    /// Receives `body`, of which `progress` bytes, or the end, come in each `patience` that is waited for it. The
-    /// time that the reader itself takes does not count.
+    /// Receives `body`. At least `progress` bytes, or the end, must arrive in each `patience` spent waiting. Time that
+    /// the reader itself takes is not counted.
     pub fn new(mut body: impl Read + Send + 'static, patience: Duration, progress: u64) -> Self {
         let (sender, pieces) = sync_channel(PIECES);
         thread::spawn(move || {
@@ -108,7 +108,7 @@ impl Read for Transfer {
     }
 }
 
-/// An error as one of a reader.
+/// Wraps an error for a reader.
 pub fn of_reader(error: Error) -> io::Error {
     io::Error::other(error)
 }
@@ -117,7 +117,7 @@ pub fn of_reader(error: Error) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Sends a byte now and then, `count` of them.
+    /// Sends a byte at intervals, `count` in all.
     struct Drip(u32);
 
     impl Read for Drip {

@@ -1,5 +1,5 @@
-//! Whom a registry's certificate may be of: this host's authorities, and those that Docker's and Podman's directories
-//! have for this registry alone (containers-certs.d(5)).
+//! Trusted certificate authorities: this host's, and those in Docker's and Podman's directories for a single registry
+//! (containers-certs.d(5)).
 
 use crate::error::{Error, Result};
 use std::env;
@@ -8,10 +8,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
 
-/// The authorities that count for `host`.
+/// Returns the trusted authorities for `host`.
 ///
 /// # Errors
-/// A file of the registry's directory that cannot be read or has no certificate.
+/// A file in the registry's directory cannot be read or contains no certificate.
 pub fn roots(host: &str) -> Result<RootCerts> {
     let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let mut own = Vec::new();
@@ -21,7 +21,7 @@ pub fn roots(host: &str) -> Result<RootCerts> {
     if own.is_empty() {
         return Ok(RootCerts::PlatformVerifier);
     }
-    // Those of the host that cannot be read are missed when they are needed.
+    // Unreadable certificates of the host cause an error only if they are needed.
     let hosts = rustls_native_certs::load_native_certs().certs;
     own.extend(hosts.iter().map(|der| Certificate::from_der(der).to_owned()));
     Ok(RootCerts::new_with_certs(&own))
@@ -33,10 +33,10 @@ fn directories(host: &str, home: Option<&Path>) -> Vec<PathBuf> {
     all.into_iter().chain(own).map(|directory| directory.join(host)).collect()
 }
 
-/// The certificates in a directory's files `*.crt`.
+/// Reads the certificates in a directory's `*.crt` files.
 fn certificates(directory: &Path) -> Result<Vec<Certificate<'static>>> {
     let entries = match fs::read_dir(directory) {
-        // Where only root may look nobody else is told of it.
+        // Directories that only root may read are ignored for other users.
         Err(error)
             if matches!(
                 error.kind(),

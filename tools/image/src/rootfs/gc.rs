@@ -1,4 +1,4 @@
-//! `dayfly rootfs gc`: what killed commands have left.
+//! `dayfly rootfs gc`: removes what killed commands have left.
 
 use super::mounted::{Mounted, directories, homes, release, try_lock};
 use super::options::Gc;
@@ -6,7 +6,7 @@ use super::{Result, plain};
 use std::fs;
 use std::path::Path;
 
-/// Removes mounts, directories and ranges that nobody will ask for any more; says how many.
+/// Removes abandoned mounts, directories and id ranges, and prints how many.
 pub(super) fn collect(options: &Gc) -> Result<()> {
     let store = options.places.store()?;
     let leases = options.places.leases()?;
@@ -28,12 +28,12 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
     Ok(())
 }
 
-/// What killed commands have left in a store, and is removed.
+/// Counts of what was removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Left {
     /// Directories of containers or mounts.
     pub directories: usize,
-    /// Entries of this namespace's mount table.
+    /// Mounts in the mount table of this namespace.
     pub mounts: usize,
 }
 
@@ -45,15 +45,15 @@ impl Left {
     }
 }
 
-/// Removes the directories of containers that are not there any more, and the mounts below them; returns how
-/// many. `dayfly image gc` does this as well.
+/// Removes the directories of containers that no longer exist, and the mounts below them; returns the counts. `dayfly
+/// image gc` calls this too.
 ///
 /// # Errors
-/// A directory that can't be read or removed.
+/// A directory that cannot be read or removed.
 pub fn collect_containers(store: &Path) -> Result<Left> {
     let mut left = Left::default();
     for directory in directories(&store.join("containers"))? {
-        // The container's directory in a state root.
+        // The link to the container's directory in a state root.
         let Ok(owner) = fs::read_link(directory.join("owner")) else { continue };
         let at_work = || try_lock(&owner).is_ok_and(|lock| lock.is_none());
         if owner.join("record").exists() || at_work() {

@@ -6,7 +6,7 @@ use rootfs::ids::RANGE;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Lists the ranges that are taken.
+/// Lists the leased id ranges.
 pub(super) fn list(options: &List) -> Result<()> {
     let leases = options.places.leases()?.list().map_err(plain)?;
     if options.format == Format::Json {
@@ -30,7 +30,7 @@ pub(super) fn list(options: &List) -> Result<()> {
     Ok(())
 }
 
-/// How long ago something was.
+/// Formats an age.
 fn ago(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {

@@ -1,5 +1,4 @@
-//! Root filesystems for those who bring their own runtime: mounted from layers, listed, taken away; and
-//! the ranges of ids that containers have.
+//! Root filesystems for other runtimes: mounting, listing and unmounting them; and the id ranges of containers.
 
 mod gc;
 mod ids;
@@ -13,13 +12,13 @@ use options::{Places, RootfsCommand};
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// A command that did not work, in a sentence.
+/// The error is a sentence.
 type Result<T> = std::result::Result<T, String>;
 
 /// Runs a command of `dayfly rootfs`.
 ///
 /// # Errors
-/// What went wrong, in a sentence.
+/// The failure as a sentence.
 pub fn execute(command: &RootfsCommand) -> Result<()> {
     match command {
         RootfsCommand::Mount(mount) => mount::mount(mount),
@@ -30,12 +29,12 @@ pub fn execute(command: &RootfsCommand) -> Result<()> {
     }
 }
 
-/// Says what was at work when something failed.
+/// Returns a function that adds the operation to an error.
 fn at<E: Display>(what: impl Display) -> impl FnOnce(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// What an error of layers or ids says by itself.
+/// Returns the text of an error of layers or ids.
 fn plain(error: rootfs::Error) -> String {
     error.to_string()
 }
@@ -46,7 +45,7 @@ impl Places {
     }
 
     fn leases(&self) -> Result<rootfs::ids::Leases> {
-        // A variable that is set to nothing is none.
+        // An empty variable counts as unset.
         let path = match self.ids.as_deref().filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => std::path::absolute(path).map_err(at(path.display()))?,
             None => rootfs::places::leases(|name| std::env::var(name).ok()).into(),

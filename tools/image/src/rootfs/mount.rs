@@ -33,7 +33,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     let leases = options.places.leases()?;
     match Mounted::read(&home)? {
         Some(former) if former.is_mounted() => return Err(taken()),
-        // A killed command's.
+        // The directory of a killed command.
         Some(former) => {
             former.release(&leases)?;
             return mount(options);
@@ -60,14 +60,14 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         attach(&recipe, &record)
     });
     if let Err(error) = done {
-        // What cannot be taken back now is found by gc.
+        // What cannot be undone now is left to gc.
         let _ = record.release(&leases);
         return Err(error);
     }
     Ok(())
 }
 
-/// The layers, and the directory of the image that they are of.
+/// Returns the layers, and the directory of their image if there is one.
 fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
     let source = &options.source;
     if source.starts_with(['/', '.']) {
@@ -80,12 +80,12 @@ fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
     Ok((Some(image), Layers::of_store(&text).map_err(plain)?))
 }
 
-/// Keeps an image from being removed for as long as the mount's directory is there.
+/// Keeps an image from being removed while the mount's directory exists.
 fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
     let link = home.join("image");
-    // Images are removed under the same lock: this one is there, or was gone before.
+    // Images are removed under the same lock, so this one cannot disappear meanwhile.
     let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
-    // A killed command's.
+    // A link of a killed command.
     let _ = fs::remove_file(&link);
     symlink(image, &link).map_err(at(format_args!("symlink {}", link.display())))?;
     match Path::new(image).exists() {
@@ -142,7 +142,7 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
         },
         directory: c_path(&record.home),
         root: record.ids.map(|(first, ..)| (first, first)),
-        // Changes go when it is unmounted.
+        // Changes are discarded on unmount.
         volatile: true,
         label: None,
         user_xattr: sys::user_namespace::is_nested(),
@@ -166,7 +166,7 @@ fn attach(recipe: &Recipe, record: &Mounted) -> Result<()> {
             tree
         }
     };
-    // On the host, an image's devices are nobody's to open.
+    // Devices of an image must not be usable on the host.
     let nodev = MountAttr { set: attr::NODEV, ..MountAttr::default() };
     mount_setattr(tree.as_fd(), false, &nodev).map_err(at("mount_setattr"))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;

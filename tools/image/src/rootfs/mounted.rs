@@ -1,5 +1,4 @@
-//! What is known of a mount: a directory in the store named after where it is mounted, with its changes and
-//! a record.
+//! The state of a mount: a directory in the store, named after the mount point, with its changes and a record.
 
 use super::options::{Format, List};
 use super::{Result, at, plain};
@@ -14,9 +13,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The directory of mounts in a store.
+/// The directory of the mounts' state in a store.
 const MOUNTS: &str = "mounts";
-/// The record in a mount's directory, which ranges of ids are freed without.
+/// The record in a mount's directory; without one, its id range can be freed.
 const RECORD: &str = "record";
 
 /// A mount.
@@ -24,33 +23,33 @@ const RECORD: &str = "record";
 pub(super) struct Mounted {
     /// Its directory in the store.
     pub home: PathBuf,
-    /// Where it is mounted.
+    /// Its mount point.
     pub directory: PathBuf,
-    /// What was asked for: image or list of layers.
+    /// Its source: an image or a list of layers.
     pub source: String,
-    /// How it was assembled.
+    /// The mode that assembled it.
     pub mode: String,
-    /// How many layers it has.
+    /// The number of layers.
     pub layers: usize,
-    /// The first of its ids, how many, and whether they were taken for it.
+    /// Its first id, the number of ids, and whether they were leased for it.
     pub ids: Option<(u32, u32, bool)>,
     /// Nanoseconds since 1970.
     pub since: u64,
 }
 
 impl Mounted {
-    /// The directory in the store of what is mounted at a directory.
+    /// Returns the directory in the store for a mount point.
     pub fn home_of(store: &Path, directory: &Path) -> PathBuf {
         let name = directory.to_string_lossy().replace('%', "%25").replace('/', "%2F");
         store.join(MOUNTS).join(name)
     }
 
-    /// Whom its ids are taken for.
+    /// Returns the owner of its id lease.
     pub fn owner(&self) -> Owner {
         Owner { since: self.since, directory: self.home.to_string_lossy().into_owned() }
     }
 
-    /// Writes it; from then on `umount` can take all of it back.
+    /// Writes the record; from then on, `umount` can undo everything.
     pub fn write(&self) -> Result<()> {
         let ids = self.ids.map(|(first, count, own)| json!([first, count, own]));
         let text = json!({
@@ -63,7 +62,7 @@ impl Mounted {
             .map_err(at(format_args!("write {}", new.display())))
     }
 
-    /// Reads one; none if it was never finished.
+    /// Reads a record; returns `None` if it was never finished.
     pub fn read(home: &Path) -> Result<Option<Self>> {
         let path = home.join(RECORD);
         let text = match fs::read(&path) {
@@ -85,7 +84,7 @@ impl Mounted {
         }))
     }
 
-    /// All of a store.
+    /// Reads all records of a store.
     pub fn all(store: &Path) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for home in homes(store)? {
@@ -94,7 +93,7 @@ impl Mounted {
         Ok(all)
     }
 
-    /// Whether something is mounted where the record says, in the mount namespace of any process.
+    /// Returns whether something is mounted at the mount point in the mount namespace of any process.
     pub fn is_mounted(&self) -> bool {
         let place = escaped(&self.directory);
         let mut seen = BTreeSet::new();
@@ -109,7 +108,7 @@ impl Mounted {
         })
     }
 
-    /// Takes back what it has of the host, once it is not mounted any more; says how many mounts that were.
+    /// Frees its resources on the host once it is unmounted; returns the number of removed mounts.
     pub fn release(&self, leases: &Leases) -> Result<usize> {
         let mounts = release(&self.home)?;
         if let Some((first, _, true)) = self.ids {
@@ -119,7 +118,7 @@ impl Mounted {
     }
 }
 
-/// A path as mountinfo has it (proc(5)).
+/// Escapes a path as mountinfo does (proc(5)).
 fn escaped(path: &Path) -> String {
     let mut text = path.to_string_lossy().into_owned();
     for (byte, octal) in [("\\", "\\134"), (" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
@@ -128,12 +127,12 @@ fn escaped(path: &Path) -> String {
     text
 }
 
-/// The directories of all mounts of a store.
+/// Returns the directories of all mounts of a store.
 pub(super) fn homes(store: &Path) -> Result<Vec<PathBuf>> {
     directories(&store.join(MOUNTS))
 }
 
-/// The directories in a directory; none if that is not there.
+/// Returns the directories in a directory, or none if it does not exist.
 pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -144,7 +143,7 @@ pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Removes a directory of the store, with mounts that a killed command left below it; says how many.
+/// Removes a directory of the store and the mounts that a killed command left below it; returns their number.
 pub(super) fn release(home: &Path) -> Result<usize> {
     let path = c_path(home);
     let mounts = rootfs::unmount_below(&path).map_err(|error| error.to_string())?;
@@ -152,7 +151,7 @@ pub(super) fn release(home: &Path) -> Result<usize> {
     Ok(mounts)
 }
 
-/// Locks a directory for as long as the descriptor lives; none if somebody is at work on it.
+/// Locks a directory until the descriptor is closed; returns `None` if another process holds the lock.
 pub(super) fn try_lock(home: &Path) -> Result<Option<OwnedFd>> {
     let directory = fs::File::open(home).map_err(at(format_args!("open {}", home.display())))?;
     let directory = OwnedFd::from(directory);

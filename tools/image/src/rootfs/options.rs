@@ -10,52 +10,51 @@ use std::path::PathBuf;
 pub enum RootfsCommand {
     /// Mount layers at a directory
     ///
-    /// Set-user-ID programs of an image work there as they do in a container: mount it where only root can
-    /// go. Devices do not.
+    /// Set-user-ID programs of an image work there as in a container: mount it where only root has access. Devices do
+    /// not work.
     Mount(Mount),
-    /// Take such a mount away, with its changes and its ids
+    /// Unmount it, and remove its changes and its id range
     Umount(Umount),
-    /// List what is mounted
+    /// List the mounts
     Ls(List),
-    /// List the ranges of ids that are taken
+    /// List the leased id ranges
     Ids(List),
-    /// Remove what killed commands have left: mounts, directories, ranges of ids
+    /// Remove what killed commands have left: mounts, directories, id ranges
     Gc(Gc),
 }
 
-/// Where things are.
+/// Directories.
 #[derive(Debug, Args)]
 pub struct Places {
     /// The store.
     #[command(flatten)]
     pub store: StoreOptions,
-    /// Where ranges that are taken are kept: by default /run/dayfly-ids for root, and dayfly-ids in
-    /// $XDG_RUNTIME_DIR for a user
+    /// The directory of id leases, by default /run/dayfly-ids for root, and dayfly-ids in $XDG_RUNTIME_DIR for a user
     #[arg(long, value_name = "DIR", env = "DAYFLY_IDS")]
     pub ids: Option<PathBuf>,
 }
 
-/// How something is printed.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
 /// `dayfly rootfs mount`
 #[derive(Debug, Args)]
 pub struct Mount {
-    /// An image of the store, or the path of a file with a directory a line, the bottom layer first; a path
+    /// An image of the store, or the path of a file that lists a directory per line, the bottom layer first; a path
     /// begins with "/" or "."
     pub source: String,
-    /// Where to mount it
+    /// The mount point
     pub directory: PathBuf,
-    /// Where things are.
+    /// Directories.
     #[command(flatten)]
     pub places: Places,
-    /// Ids of its files: "auto" for a range that nobody else has, "shared", "START:COUNT", or "host"
+    /// Ids of its files: "auto" for a range that nothing else uses, "shared", "START:COUNT", or "host"
     #[arg(long, value_name = "RANGE", default_value = "host")]
     pub uid_range: String,
     /// How layers are assembled: auto, fd, path, parent, per-layer, copy
@@ -64,13 +63,14 @@ pub struct Mount {
     /// Keep changes in memory
     #[arg(long)]
     pub ephemeral: bool,
-    /// Bytes of it, with --ephemeral [default: half of the memory]; k, m, g and t may follow the number
+    /// Size of that memory in bytes, with --ephemeral [default: half of the memory]; k, m, g and t may follow the
+    /// number
     #[arg(long, value_name = "SIZE", requires = "ephemeral", value_parser = bytes)]
     pub ephemeral_size: Option<u64>,
-    /// No changes
+    /// Mount it read-only
     #[arg(long, conflicts_with = "ephemeral")]
     pub read_only: bool,
-    /// Whose lines of /etc/subuid and /etc/subgid count [default: dayfly, else containers]
+    /// The user whose lines in /etc/subuid and /etc/subgid apply [default: dayfly, else containers]
     #[arg(long, value_name = "NAME")]
     pub subid_user: Option<String>,
 }
@@ -78,12 +78,12 @@ pub struct Mount {
 /// `dayfly rootfs umount`
 #[derive(Debug, Args)]
 pub struct Umount {
-    /// Where it is mounted
+    /// The mount point
     pub directory: PathBuf,
-    /// Where things are.
+    /// Directories.
     #[command(flatten)]
     pub places: Places,
-    /// Even if it is in use: whoever uses it keeps it
+    /// Unmount it even if it is in use: processes that use it keep it
     #[arg(long)]
     pub lazy: bool,
 }
@@ -91,10 +91,10 @@ pub struct Umount {
 /// `dayfly rootfs ls`, `dayfly rootfs ids`
 #[derive(Debug, Args)]
 pub struct List {
-    /// Where things are.
+    /// Directories.
     #[command(flatten)]
     pub places: Places,
-    /// The form
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -102,7 +102,7 @@ pub struct List {
 /// `dayfly rootfs gc`
 #[derive(Debug, Args)]
 pub struct Gc {
-    /// Where things are.
+    /// Directories.
     #[command(flatten)]
     pub places: Places,
 }

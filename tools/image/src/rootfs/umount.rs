@@ -6,7 +6,7 @@ use super::{Result, at};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-/// Takes a mount away, with its changes and its ids.
+/// Unmounts it, and removes its changes and its id range.
 pub(super) fn umount(options: &Umount) -> Result<()> {
     let directory = std::fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;
@@ -17,7 +17,7 @@ pub(super) fn umount(options: &Umount) -> Result<()> {
     let _lock = try_lock(&home)?.ok_or_else(busy)?;
     let lazy = if options.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match unmount(&directory, lazy | UnmountFlags::NOFOLLOW) {
-        // Somebody has done that before.
+        // It was unmounted already.
         Ok(()) | Err(Errno::INVAL) => {}
         Err(Errno::BUSY) => {
             return Err(format!(

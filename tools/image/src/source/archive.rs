@@ -1,4 +1,4 @@
-//! An archive that an image is in, read at random: where each of its files begins.
+//! An archive that contains an image, read with random access: the offset of each of its files.
 
 use super::scratch::{self, From};
 use crate::digest::Digest;
@@ -12,18 +12,18 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Most files that an image's archive may have.
+/// The maximum number of files in an image's archive.
 const FILES: usize = 100_000;
-/// Bytes of their names.
+/// The maximum total length of their names, in bytes.
 const NAMES: usize = 16 << 20;
 
-/// The archive and where its files are.
+/// The archive and the offsets of its files.
 #[derive(Debug)]
 pub struct Archive {
     file: File,
     path: PathBuf,
     files: BTreeMap<String, Place>,
-    /// Names of blobs where they are not those of the OCI's layout.
+    /// Names of blobs that differ from the OCI layout's.
     blobs: BTreeMap<Digest, String>,
 }
 
@@ -31,16 +31,16 @@ pub struct Archive {
 enum Place {
     /// Offset and length.
     At(u64, u64),
-    /// Another file of the archive: older Dockers link layers that images share.
+    /// A link to another file of the archive: older Docker versions link layers that images share.
     Same(String),
 }
 
 impl Archive {
-    /// Opens the archive `path`, `-` for standard input. What cannot be read at random, compressed archives
-    /// and pipes, is first written into the directory `scratch`.
+    /// Opens the archive `path`; `-` is standard input. Compressed archives and pipes, which allow no random access,
+    /// are first written to the directory `scratch`.
     ///
     /// # Errors
-    /// Those of reading, and that it is no archive, or a longer one than `limits` allow.
+    /// Those of reading; it is not an archive, or exceeds `limits`.
     pub fn open(path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
         let from = if path == Path::new("-") {
             From::Pipe(Box::new(io::stdin().lock()))
@@ -53,18 +53,18 @@ impl Archive {
         };
         let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
         let file = scratch::plain(from, shown, scratch, limits)?;
-        // What the crate says has pieces of the file in it.
+        // The crate's error text contains bytes of the file.
         let files = scan(&file).map_err(|_| scratch::no_archive(shown))?;
         Ok(Self { file, path: shown.to_owned(), files, blobs: BTreeMap::new() })
     }
 
-    /// Whether there is a file of that name.
+    /// Returns whether there is a file with that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }
 
-    /// From now on blobs are found under these names.
+    /// Sets the names under which blobs are found.
     pub fn name_blobs(&mut self, blobs: BTreeMap<Digest, String>) {
         self.blobs = blobs;
     }
@@ -72,7 +72,7 @@ impl Archive {
     /// Opens a blob.
     ///
     /// # Errors
-    /// That it is not there.
+    /// The blob does not exist.
     pub fn blob(&self, digest: &Digest) -> Result<Box<dyn Read + Send + '_>> {
         match self.blobs.get(digest) {
             Some(name) => self.open_file(name),
@@ -83,7 +83,7 @@ impl Archive {
     /// Reads a document.
     ///
     /// # Errors
-    /// That it is not there or too long; those of reading.
+    /// It does not exist or is too long; those of reading.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         let reading = Error::at("read", self.path.join(name));
@@ -94,10 +94,10 @@ impl Archive {
         Ok(text)
     }
 
-    /// The digest and length of a file.
+    /// Returns the digest and length of a file.
     ///
     /// # Errors
-    /// That it is not there; those of reading.
+    /// It does not exist; those of reading.
     pub fn hash(&self, name: &str) -> Result<(Digest, u64)> {
         let mut hash = Sha256::new();
         let mut reader = BufReader::with_capacity(256 << 10, self.open_file(name)?);
@@ -120,10 +120,10 @@ impl Archive {
         Ok(Box::new(Part { file: &self.file, at, left }))
     }
 
-    /// Where a file begins in the archive, and its length.
+    /// Returns the offset of a file in the archive and its length.
     ///
     /// # Errors
-    /// That it is not there.
+    /// It does not exist.
     pub fn place(&self, name: &str) -> Result<(u64, u64)> {
         let mut name = name;
         for _ in 0..8 {
@@ -157,7 +157,8 @@ impl Read for Part<'_> {
     }
 }
 
-/// A file from its beginning. The crate seeks from entry to entry, and takes what is between into memory.
+/// A file that limits how much is read between two seeks. The crate seeks from entry to entry, and reads the headers in
+/// between into memory.
 struct Headers<'a> {
     file: &'a File,
     read: u64,
@@ -181,7 +182,7 @@ impl Seek for Headers<'_> {
     }
 }
 
-/// Where the files of an archive are.
+/// Returns the offsets of the files in an archive.
 fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     file.rewind()?;
     let (mut files, mut names) = (BTreeMap::new(), 0);
@@ -211,7 +212,7 @@ fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     Ok(files)
 }
 
-/// A name without `.` and `..`; none for one that leads out of the archive.
+/// Normalises a name without `.` and `..`; returns `None` if it leads out of the archive.
 fn normal(path: &Path) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! Archives as `docker save` and `podman save` write them: `manifest.json`, configurations and layers.
+//! Archives of `docker save` and `podman save`: `manifest.json`, configurations and layers.
 
 use super::archive::Archive;
 use super::{Blobs, Source};
@@ -18,11 +18,11 @@ struct Item {
     layers: Vec<String>,
 }
 
-/// The image `tag` of such an archive. Since it has no manifest of the OCI's form, one is made: the same for the
+/// Opens the image `tag` of such an archive. The archive has no OCI manifest, so one is generated, the same for the
 /// same archive.
 ///
 /// # Errors
-/// Those of reading; what to choose from.
+/// Those of reading; several images match.
 pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
     let items: Vec<Item> = parse(&archive.read("manifest.json")?, "manifest.json")?;
     let item = choose(&items, tag)?;
@@ -37,11 +37,11 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
         layers: vec![descriptor(LAYER, digest, 0); item.layers.len()],
         annotations: None,
     };
-    // Before layers are read.
+    // Checked before layers are read.
     manifest.check()?;
     let (mut blobs, mut hashed) = (BTreeMap::new(), BTreeMap::new());
     for (name, layer) in item.layers.iter().zip(&mut manifest.layers) {
-        // The same one may be there many times, by many names.
+        // Many names may refer to the same file.
         let place = archive.place(name)?;
         let (digest, size) = match hashed.get(&place) {
             Some(&known) => known,

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The image `tag` of the layout in `directory`.
+/// Opens the image `tag` of the layout in `directory`.
 ///
 /// # Errors
-/// Those of reading; what to choose from.
+/// Those of reading; several images match.
 pub fn open(directory: &Path, tag: Option<&str>, platform: &Platform) -> Result<Source> {
     let path = directory.join("index.json");
     if !path.exists() {
@@ -28,7 +28,7 @@ pub fn open(directory: &Path, tag: Option<&str>, platform: &Platform) -> Result<
     find(Blobs::Layout(directory.to_owned()), &text, directory, tag, platform)
 }
 
-/// The image `tag` of the layout in an archive.
+/// Opens the image `tag` of the layout in an archive.
 ///
 /// # Errors
 /// As [`open`].
@@ -55,7 +55,7 @@ fn find(
     Source::follow(blobs, chosen, platform, names)
 }
 
-/// The entry of that name; without a name the only one, or the only one for the platform.
+/// Returns the entry with that name; without a name the only entry, or the only one for the platform.
 fn choose<'a>(
     index: &'a Index,
     path: &Path,
@@ -95,12 +95,12 @@ fn name(entry: &Descriptor) -> Option<&str> {
     entry.annotations.as_ref()?.get(REF_NAME).map(String::as_str)
 }
 
-/// Whether `name`, a tag or a whole reference, is the one asked for.
+/// Returns whether `name`, a tag or a full reference, matches the requested tag.
 fn is(name: &str, tag: &str) -> bool {
     name == tag || name.rsplit_once(':').is_some_and(|(_, end)| end == tag)
 }
 
-/// What the image is called: as the layout says, or as the layout itself with the tag it has there.
+/// Returns the names of the image: those in the layout, else the layout's file name with the tag there.
 fn names(entry: &Descriptor, path: &Path, tag: Option<&str>) -> Vec<Reference> {
     let full = entry.annotations.as_ref().and_then(|all| all.get(FULL_NAME));
     let name = name(entry).or(tag);

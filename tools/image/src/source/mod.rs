@@ -1,4 +1,4 @@
-//! Where images come from: directories, archives, registries.
+//! Sources of images: directories, archives, registries.
 
 mod archive;
 mod docker;
@@ -19,19 +19,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Blobs, found by their digests.
+/// Blobs, addressed by digest.
 #[derive(Debug)]
 pub enum Blobs {
-    /// In a directory in the layout of the OCI.
+    /// A directory in OCI layout.
     Layout(PathBuf),
-    /// In an archive of such a directory, or one of Docker.
+    /// An archive of such a directory, or of `docker save`.
     Archive(Archive),
-    /// In a repository of a registry.
+    /// A repository of a registry.
     Registry(Box<Remote>),
 }
 
 impl Blobs {
-    /// Opens a blob. Its contents are not checked here.
+    /// Opens a blob. Its contents are not verified here.
     ///
     /// # Errors
     /// Those of opening it.
@@ -78,33 +78,33 @@ impl Blobs {
 /// An image that can be imported: its documents, and where its layers are.
 #[derive(Debug)]
 pub struct Source {
-    /// Where the layers are.
+    /// The source of the layers.
     pub blobs: Blobs,
-    /// The manifest as it is written.
+    /// The text of the manifest.
     pub manifest_text: Vec<u8>,
     /// The manifest.
     pub manifest: Manifest,
-    /// The configuration as it is written.
+    /// The text of the configuration.
     pub config_text: Vec<u8>,
     /// The configuration.
     pub config: ImageConfig,
-    /// What it is called where it comes from.
+    /// Its names in the source.
     pub names: Vec<Reference>,
-    /// Whether the manifest was made here, of what an archive has: then it says nothing of what the archive should have.
+    /// Whether the manifest was generated here from the archive's contents; then it cannot verify them.
     pub is_manifest_made: bool,
 }
 
 impl Source {
-    /// The manifest's digest: the image's name.
+    /// Returns the manifest's digest, which identifies the image.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&self.manifest_text)
     }
 
-    /// What the layers are called unpacked, with the blobs that they are in.
+    /// Returns the diff-ids of the layers with their blobs.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when manifest and configuration disagree.
+    /// [`Error::Unfit`] if manifest and configuration disagree.
     pub fn layers(&self) -> Result<Vec<(Digest, &Descriptor)>> {
         let (ids, blobs) = (&self.config.rootfs.diff_ids, &self.manifest.layers);
         if ids.len() != blobs.len() {
@@ -117,10 +117,10 @@ impl Source {
         Ok(ids.iter().copied().zip(blobs).collect())
     }
 
-    /// The image `reference` of its registry.
+    /// Fetches the documents of the image `reference` from its registry.
     ///
     /// # Errors
-    /// Those of the network, what the registry refuses, that there is none for `platform`.
+    /// Those of the network and the registry; there is no image for `platform`.
     pub fn pull(reference: &Reference, platform: &Platform, access: &Access) -> Result<Self> {
         let remote = Remote::of(reference, access)?;
         let (found, text) = remote.find(reference)?;
@@ -128,10 +128,10 @@ impl Source {
         Self::follow_text(blobs, found, text, platform, vec![reference.clone()])
     }
 
-    /// The image that `descriptor` leads to: a manifest, or an index of images for several platforms.
+    /// Opens the image of `descriptor`: a manifest, or an index of images for several platforms.
     ///
     /// # Errors
-    /// Those of reading documents; that there is none for `platform`.
+    /// Those of reading documents; there is no image for `platform`.
     pub fn follow(
         blobs: Blobs,
         descriptor: &Descriptor,
@@ -142,7 +142,7 @@ impl Source {
         Self::follow_text(blobs, descriptor.clone(), text, platform, names)
     }
 
-    /// The same, where the text that `descriptor` leads to has been read.
+    /// The same, given the text of the descriptor's blob.
     fn follow_text(
         blobs: Blobs,
         mut descriptor: Descriptor,
@@ -150,7 +150,7 @@ impl Source {
         platform: &Platform,
         names: Vec<Reference>,
     ) -> Result<Self> {
-        // An index may name indexes; nobody nests them deeply.
+        // An index may contain indexes, but they are never nested deeply.
         for _ in 0..4 {
             if is_index(&descriptor, &text) {
                 let index: Index = parse(&text, "the image's index")?;
@@ -176,11 +176,11 @@ impl Source {
         Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
     }
 
-    /// The image that `text` names on this host: a directory or a file, with or without `layout:`,
-    /// `oci-archive:` or `docker-archive:` before it and `:TAG` after it.
+    /// Opens the image `text` on this host: a directory or a file, optionally preceded by `layout:`, `oci-archive:` or
+    /// `docker-archive:` and followed by `:TAG`.
     ///
     /// # Errors
-    /// Those of reading it; what to choose from where there are several images.
+    /// Those of reading it; several images match.
     pub fn local(text: &str, platform: &Platform, scratch: &Path, limits: &Limits) -> Result<Self> {
         let plain = ["layout:", "oci:", "oci-archive:", "docker-archive:", "archive:"]
             .iter()
@@ -204,7 +204,7 @@ impl Source {
     }
 }
 
-/// A path and perhaps a tag after it: what is there under the whole name has no tag.
+/// Splits off a tag after a path; a path that exists as a whole has no tag.
 fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if text == "-" || Path::new(text).exists() {
         return (Path::new(text), None);
@@ -214,7 +214,7 @@ fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
 }
 
-/// How long the shortest beginning that exists leaves the rest: tags may have colons of their own.
+/// Returns the length after the shortest existing prefix, because tags may contain colons.
 fn tag_length(text: &str) -> usize {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let found = colons.find(|&at| Path::new(&text[..at]).exists());

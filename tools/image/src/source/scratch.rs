@@ -1,4 +1,4 @@
-//! Copies of what cannot be read at random: pipes, and archives that are compressed as a whole.
+//! Temporary copies of sources without random access: pipes and compressed archives.
 
 use crate::error::{Error, Result};
 use crate::unpack::{Compression, LONG_WINDOW, Limits, window};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const BLOCK: usize = 512;
 
-/// Whether a file begins with a header of tar, with a true sum.
+/// Returns whether a block is a tar header with a valid checksum.
 fn is_header(block: &[u8]) -> bool {
     let mut header = tar::Header::new_old();
     let Some(block) = block.get(..BLOCK) else { return false };
@@ -20,11 +20,11 @@ fn is_header(block: &[u8]) -> bool {
     written.is_some() && written == header.cksum().ok()
 }
 
-/// An archive that can be read at random: `from` itself if it is a plain file, else a copy in the directory
-/// `scratch` of what it reads or unpacks to, which is nobody's but the caller's.
+/// Returns an archive with random access: `from` itself if it is a plain file, else an uncompressed copy in the
+/// directory `scratch` that only the caller can access.
 ///
 /// # Errors
-/// Those of reading and writing; that it is no archive, or a longer one than `limits` allow.
+/// Those of reading and writing; it is not an archive, or exceeds `limits`.
 pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result<File> {
     let mut file = match from {
         From::File(file) => file,
@@ -34,7 +34,7 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
                 .take(BLOCK as u64)
                 .read_to_end(&mut block)
                 .map_err(Error::at("read", path))?;
-            // Before a disk is filled with it.
+            // Checked before the disk is filled with it.
             if Compression::of(&block).is_none() && !is_header(&block) {
                 return Err(no_archive(path));
             }
@@ -66,7 +66,7 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
     }
 }
 
-/// What an archive is read from.
+/// The source of an archive.
 pub enum From {
     /// A file, from its beginning.
     File(File),
@@ -74,7 +74,7 @@ pub enum From {
     Pipe(Box<dyn Read>),
 }
 
-/// What is said of a file that is none.
+/// Returns the error for a file that is not an archive.
 pub fn no_archive(path: &Path) -> Error {
     Error::Unfit(format!("{} is no archive, or a damaged one", path.display()))
 }
@@ -90,7 +90,7 @@ fn read_start(file: &File, block: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Writes a new file. `compressed` is the length of what is unpacked.
+/// Writes a new file. `compressed` is the length of the compressed input.
 fn copy(
     mut from: impl Read,
     compressed: Option<u64>,

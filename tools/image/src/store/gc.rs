@@ -1,4 +1,4 @@
-//! What nothing names any more is removed.
+//! Removing unused images and layers.
 
 use super::{Lock, Store};
 use crate::digest::Digest;
@@ -7,19 +7,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-/// How much was removed.
+/// Counts of what was removed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// Images.
     pub images: usize,
     /// Layers.
     pub layers: usize,
-    /// Bytes in the layers' files.
+    /// Bytes in the files of the layers.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Removes images without a name that no container was made from and no mount is of, and layers without an image.
+    /// Removes images that have no name, container or mount, and layers that belong to no image.
     ///
     /// # Errors
     /// Those of reading and removing.
@@ -54,7 +54,7 @@ impl Store {
         Ok(freed)
     }
 
-    /// The images that a reference names, or that a container or a mount has.
+    /// Returns the images that a reference, a container or a mount refers to.
     fn images_in_use(&self) -> Result<BTreeSet<String>> {
         let mut used: BTreeSet<String> =
             self.refs()?.into_iter().map(|(_, image)| image.hex()).collect();
@@ -73,7 +73,7 @@ impl Store {
         Ok(used)
     }
 
-    /// The names of an image's layers.
+    /// Returns the names of an image's layers.
     fn layers_of(&self, image: &str) -> Result<Vec<String>> {
         let path = self.path("images", image).join("layers");
         let text = fs::read_to_string(&path).map_err(Error::at("read", &path))?;

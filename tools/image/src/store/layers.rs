@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 
-/// What is known of an unpacked layer.
+/// The record of an unpacked layer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LayerInfo {
-    /// What it is called unpacked.
+    /// Its diff-id.
     pub diff_id: Digest,
     /// Bytes in its files.
     pub size: u64,
     /// Entries in its archive.
     pub entries: u64,
-    /// Directories that it has without an entry of their own, since something in them has one. What they
-    /// are like is for the layers below to say.
+    /// Directories without an entry of their own that the paths of other entries imply. Their attributes come from the
+    /// layers below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub implied: Vec<PathBuf>,
 }
 
-/// A layer that is in the store.
+/// A layer in the store.
 #[derive(Debug, Clone)]
 pub struct Published {
     /// Its name: its diff-id or its chain-id.
     pub name: Digest,
-    /// What is known of it.
+    /// Its record.
     pub info: LayerInfo,
 }
 
 impl Store {
-    /// The layer of that name, if it is there.
+    /// Returns the layer with that name, if it exists.
     ///
     /// # Errors
-    /// Those of reading what is known of it.
+    /// Those of reading its record.
     pub fn find_layer(&self, name: Digest) -> Result<Option<Published>> {
         if !self.layer(&name).is_dir() {
             return Ok(None);
@@ -47,14 +47,14 @@ impl Store {
         Ok(Some(Published { name, info }))
     }
 
-    /// Where what else is known of a layer is.
+    /// Returns the directory of a layer's record.
     #[must_use]
     pub fn record(&self, name: &Digest) -> PathBuf {
         self.path("records", &name.hex())
     }
 
-    /// Moves a layer that is whole from `work` into the store: its directory `layer` and its record `record`.
-    /// If another command has been quicker, its layer stays.
+    /// Moves a complete layer from `work` into the store: its directory `layer` and its record `record`. If another
+    /// command was faster, its layer is kept.
     ///
     /// # Errors
     /// Those of writing and renaming.
@@ -66,7 +66,8 @@ impl Store {
         fs::write(&file, text).map_err(Error::at("write", &file))?;
         let layer = self.layer(&name);
         if !layer.exists() {
-            // A record without a layer is one of a command killed between the two, or of one just there.
+            // A record without a layer belongs to a command that was killed between the two renames, or is about to do
+            // the second.
             replace(&record, &self.record(&name))?;
             rename_new(&work.path().join("layer"), &layer)?;
         }

@@ -1,4 +1,4 @@
-//! The store's lock: held together by those who rely on what no reference names yet, alone by who removes.
+//! The store's lock: shared by commands that use unreferenced objects, exclusive for commands that remove them.
 
 use super::Store;
 use crate::apart::{apart, receive};
@@ -10,11 +10,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the lock is waited for by default: to remove layers takes seconds; an import may take longer than anybody
-/// wants to wait for.
+/// The default timeout. Removing layers takes seconds; an import may take longer than anybody wants to wait.
 pub const WAIT: Duration = Duration::from_secs(60);
 
-/// That nothing unreferenced is removed meanwhile, or, held alone, that nobody relies on it.
+/// A held lock: shared, it keeps unreferenced objects from being removed; exclusive, nobody uses them.
 #[derive(Debug)]
 pub struct Lock {
     _file: OwnedFd,
@@ -23,30 +22,31 @@ pub struct Lock {
 /// A process that holds the lock.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id; 0 where it is of another PID namespace.
+    /// Its process id; 0 if it is in another PID namespace.
     pid: u32,
-    /// Whether it holds it alone: it removes, and is soon done.
+    /// Whether the lock is exclusive: the holder removes objects and finishes soon.
     pub removes: bool,
 }
 
 impl Store {
-    /// Has nothing removed until it is dropped. Waits for who is removing, up to `patience`.
+    /// Takes the shared lock: nothing is removed until it is dropped. Waits up to `patience` for a command that
+    /// removes.
     ///
     /// # Errors
-    /// Those of flock(2); [`Error::Unfit`] with the process that holds the lock when it waited in vain.
+    /// Those of flock(2); after the timeout [`Error::Unfit`], which names the holder.
     pub fn rely(&self, patience: Duration) -> Result<Lock> {
         self.lock(FlockOperation::LockShared, patience)
     }
 
-    /// Waits until nobody relies on what is unreferenced, up to `patience`.
+    /// Takes the exclusive lock, waiting up to `patience`.
     ///
     /// # Errors
-    /// As of [`Store::rely`].
+    /// As [`Store::rely`].
     pub fn claim(&self, patience: Duration) -> Result<Lock> {
         self.lock(FlockOperation::LockExclusive, patience)
     }
 
-    /// The same; none if it waited in vain.
+    /// The same, but returns `None` after the timeout.
     ///
     /// # Errors
     /// Those of flock(2).
@@ -54,7 +54,7 @@ impl Store {
         self.wait(FlockOperation::LockExclusive, patience)
     }
 
-    /// The same without waiting; none while somebody relies.
+    /// The same without waiting; returns `None` if another process holds the lock.
     ///
     /// # Errors
     /// Those of flock(2).
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Who holds the lock; none if nobody does, or if /proc/locks does not tell.
+    /// Returns a holder of the lock, or `None` if there is none or /proc/locks does not list it.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
         holder(&self.lock_file().ok()?.0)
@@ -87,7 +87,7 @@ impl Store {
 
     fn wait(&self, how: FlockOperation, patience: Duration) -> Result<Option<Lock>> {
         let (file, path) = self.lock_file()?;
-        // flock(2) has no time limit: another thread waits, which ends with this process at the latest.
+        // flock(2) has no timeout, so another thread waits, which ends with this process at the latest.
         let waiting = apart(move || {
             loop {
                 match flock(&file, how) {
@@ -130,7 +130,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// The first holder of a file's lock that is in /proc/locks (proc_locks(5)).
+/// Returns the first holder of a file's lock in /proc/locks (proc_locks(5)).
 fn holder(file: impl AsFd) -> Option<Holder> {
     let stat = fstat(file).ok()?;
     let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
@@ -140,7 +140,7 @@ fn holder(file: impl AsFd) -> Option<Holder> {
 
 fn parse(locks: &str, place: &str) -> Option<Holder> {
     locks.lines().find_map(|line| {
-        // "1: FLOCK  ADVISORY  WRITE 701 08:01:1234 0 EOF"; "->" is who waits.
+        // "1: FLOCK  ADVISORY  WRITE 701 08:01:1234 0 EOF"; "->" marks a waiting process.
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "FLOCK", _, mode, pid, at, ..] = words[..] else { return None };
         (at == place).then(|| Holder { pid: pid.parse().unwrap_or(0), removes: mode == "WRITE" })

@@ -3,15 +3,15 @@
 //! | in the store | is |
 //! |---|---|
 //! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id; by its chain-id if it is made for the layers below it |
-//! | `records/HEX/` | what else is known of that layer: `info.json`, and `frame`, its archive without the files' contents |
-//! | `images/HEX/` | an image, named by its manifest's digest: what a container is started from, and its documents |
+//! | `records/HEX/` | further data of that layer: `info.json`, and `frame`, its archive without the files' contents |
+//! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
-//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` keeps the image |
-//! | `mounts/PLACE/` | the same of what `dayfly rootfs mount` has mounted |
-//! | `work/RANDOM/` | what is not finished, locked by its maker |
-//! | `lock` | held by all who rely on what no reference names yet; exclusively by who removes |
+//! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` protects the image |
+//! | `mounts/PLACE/` | the same for a mount of `dayfly rootfs mount` |
+//! | `work/RANDOM/` | an unfinished object, locked by its maker |
+//! | `lock` | locked shared by commands that use objects without a reference yet; locked exclusively for removal |
 //!
-//! Whatever is in one of the first four places is whole: it was made in `work` and renamed.
+//! Everything in the first four directories is complete: it was created in `work` and renamed.
 
 mod gc;
 mod layers;
@@ -31,14 +31,14 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What this process may do to files.
+/// The privileges of this process on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     /// Root of the host: everything.
     Root,
-    /// Root of a user namespace: owners as far as they are mapped, no devices.
+    /// Root of a user namespace: only mapped owners, and no devices.
     Namespace,
-    /// A user: everything belongs to him.
+    /// An unprivileged user, who owns everything.
     User,
 }
 
@@ -50,7 +50,7 @@ impl Rights {
         if sys::user_namespace::is_nested() { Self::Namespace } else { Self::Root }
     }
 
-    /// The extended attribute that makes a directory hide those below it.
+    /// Returns the extended attribute that makes a directory opaque.
     #[must_use]
     pub fn opaque(self) -> &'static str {
         match self {
@@ -60,16 +60,16 @@ impl Rights {
     }
 }
 
-/// A store that is open.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// What this process may do there.
+    /// The privileges of this process there.
     pub rights: Rights,
 }
 
 impl Store {
-    /// Opens the store in the absolute `directory`, makes it if need be, and removes what killed commands left
+    /// Opens the store in the absolute `directory`, creates it if needed, and removes what killed commands left
     /// unfinished.
     ///
     /// # Errors
@@ -82,32 +82,32 @@ impl Store {
             let path = directory.join(part);
             builder.create(&path).map_err(Error::at("make", &path))?;
         }
-        // Lines of `layers` files are paths, and dayfly reads these without asking what a link means.
+        // `layers` files contain paths, and dayfly opens them without resolving links.
         let root = fs::canonicalize(directory).map_err(Error::at("find", directory))?;
         let store = Self { root, rights };
         store.sweep()?;
         Ok(store)
     }
 
-    /// Where it is.
+    /// Returns its directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A path in the store.
+    /// Returns a path in the store.
     #[must_use]
     pub fn path(&self, part: &str, name: &str) -> PathBuf {
         self.root.join(part).join(name)
     }
 
-    /// Where the layer of that name is.
+    /// Returns the directory of a layer.
     #[must_use]
     pub fn layer(&self, name: &Digest) -> PathBuf {
         self.path("layers", &name.hex())
     }
 
-    /// Where the image is.
+    /// Returns the directory of an image.
     #[must_use]
     pub fn image(&self, manifest: &Digest) -> PathBuf {
         self.path("images", &manifest.hex())

@@ -22,8 +22,8 @@ pub struct Image {
 }
 
 impl Store {
-    /// Moves an image that is whole from `work` (its directory `image`) into the store, in the place of an
-    /// older one of the same manifest.
+    /// Moves a complete image from `work` (its directory `image`) into the store, replacing an older one with the same
+    /// manifest.
     ///
     /// # Errors
     /// Those of renaming.
@@ -33,10 +33,10 @@ impl Store {
         Ok(Image { digest, path })
     }
 
-    /// Has `reference` name an image from now on.
+    /// Makes `reference` refer to an image.
     ///
     /// # Errors
-    /// Those of making and renaming the link.
+    /// Those of creating and renaming the link.
     pub fn set_ref(&self, reference: &Reference, image: Digest) -> Result<()> {
         let work = self.work()?;
         let (link, path) = (work.path().join("ref"), self.path("refs", &reference.file_name()));
@@ -45,7 +45,7 @@ impl Store {
         self.remove_old_spelling(reference).map(|_| ())
     }
 
-    /// The image that has exactly this name, if any.
+    /// Returns the image with exactly this name, if any.
     ///
     /// # Errors
     /// Those of reading directories and links.
@@ -54,7 +54,7 @@ impl Store {
         Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
     }
 
-    /// Removes the link that an older version made for a name as it was written. Whether it was there.
+    /// Removes the link that an earlier version created for a name as given. Returns whether it existed.
     fn remove_old_spelling(&self, reference: &Reference) -> Result<bool> {
         match reference.old_file_name() {
             Some(old) => remove(&self.path("refs", &old)),
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Takes a name away. Whether it was there: another command may have been quicker.
+    /// Removes a name. Returns whether it existed, since another command may have been faster.
     ///
     /// # Errors
     /// Those of unlink(2).
@@ -71,7 +71,7 @@ impl Store {
         Ok(remove(&self.path("refs", &reference.file_name()))? || old)
     }
 
-    /// All names, in order, and the images that they name.
+    /// Returns all names, sorted, with their images.
     ///
     /// # Errors
     /// Those of reading directories and links.
@@ -80,7 +80,7 @@ impl Store {
         let files = self.names("refs")?;
         for file in &files {
             let reference = Reference::from_file_name(file).ok();
-            // Who looks for the name finds the newer link.
+            // Lookups of the name find the newer link.
             let is_old = reference.as_ref().map(Reference::file_name).filter(|new| new != file);
             if is_old.is_some_and(|new| files.contains(&new)) {
                 continue;
@@ -99,7 +99,7 @@ impl Store {
         Ok(all)
     }
 
-    /// All images, also those without a name.
+    /// Returns all images, including those without a name.
     ///
     /// # Errors
     /// Those of reading the directory.
@@ -109,10 +109,10 @@ impl Store {
         Ok(digests.map(|digest| Image { digest, path: self.image(&digest) }).collect())
     }
 
-    /// The image that `text` names: a reference, or a digest of the manifest or the beginning of one.
+    /// Returns the image for `text`: a reference, a manifest digest, or a prefix of one.
     ///
     /// # Errors
-    /// [`Error::NoImage`] when there is none, [`Error::Unfit`] when there is more than one.
+    /// [`Error::NoImage`] if there is none, [`Error::Unfit`] if there are several.
     pub fn find_image(&self, text: &str) -> Result<Image> {
         let path = rootfs::image::find(&self.root.to_string_lossy(), text)
             .map(PathBuf::from)
@@ -126,7 +126,7 @@ impl Store {
         Ok(Image { digest, path })
     }
 
-    /// The names of what is in a part of the store.
+    /// Returns the names in a directory of the store.
     pub(super) fn names(&self, part: &str) -> Result<Vec<String>> {
         let path = self.root.join(part);
         let mut names = Vec::new();
@@ -137,7 +137,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Removes something of the store: at once for who looks for it, then from the disk.
+    /// Removes an object: first from view by renaming it, then from the disk.
     pub(super) fn discard(&self, work: &Work, part: &str, name: &str) -> Result<()> {
         let (from, to) = (self.path(part, name), work.path().join(name));
         match rename(&from, &to, RenameFlags::empty()) {
@@ -148,7 +148,7 @@ impl Store {
     }
 }
 
-/// Removes a link. Whether it was there.
+/// Removes a link. Returns whether it existed.
 fn remove(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

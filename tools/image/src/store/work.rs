@@ -1,4 +1,4 @@
-//! Unfinished things, which vanish with their maker.
+//! Unfinished objects, which are removed with their creator.
 
 use super::Store;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory in `work`, removed when dropped. Who finds it without its lock removes it as well.
+/// A directory in `work`, removed when dropped. Other commands remove it too once its lock is free.
 #[derive(Debug)]
 pub struct Work {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -33,21 +33,21 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What cannot be removed now is when the next command sweeps.
+        // What cannot be removed now is removed by the next command's sweep.
         let _ = remove_tree(&self.path);
     }
 }
 
 impl Store {
-    /// A new directory for something unfinished.
+    /// Creates a directory for an unfinished object.
     ///
     /// # Errors
-    /// Those of making it.
+    /// Those of creating it.
     pub fn work(&self) -> Result<Work> {
         loop {
             let path = self.path("work", &random_name()?);
             mkdir(&path, Mode::RWXU).map_err(Error::errno("make", &path))?;
-            // A sweeper may have seen it before it was locked.
+            // Another command's sweep may have removed it before it was locked.
             let Ok(lock) = open(&path, DIRECTORY, Mode::empty()) else { continue };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;
@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// Removes what nobody holds any more.
+    /// Removes directories whose lock is free.
     pub(super) fn sweep(&self) -> Result<()> {
         let work = self.root.join("work");
         for entry in fs::read_dir(&work).map_err(Error::at("read", &work))? {
@@ -80,16 +80,16 @@ fn random_name() -> Result<String> {
     Ok(bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Removes a tree, also one whose directories its owner may not write.
+/// Removes a tree, including directories that their owner may not write.
 ///
 /// # Errors
-/// Those of removing; that it is gone already is none.
+/// Those of removing; a missing tree is not an error.
 pub fn remove_tree(path: &Path) -> Result<()> {
     let c_path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
     rootfs::remove_all(&c_path).map_err(|error| Error::errno("remove", path)(error.errno))
 }
 
-/// Renames a directory, but not over one that is there: then says so by `false`.
+/// Renames a directory without replacing an existing one; returns false if there is one.
 ///
 /// # Errors
 /// Those of renameat2(2).
@@ -101,7 +101,7 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
     }
 }
 
-/// Renames a directory; one that is there takes its place.
+/// Renames a directory, exchanging it with an existing one.
 ///
 /// # Errors
 /// Those of renameat2(2).
@@ -112,8 +112,8 @@ pub fn replace(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Renames a directory. Its owner must be allowed to write it, since it gets another parent: a layer's root
-/// need not be like that.
+/// Renames a directory. Makes it writable for its owner meanwhile, because its `..` changes: a layer's root may be
+/// read-only.
 ///
 /// # Errors
 /// Those of renameat2(2).

@@ -1,7 +1,7 @@
-//! Reads a layer's archive entry by entry: ustar, PAX and GNU tar, old tar.
+//! Reads a layer's archive entry by entry, in the formats ustar, PAX, GNU tar and old tar.
 //!
-//! The crate `tar` reads the fields of a header and writes archives. Its own reader of sequences is not used:
-//! it ends PAX values at line ends (an xattr may have one) and takes headers of any length into memory.
+//! The crate `tar` parses header fields and writes archives. Its own archive reader is not used: it ends PAX values at
+//! newlines (which an xattr may contain) and reads headers of any length into memory.
 
 use super::frame::Frame;
 use super::pax::{self, Pax, Segment, Xattrs};
@@ -12,26 +12,26 @@ use std::rc::Rc;
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
 const BLOCK: usize = 512;
-/// Longest PAX header, name or map that is read.
+/// The maximum length of a PAX header, name or sparse map.
 const LONGEST: u64 = 2 << 20;
-/// Headers in a row that describe one entry.
+/// The maximum number of consecutive headers for one entry.
 const HEADERS: usize = 8;
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file, with its contents.
     File,
     /// A file with holes.
     Sparse {
-        /// Its length with them.
+        /// Its length including holes.
         size: u64,
-        /// What is in the archive.
+        /// The segments in the archive.
         segments: Vec<Segment>,
     },
-    /// Another name of a file.
+    /// A hard link, with its target.
     HardLink(Vec<u8>),
-    /// A symbolic link.
+    /// A symbolic link, with its target.
     Symlink(Vec<u8>),
     /// A directory.
     Directory,
@@ -39,7 +39,7 @@ pub enum Kind {
     Character(u32, u32),
     /// A block device.
     Block(u32, u32),
-    /// A pipe with a name.
+    /// A FIFO.
     Fifo,
 }
 
@@ -48,7 +48,7 @@ pub enum Kind {
 pub struct Entry {
     /// Its name, as it is in the archive.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Permissions with set-id and sticky bits.
     pub mode: u32,
@@ -56,7 +56,7 @@ pub struct Entry {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// When it was changed: seconds since 1970, and nanoseconds.
+    /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: (i64, u32),
     /// Extended attributes.
     pub xattrs: Rc<Xattrs>,
@@ -66,20 +66,20 @@ pub struct Entry {
 pub struct Archive<'a> {
     stream: Stream<'a>,
     frame: Frame,
-    /// Bytes of the current entry that have not been read.
+    /// Unread bytes of the current entry.
     left: u64,
-    /// Zeros after them.
+    /// Padding after them.
     padding: u64,
     global: Pax,
 }
 
 impl<'a> Archive<'a> {
-    /// The archive in `stream`; what is not a file's contents goes into `frame`.
+    /// Returns a reader of the archive in `stream`; everything except file contents is written to `frame`.
     pub fn new(stream: Stream<'a>, frame: Frame) -> Self {
         Self { stream, frame, left: 0, padding: 0, global: Pax::default() }
     }
 
-    /// The frame, and the rest of the stream.
+    /// Returns the frame and the rest of the stream.
     ///
     /// # Errors
     /// Those of reading to the end.
@@ -93,10 +93,10 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The next entry; none at the end.
+    /// Returns the next entry, or `None` at the end.
     ///
     /// # Errors
-    /// Those of reading, and that something is not of the form.
+    /// Those of reading; the archive is malformed.
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.skip()?;
         let mut own: Option<Pax> = None;
@@ -121,7 +121,7 @@ impl<'a> Archive<'a> {
                     own.get_or_insert_with(|| self.global.clone()).add(&text)?;
                 }
                 _ => {
-                    // What is said once of every entry counts as if each had said it.
+                    // A global header counts as if each entry had its own copy.
                     self.stream.count(self.global.weight())?;
                     let mut pax = own.unwrap_or_else(|| self.global.clone());
                     pax.path = pax.path.or(long_path);
@@ -154,7 +154,7 @@ impl<'a> Archive<'a> {
                 data = size;
                 self.gnu_sparse(header)?
             }
-            // Old tar marks directories by a slash only.
+            // Old tar marks directories only by a trailing slash.
             EntryType::Regular if path.ends_with(b"/") => Kind::Directory,
             EntryType::Regular | EntryType::Continuous => {
                 data = size;
@@ -188,7 +188,7 @@ impl<'a> Archive<'a> {
         Ok(entry)
     }
 
-    /// The map of a sparse file in old GNU form: in its header and in blocks after it.
+    /// Parses the map of a sparse file in old GNU format: in its header and in blocks after it.
     fn gnu_sparse(&mut self, header: &Header) -> Result<Kind> {
         let gnu = header.as_gnu().ok_or_else(|| unfit("has a sparse file without a map"))?;
         let mut segments = Vec::new();
@@ -218,7 +218,7 @@ impl<'a> Archive<'a> {
         Ok(Kind::Sparse { size, segments })
     }
 
-    /// The map of a sparse file in one of the three PAX forms.
+    /// Parses the map of a sparse file in one of the three PAX formats.
     fn pax_sparse(&mut self, entry: &mut Entry, pax: Pax) -> Result<()> {
         let sparse = pax.sparse;
         if entry.kind != Kind::File || (sparse.major.is_none() && sparse.map.is_none()) {
@@ -237,7 +237,8 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// PAX 1.0: numbers in lines before the contents, how many pairs first, up to a whole block.
+    /// Parses the map of PAX 1.0: decimal lines before the contents, starting with the number of pairs, padded to a
+    /// block.
     fn sparse_map(&mut self) -> Result<Vec<Segment>> {
         let mut map = Vec::new();
         let mut digits = Vec::new();
@@ -267,11 +268,11 @@ impl<'a> Archive<'a> {
         Err(unfit("has a sparse file whose map does not end"))
     }
 
-    /// Fills `buffer` with contents of the current entry; less only at their end. They go into the frame when
-    /// `record` says so: when no file will have them as they are here.
+    /// Fills `buffer` with contents of the current entry; returns less only at their end. With `record` they are
+    /// written to the frame, because no file will contain them in this form.
     ///
     /// # Errors
-    /// Those of reading, and that the archive ends before.
+    /// Those of reading; the archive ends prematurely.
     pub fn read_data(&mut self, buffer: &mut [u8], record: bool) -> Result<usize> {
         let length = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let buffer = &mut buffer[..length];
@@ -285,7 +286,7 @@ impl<'a> Archive<'a> {
         Ok(length)
     }
 
-    /// The current entry's contents will be in the file `path`.
+    /// Records that the file `path` will contain the current entry's contents.
     ///
     /// # Errors
     /// Those of writing the frame.
@@ -294,12 +295,12 @@ impl<'a> Archive<'a> {
         self.frame.contents(left, path)
     }
 
-    /// What all layers of this import have in common.
+    /// Returns the state shared by all layers of this import.
     pub fn shared(&self) -> &'a super::Shared {
         self.stream.shared()
     }
 
-    /// Goes to the next header.
+    /// Skips to the next header.
     fn skip(&mut self) -> Result<()> {
         let mut buffer = [0; 16 << 10];
         while self.left > 0 {
@@ -312,7 +313,7 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// A header with a true sum; none where a block of zeros or the stream ends the archive.
+    /// Returns a header with a valid checksum, or `None` at a block of zeros or the end of the stream.
     fn header(&mut self) -> Result<Option<Header>> {
         let mut header = Header::new_old();
         let read = self.stream.read_full(header.as_mut_bytes())?;
@@ -324,7 +325,7 @@ impl<'a> Archive<'a> {
         if read < BLOCK {
             return Err(unfit("ends inside a header"));
         }
-        // The sum counts itself as spaces. Some old writers added signed bytes.
+        // The checksum counts its own field as spaces. Some old writers summed signed bytes.
         let sum = |value: fn(u8) -> i64| -> i64 {
             bytes
                 .iter()
@@ -341,7 +342,7 @@ impl<'a> Archive<'a> {
         Ok(Some(header))
     }
 
-    /// The contents of a header's own data.
+    /// Reads the data of an extension header.
     fn take(&mut self, size: u64) -> Result<Vec<u8>> {
         if size > LONGEST {
             return Err(unfit("has a header longer than 2 MiB"));
@@ -353,7 +354,7 @@ impl<'a> Archive<'a> {
         Ok(data)
     }
 
-    /// The same up to its first zero.
+    /// The same, up to its first zero byte.
     fn text(&mut self, size: u64) -> Result<Rc<[u8]>> {
         let text = self.take(size)?;
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
@@ -365,13 +366,13 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Zeros after contents of that length.
+/// Returns the length of the padding after contents.
 fn padding(length: u64) -> u64 {
     let block = BLOCK as u64;
     (block - length % block) % block
 }
 
-/// A header's time. Negative ones are stored in binary with all upper bits set.
+/// Parses a header's time. Negative ones are stored in binary with all upper bits set.
 fn seconds(header: &Header) -> Result<(i64, u32)> {
     let time = header.mtime().map_err(field)?;
     Ok((time.cast_signed(), 0))

@@ -15,43 +15,43 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What something in a layer is to be like.
+/// The attributes of a file in a layer.
 #[derive(Debug, Clone)]
 pub struct Attributes {
     /// Permissions with set-id and sticky bits.
     pub mode: u32,
-    /// User and group, where they are others than the maker's own.
+    /// User and group, if they differ from this process's own.
     owner: Option<(u32, u32)>,
-    /// When it was changed: seconds since 1970, and nanoseconds.
+    /// Modification time: seconds since 1970, and nanoseconds.
     mtime: (i64, u32),
     xattrs: Vec<(CString, Vec<u8>)>,
 }
 
-/// What is kept of an archive's attributes by who may not keep all of them.
+/// Decides which of an archive's attributes a process without all privileges keeps.
 #[derive(Debug)]
 pub struct Keep {
-    /// What this process may do.
+    /// The privileges of this process.
     pub rights: Rights,
-    /// Whether owners that cannot be kept are given up.
+    /// Whether to drop owners that cannot be set.
     pub ignore_owners: bool,
     lost: Mutex<BTreeMap<&'static str, (usize, String)>>,
 }
 
 impl Keep {
-    /// Nothing lost yet.
+    /// Returns it without any losses.
     #[must_use]
     pub fn new(rights: Rights, ignore_owners: bool) -> Self {
         Self { rights, ignore_owners, lost: Mutex::default() }
     }
 
-    /// Notes that `what` of the entry `path` is not kept.
+    /// Records that `what` of the entry `path` is not kept.
     pub fn lose(&self, what: &'static str, path: &[u8]) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let first = || (0, String::from_utf8_lossy(path).into_owned());
         lost.entry(what).or_insert_with(first).0 += 1;
     }
 
-    /// A sentence for each thing that was not kept.
+    /// Returns a sentence for each kind of attribute that was not kept.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +83,8 @@ impl Keep {
         }
     }
 
-    /// Whether an extended attribute is set. Those of overlayfs itself would let an image look at what it
-    /// must not; labels are those of the host where the image was made.
+    /// Returns whether to set an extended attribute. Attributes of overlayfs would let an image access forbidden files;
+    /// security labels belong to the host that built the image.
     fn xattr(&self, entry: &Entry, name: &[u8]) -> bool {
         let special = !matches!(entry.kind, Kind::File | Kind::Sparse { .. } | Kind::Directory);
         let kept = match name {
@@ -104,10 +104,10 @@ impl Keep {
         kept
     }
 
-    /// What the entry's file is to be like.
+    /// Returns the attributes of the entry's file.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when it belongs to somebody to whom this process cannot give it.
+    /// [`Error::Unfit`] if this process cannot set its owner.
     pub fn attributes(&self, entry: &Entry) -> Result<Attributes> {
         let mut xattrs = Vec::new();
         for (name, value) in entry.xattrs.iter() {
@@ -122,20 +122,20 @@ impl Keep {
 }
 
 impl Attributes {
-    /// Those of a directory that nobody described.
+    /// Returns those of a directory without an entry.
     #[must_use]
     pub fn plain_directory() -> Self {
         Self { mode: 0o755, owner: None, mtime: (0, 0), xattrs: Vec::new() }
     }
 
-    /// Bytes of memory that the extended attributes take.
+    /// Returns the memory that the extended attributes take, in bytes.
     #[must_use]
     pub fn weight(&self) -> u64 {
         let bytes = |(name, value): &(CString, Vec<u8>)| name.as_bytes().len() + value.len() + 96;
         self.xattrs.iter().map(bytes).sum::<usize>() as u64
     }
 
-    /// Those of a directory of another layer.
+    /// Reads those of a directory of another layer.
     ///
     /// # Errors
     /// Those of reading them.
@@ -144,7 +144,7 @@ impl Attributes {
         Self::of(directory, &stat)
     }
 
-    /// Those of something in another layer.
+    /// Reads those of a file in another layer.
     ///
     /// # Errors
     /// Those of reading extended attributes.
@@ -179,13 +179,13 @@ impl Attributes {
         })
     }
 
-    /// Whether a directory without an entry of its own would be like this.
+    /// Returns whether a directory without an entry of its own would have these attributes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
     }
 
-    /// Gives them to a file or directory that is open. `path` is for errors.
+    /// Sets them on an open file or directory. `path` is used in errors.
     ///
     /// # Errors
     /// Those of the calls.
@@ -194,7 +194,7 @@ impl Attributes {
             fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
                 .map_err(|errno| self.owner_failed(errno, path))?;
         }
-        // chown(2) takes set-id bits and capabilities away, so these come after it.
+        // chown(2) clears set-id bits and capabilities, so these are set after it.
         fchmod(&file, Mode::from_raw_mode(self.mode)).map_err(Error::errno("chmod", path))?;
         for (name, value) in &self.xattrs {
             fsetxattr(&file, name, value, XattrFlags::empty())
@@ -203,7 +203,7 @@ impl Attributes {
         futimens(&file, &self.times()).map_err(Error::errno("set times of", path))
     }
 
-    /// Gives them to a link, a device or a pipe in `directory`.
+    /// Sets them on a link, a device or a FIFO in `directory`.
     ///
     /// # Errors
     /// Those of the calls.
@@ -251,7 +251,7 @@ fn xattr_failed(errno: Errno, name: &CString, path: &Path) -> Error {
     )(errno)
 }
 
-/// A path through an open descriptor, for calls that take no descriptor of O_PATH.
+/// Returns a path through an open descriptor, for calls that do not accept O_PATH descriptors.
 pub fn through(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

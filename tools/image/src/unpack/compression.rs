@@ -1,7 +1,6 @@
-//! What a blob or an archive is compressed by: its first bytes tell, media types and file names are not
-//! always true.
+//! Detects the compression of a blob or an archive by its first bytes, because media types and file names can be wrong.
 
-/// A compression that images come in.
+/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// RFC 1952.
@@ -11,12 +10,13 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// That of what begins with `start`, of which four bytes are enough.
+    /// Returns the compression of data that begins with `start`; four bytes suffice.
     #[must_use]
     pub fn of(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // The second is a frame to skip (RFC 8878 section 3.1.2): zstd:chunked and pzstd begin with one.
+            // The second pattern is a skippable frame (RFC 8878 section 3.1.2), with which zstd:chunked and pzstd
+            // begin.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Copies of files with their holes: a file of a few blocks can be terabytes long.
+//! Copying files with holes: a file of a few blocks can be terabytes long.
 
 use super::limits::Shared;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// Copies what is in `from` to the empty file `to`. `path` is for errors.
+/// Copies `from` to the empty file `to`. `path` is used in errors.
 ///
 /// # Errors
 /// Those of reading and writing; an interruption.
@@ -20,7 +20,7 @@ pub fn with_holes(mut from: &File, mut to: &File, shared: &Shared, path: &Path) 
     loop {
         let begin = match seek(from, SeekFrom::Data(end)) {
             Ok(begin) => begin,
-            // There is nothing but a hole.
+            // Only a hole remains.
             Err(Errno::NXIO) => break,
             Err(errno) => return Err(failed()(errno)),
         };

@@ -1,5 +1,5 @@
-//! What is kept of a layer's directories until it is full: their attributes, and which of them hide those below.
-//! An archive decides how much that is, so each piece is charged to the import's memory.
+//! The state of a layer's directories until it is complete: their attributes, and which of them are opaque. The archive
+//! determines how much state there is, so each piece is charged to the import's memory limit.
 
 use super::attributes::Attributes;
 use super::limits::{Charge, Shared};
@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// Bytes that a directory takes beside its name and its extended attributes: its place in a tree that may be
-/// half empty, and what the allocator adds.
+/// Bytes per directory beside its name and extended attributes: the share of a half-empty tree node, and allocator
+/// overhead.
 const DIRECTORY: u64 = 256;
-/// The same for one without an entry: nothing of the archive pays for the block of the disk that it takes.
+/// The same for a directory without an entry, which takes a disk block that no bytes of the archive pay for.
 const IMPLIED: u64 = 1024;
 /// The same for a name alone.
 const NAME: u64 = 96;
@@ -41,27 +41,27 @@ fn weight(path: &Path, kept: &Kept) -> u64 {
     base + length(path) + kept.attributes.weight()
 }
 
-/// A key without room to grow.
+/// Shrinks a key to its exact size.
 fn exact(mut path: PathBuf) -> PathBuf {
     path.shrink_to_fit();
     path
 }
 
 impl<'a> Directories<'a> {
-    /// None yet.
+    /// Returns an empty set.
     pub fn new(shared: &'a Shared) -> Self {
         Self { all: BTreeMap::new(), opaque: BTreeSet::new(), charge: Charge::new(shared) }
     }
 
-    /// What all layers have in common.
+    /// Returns the state shared by all layers.
     pub fn shared(&self) -> &'a Shared {
         self.charge.shared()
     }
 
-    /// A directory that is to be like this in the end.
+    /// Adds a directory with its final attributes.
     ///
     /// # Errors
-    /// That too much is kept.
+    /// The memory limit is exceeded.
     pub fn insert(&mut self, path: PathBuf, attributes: Attributes, implied: bool) -> Result<()> {
         let kept = Kept { attributes, implied };
         self.charge.add(weight(&path, &kept))?;
@@ -72,15 +72,15 @@ impl<'a> Directories<'a> {
         Ok(())
     }
 
-    /// Whether there is that directory.
+    /// Returns whether it contains that directory.
     pub fn contains(&self, path: &Path) -> bool {
         self.all.contains_key(path)
     }
 
-    /// Marks a directory as one that hides those below. Whether it was none before.
+    /// Marks a directory as opaque. Returns whether it was not marked before.
     ///
     /// # Errors
-    /// That too much is kept.
+    /// The memory limit is exceeded.
     pub fn hide_below(&mut self, path: &Path) -> Result<bool> {
         if self.opaque.contains(path) {
             return Ok(false);
@@ -89,12 +89,12 @@ impl<'a> Directories<'a> {
         Ok(self.opaque.insert(exact(path.to_owned())))
     }
 
-    /// Whether it or one above it hides what is below.
+    /// Returns whether it or an ancestor is opaque.
     pub fn hides_below(&self, path: &Path) -> bool {
         !self.opaque.is_empty() && path.ancestors().any(|above| self.opaque.contains(above))
     }
 
-    /// Forgets a directory and all in it. In the order of paths these come together.
+    /// Removes a directory and everything below it. In path order these are adjacent.
     pub fn forget(&mut self, path: &Path) {
         let from = (Bound::Included(path), Bound::Unbounded);
         let inside = |other: &&PathBuf| other.starts_with(path);
@@ -118,15 +118,15 @@ impl<'a> Directories<'a> {
         }
     }
 
-    /// All of them, the innermost first.
+    /// Iterates over all of them, the innermost first.
     pub fn innermost_first(&self) -> impl Iterator<Item = (&Path, &Attributes)> {
         self.all.iter().rev().map(|(path, kept)| (path.as_path(), &kept.attributes))
     }
 
-    /// Those that have no entry of their own. They are kept on, and stay charged.
+    /// Returns those without an entry of their own. They stay charged.
     ///
     /// # Errors
-    /// That too much is kept.
+    /// The memory limit is exceeded.
     pub fn into_implied(self) -> Result<Vec<PathBuf>> {
         let Self { all, charge, .. } = self;
         let mut implied: Vec<PathBuf> =
@@ -139,10 +139,10 @@ impl<'a> Directories<'a> {
     }
 }
 
-/// Charges names that stay until the import's end.
+/// Charges names that are kept until the end of the import.
 ///
 /// # Errors
-/// That too much is kept.
+/// The memory limit is exceeded.
 pub fn keep_names(shared: &Shared, names: &[PathBuf]) -> Result<()> {
     shared.keep(names.iter().map(|path| NAME + length(path)).sum())
 }
@@ -182,7 +182,7 @@ mod tests {
         };
         let first = fill().expect("refused");
         assert!((400..1000).contains(&first), "{first}");
-        // All of it is released with the layer.
+        // Dropping the layer releases its charge.
         assert_eq!(fill(), Some(first));
     }
 }

@@ -1,10 +1,9 @@
-//! What an archive has besides the contents of its files, kept so that the same archive can be made again.
+//! The frame of an archive: everything except the file contents, kept so that the same archive can be packed again.
 //!
-//! An archive cannot be made again from files alone: the order of entries, the form of headers and the padding
-//! are the packer's choice, and the diff-id is the digest of them all. A frame is a file of records, compressed
-//! with zstd: the length of a piece of archive (4 bytes, little endian), the piece, the length of the file whose
-//! contents follow in the archive (8 bytes), the length of its path (2 bytes), the path in the layer. A record
-//! without a path has no file.
+//! The files alone are not enough: the order of entries, the header format and the padding are the packer's choice, and
+//! the diff-id is the digest of all of them. A frame is a file of records, compressed with zstd: the length of a piece
+//! of the archive (4 bytes, little endian), the piece, the length of the file whose contents follow in the archive (8
+//! bytes), the length of its path (2 bytes), and its path in the layer. A record with an empty path has no file.
 
 use crate::error::{Error, Result};
 use std::fs::File;
@@ -22,10 +21,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Begins the frame `path`.
+    /// Creates the frame `path`.
     ///
     /// # Errors
-    /// Those of making the file.
+    /// Those of creating the file.
     pub fn create(path: PathBuf) -> Result<Self> {
         let out = File::create_new(&path)
             .and_then(|file| zstd::stream::write::Encoder::new(file, LEVEL))
@@ -33,7 +32,7 @@ impl Frame {
         Ok(Self { out, piece: Vec::with_capacity(PIECE), path })
     }
 
-    /// The archive goes on with `bytes`.
+    /// Appends `bytes` of the archive.
     ///
     /// # Errors
     /// Those of writing.
@@ -42,7 +41,7 @@ impl Frame {
         if self.piece.len() >= PIECE { self.record(0, b"") } else { Ok(()) }
     }
 
-    /// The archive goes on with `size` bytes that the file `path` has.
+    /// Appends a reference to `size` bytes of contents of the file `path`.
     ///
     /// # Errors
     /// Those of writing.
@@ -66,7 +65,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Flushes the rest.
     ///
     /// # Errors
     /// Those of writing.
@@ -106,17 +105,17 @@ impl Frames {
         Ok(Self { input: BufReader::new(input), path: path.to_owned() })
     }
 
-    /// The next record; none at the end.
+    /// Returns the next record, or `None` at the end.
     ///
     /// # Errors
-    /// Those of reading, and that the frame is damaged.
+    /// Those of reading; the frame is damaged.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.read().map_err(Error::at("read", &self.path))
     }
 
     fn read(&mut self) -> io::Result<Option<Record>> {
         let mut word = [0; 4];
-        // The end is where a record would begin.
+        // The file may end only at the start of a record.
         if self.input.read(&mut word[..1])? == 0 {
             return Ok(None);
         }

@@ -1,5 +1,5 @@
-//! How much an import may take: of the disk, of memory, of time. What an archive costs is counted where it
-//! arises, for all layers of an import together; no archive is believed to be small because its blob is.
+//! Limits of an import: disk, memory and time. Costs are counted where they arise, over all layers of an import
+//! together, because a small blob may unpack to a large archive.
 
 use crate::error::{Error, Result};
 use report::interrupt;
@@ -7,28 +7,28 @@ use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Up to here no ratio is too high: a file of zeros compresses a thousand times.
+/// The size up to which any ratio is allowed: a file of zeros compresses a thousandfold.
 const FREE: u64 = 64 << 20;
-/// Look-ups of names that an import may always make; each costs a tenth of a microsecond at least.
+/// The number of name lookups that every import may make; each takes at least a tenth of a microsecond.
 const STEPS: u64 = 64 << 20;
-/// Look-ups that each entry may make beyond that. A path of 60 bytes makes 30.
+/// The additional lookups allowed per entry. A path of 60 bytes needs 30.
 const STEPS_OF_ENTRY: u64 = 256;
-/// Bytes of memory that each byte read of a blob pays for: an image of many directories is long.
+/// Bytes of memory allowed per byte read of a blob, because an image with many directories is long.
 const PAID: u64 = 4;
-/// How many times [`Limits::memory`] the memory may be at most, however long the blobs are.
+/// The maximum of the memory, as a multiple of [`Limits::memory`], for blobs of any length.
 const MOST_PAID: u64 = 16;
 
-/// How much an image may unpack to, and what that may take.
+/// Limits on what an image may unpack to.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes in all of its archives.
     pub bytes: u64,
-    /// Entries in all of its archives, and directories that these have without an entry.
+    /// Entries in all of its archives, including directories without an entry.
     pub entries: u64,
-    /// How many times as long as the blobs that they are in archives may be once they are longer than 64 MiB.
+    /// The maximum ratio of the length of archives to that of their blobs, once they are longer than 64 MiB.
     pub ratio: u64,
-    /// Bytes of memory for what is kept of all layers until their ends: names and attributes of directories. Each byte
-    /// read of blobs adds four, up to sixteen times this in all.
+    /// Bytes of memory for the state of all layers until they are complete: names and attributes of directories. Each
+    /// byte read of blobs adds four, up to sixteen times this in total.
     pub memory: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses what unpacks to `length` bytes so far, of the `packed` ones it is in. `what` names it.
+    /// Checks the ratio of `length` unpacked bytes to `packed` ones. `what` names the object in the error.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -55,16 +55,16 @@ impl Limits {
     }
 }
 
-/// What all layers of one import have in common.
+/// The state shared by all layers of an import.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// How much it may be.
+    /// The limits.
     pub limits: Limits,
-    /// Bytes of blobs read, for who watches.
+    /// Bytes of blobs read, for the progress bar.
     pub read: AtomicU64,
-    /// Set when one layer has failed: the others end.
+    /// Set when a layer has failed, so that the others stop.
     pub stop: AtomicBool,
-    /// Held while a layer has a window longer than [`WINDOW`](super::WINDOW): memory has room for one.
+    /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), because memory suffices for only one.
     pub long_window: Mutex<()>,
     length: AtomicU64,
     bytes: AtomicU64,
@@ -74,13 +74,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing yet.
+    /// Returns the state at the start of an import.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Counts an entry, or a directory without one: something that takes an inode.
+    /// Counts an entry, or a directory without one: anything that takes an inode.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -95,7 +95,7 @@ impl Shared {
         })
     }
 
-    /// Counts `bytes` that files will have, whether or not they are in the archive.
+    /// Counts `bytes` of files, whether or not they are in the archive.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -110,7 +110,7 @@ impl Shared {
         })
     }
 
-    /// Counts `bytes` of an archive. Many layers, each short enough for any ratio, may be too much together.
+    /// Counts `bytes` of an archive. Many layers, each too short for the ratio check, may be too large together.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -120,7 +120,7 @@ impl Shared {
         self.limits.check_ratio(length, self.read.load(Ordering::Relaxed), "the image")
     }
 
-    /// Counts look-ups of names: through links an entry's name can be longer than it is.
+    /// Counts lookups of names: following links, an entry's path can be longer than its name.
     ///
     /// # Errors
     /// [`Error::Unfit`].
@@ -137,7 +137,7 @@ impl Shared {
         )))
     }
 
-    /// Something is kept that takes `bytes` of memory.
+    /// Charges `bytes` of memory.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -156,12 +156,12 @@ impl Shared {
         })
     }
 
-    /// The same is not kept any more.
+    /// Releases `bytes` of memory.
     pub fn release(&self, bytes: u64) {
         self.kept.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether this goes on: an error once a signal has come, or another layer has failed.
+    /// Returns an error if a signal has arrived or another layer has failed.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -171,17 +171,18 @@ impl Shared {
     }
 }
 
-/// The sum; never less than one of both, however much a hostile archive claims.
+/// Adds to a counter and returns the sum, which is never smaller than either summand, whatever a malicious archive
+/// claims.
 fn add(counter: &AtomicU64, amount: u64) -> u64 {
     let old = counter.fetch_add(amount, Ordering::Relaxed);
     old.checked_add(amount).unwrap_or_else(|| {
-        // Nobody else shall find the counter wrapped around.
+        // Keep the counter from wrapping around for the others.
         counter.store(u64::MAX / 2, Ordering::Relaxed);
         u64::MAX
     })
 }
 
-/// What one layer keeps in memory; released with it.
+/// The memory charge of one layer, released when dropped.
 #[derive(Debug)]
 pub struct Charge<'a> {
     shared: &'a Shared,
@@ -189,19 +190,19 @@ pub struct Charge<'a> {
 }
 
 impl<'a> Charge<'a> {
-    /// Nothing yet.
+    /// Returns an empty charge.
     #[must_use]
     pub fn new(shared: &'a Shared) -> Self {
         Self { shared, bytes: 0 }
     }
 
-    /// What all layers have in common.
+    /// Returns the state shared by all layers.
     #[must_use]
     pub fn shared(&self) -> &'a Shared {
         self.shared
     }
 
-    /// `bytes` more.
+    /// Charges `bytes` more.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -210,7 +211,7 @@ impl<'a> Charge<'a> {
         self.shared.keep(bytes)
     }
 
-    /// `bytes` less.
+    /// Releases `bytes`.
     pub fn take(&mut self, bytes: u64) {
         self.bytes -= bytes;
         self.shared.release(bytes);

@@ -36,42 +36,42 @@ use std::path::Path;
 use stream::{BUFFER, Stream};
 use tree::{Place, Tree};
 
-/// The mark of a file that is removed by a layer.
+/// The prefix of whiteouts, which mark files that a layer removes.
 const WHITEOUT: &[u8] = b".wh.";
-/// The mark of a directory whose contents below are removed.
+/// The marker of an opaque directory, whose contents below are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Where the contents of files are kept for packing the same archive again.
+/// Where file contents are kept for packing the same archive again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// In the files.
     Files,
-    /// In the frame: for archives in which an entry takes the place of another.
+    /// In the frame: for archives in which an entry replaces an earlier one.
     Frame,
 }
 
-/// What is to be unpacked.
+/// A layer to unpack.
 pub struct Task<'a> {
-    /// Reads the blob.
+    /// A reader of the blob.
     pub source: Box<dyn Read + 'a>,
-    /// What the blob must be.
+    /// The expected descriptor of the blob.
     pub blob: &'a Descriptor,
-    /// What the archive in it must be.
+    /// The expected digest of the archive in it.
     pub diff_id: Digest,
-    /// The layers below, as far as they are known.
+    /// The layers below, if they are known.
     pub below: Below,
-    /// Where the contents of files are kept.
+    /// Where file contents are kept.
     pub way: Way,
-    /// The longest window of zstd, as a power of two.
+    /// The maximum zstd window, as a power of two.
     pub window: u32,
 }
 
-/// Unpacks the layer that `task.source` reads into `work`: its directory is `layer`, its record is begun in `record`.
+/// Unpacks the layer in `task.source` into `work`: its directory is `layer`, its record is begun in `record`.
 ///
 /// # Errors
-/// Those of reading and writing; a blob or an archive that is not the one of the digests; what an entry is
-/// refused for; a limit; [`Error::NeedsBelow`] if `task.below` is unknown and must not be; [`Error::NeedsFrame`] if
-/// `task.way` is the wrong one, [`Error::NeedsWindow`] if `task.window` is [`WINDOW`] and too short.
+/// Those of reading and writing; a digest differs; an entry is rejected; a limit is exceeded; [`Error::NeedsBelow`] if
+/// `task.below` is unknown but needed; [`Error::NeedsFrame`] if `task.way` must be the frame; [`Error::NeedsWindow`] if
+/// `task.window` is [`WINDOW`] and too short.
 pub fn unpack(task: Task<'_>, work: &Work, keep: &Keep, shared: &Shared) -> Result<LayerInfo> {
     let Task { source, blob, diff_id, below, way, window } = task;
     let (layer, record) = (work.path().join("layer"), work.path().join("record"));
@@ -95,10 +95,10 @@ pub fn unpack(task: Task<'_>, work: &Work, keep: &Keep, shared: &Shared) -> Resu
     unpacker.finish()
 }
 
-/// Reads the layer that `source` reads and keeps nothing of it.
+/// Reads and verifies the layer in `source` without storing anything.
 ///
 /// # Errors
-/// As [`unpack`], of reading, digests and limits.
+/// As [`unpack`], for reading, digests and limits.
 pub fn check(
     source: Box<dyn Read + '_>,
     blob: &Descriptor,
@@ -137,7 +137,7 @@ impl Unpacker<'_, '_> {
         if let Some(hidden) = name.as_bytes().strip_prefix(WHITEOUT) {
             return match hidden {
                 b"" | b"." | b".." => Err(hostile("it removes no file")),
-                // What AUFS kept for itself.
+                // Metadata of AUFS.
                 _ if hidden.starts_with(WHITEOUT) => Ok(()),
                 _ => self.tree.whiteout(&place, OsStr::from_bytes(hidden)),
             };
@@ -185,7 +185,7 @@ impl Unpacker<'_, '_> {
         kind: FileType,
         device: (u32, u32),
     ) -> Result<()> {
-        // A device 0:0 anybody may make: it is a whiteout.
+        // Unprivileged users may create device 0:0, which is a whiteout.
         let allowed = kind == FileType::Fifo
             || (kind == FileType::CharacterDevice && device == (0, 0))
             || self.keep.rights == crate::store::Rights::Root;
@@ -211,7 +211,7 @@ impl Unpacker<'_, '_> {
         }
     }
 
-    /// Copies the segments of a sparse file to their places, and leaves holes between them.
+    /// Copies the segments of a sparse file to their offsets, leaving holes between them.
     fn copy_sparse(
         &mut self,
         file: &mut File,

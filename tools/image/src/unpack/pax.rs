@@ -1,48 +1,48 @@
 //! PAX records and maps of sparse files.
 //!
-//! Records are told apart by their lengths: a value may have any byte in it, also line ends.
+//! Records are delimited by their lengths: a value may contain any byte, including newlines.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Longest value of an extended attribute, in bytes (XATTR_SIZE_MAX).
+/// The maximum length of an extended attribute's value, in bytes (XATTR_SIZE_MAX).
 const LONGEST_VALUE: usize = 64 << 10;
-/// Longest name of one (XATTR_NAME_MAX).
+/// The maximum length of its name (XATTR_NAME_MAX).
 const LONGEST_NAME: usize = 255;
-/// Longest list of a file's names of them, with an end each (XATTR_LIST_MAX).
+/// The maximum length of a file's list of zero-terminated names (XATTR_LIST_MAX).
 const LONGEST_LIST: usize = 64 << 10;
-/// Bytes of an entry's values.
+/// The maximum total length of an entry's values, in bytes.
 const VALUES: usize = 1 << 20;
-/// Parts of a sparse file.
+/// The maximum number of segments of a sparse file.
 const SEGMENTS: usize = 1 << 17;
 
 /// Extended attributes.
 pub type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A part of a sparse file that is in the archive: where it begins in the file, and its length.
+/// A segment of a sparse file in the archive: its offset in the file, and its length.
 pub type Segment = (u64, u64);
 
-/// What PAX records say of an entry. What is long is shared: a global header says it of each entry.
+/// The PAX records of an entry. Long values are shared, because a global header applies to each entry.
 #[derive(Debug, Clone, Default)]
 pub struct Pax {
     /// Its name.
     pub path: Option<Rc<[u8]>>,
-    /// Where it links to.
+    /// Its link target.
     pub link: Option<Rc<[u8]>>,
-    /// Bytes of it in the archive.
+    /// Its size in the archive, in bytes.
     pub size: Option<u64>,
     /// Its owner.
     pub uid: Option<u32>,
     /// Its group.
     pub gid: Option<u32>,
-    /// When it was changed: seconds since 1970, and nanoseconds.
+    /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: Option<(i64, u32)>,
     /// Its extended attributes.
     pub xattrs: Rc<Xattrs>,
-    /// What GNU tar says of a sparse file.
+    /// GNU tar's records of a sparse file.
     pub sparse: Sparse,
-    /// Bytes of the names of extended attributes, with an end each, and of the values.
+    /// The total length of the zero-terminated names of extended attributes, and of the values.
     names: usize,
     values: usize,
 }
@@ -52,11 +52,11 @@ pub struct Pax {
 pub struct Sparse {
     /// The format's version.
     pub major: Option<u64>,
-    /// Its length with the holes.
+    /// Its length including holes.
     pub size: Option<u64>,
     /// Its name.
     pub name: Option<Rc<[u8]>>,
-    /// Formats 0.0 and 0.1: what is in the archive.
+    /// The segments in the archive, in formats 0.0 and 0.1.
     pub map: Option<Rc<Vec<Segment>>>,
     offset: Option<u64>,
 }
@@ -65,7 +65,7 @@ impl Pax {
     /// Adds the records in `text`; later ones replace earlier ones.
     ///
     /// # Errors
-    /// [`Error::Unfit`] when they are not of the form.
+    /// [`Error::Unfit`] if they are malformed.
     pub fn add(&mut self, mut text: &[u8]) -> Result<()> {
         while !text.is_empty() {
             // Some writers pad with zeros.
@@ -114,7 +114,8 @@ impl Pax {
         Ok(())
     }
 
-    /// One that no file can have is refused here: what is kept of directories is set at the end only.
+    /// Records an extended attribute, and rejects one that exceeds the kernel's limits. This is not left to
+    /// setxattr(2), since attributes of directories are set only at the end.
     fn xattr(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
         let refused = |what: &str, length: usize, most: usize| {
             Error::Unfit(format!(
@@ -144,7 +145,7 @@ impl Pax {
         Ok(())
     }
 
-    /// Bytes that what these records say of an entry takes.
+    /// Returns the size of the records for an entry, in bytes.
     #[must_use]
     pub fn weight(&self) -> u64 {
         let text = |text: &Option<Rc<[u8]>>| text.as_ref().map_or(0, |text| text.len());
@@ -154,10 +155,10 @@ impl Pax {
     }
 }
 
-/// Adds a part of a sparse file.
+/// Adds a segment of a sparse file.
 ///
 /// # Errors
-/// [`Error::Unfit`] when there are too many.
+/// [`Error::Unfit`] if there are too many.
 pub fn add_segment(map: &mut Vec<Segment>, segment: Segment) -> Result<()> {
     if map.len() >= SEGMENTS {
         return Err(Error::Unfit(format!(
@@ -168,27 +169,27 @@ pub fn add_segment(map: &mut Vec<Segment>, segment: Segment) -> Result<()> {
     Ok(())
 }
 
-/// A number of an id that the kernel has.
+/// Converts a number to a valid id.
 ///
 /// # Errors
-/// [`Error::Unfit`] when it has none such.
+/// [`Error::Unfit`] if it is out of range.
 pub fn id(number: u64) -> Result<u32> {
     u32::try_from(number).ok().filter(|&id| id != u32::MAX).ok_or_else(|| {
         Error::Unfit(format!("an entry belongs to the id {number}, which the kernel does not have"))
     })
 }
 
-/// A decimal number.
+/// Parses a decimal number.
 ///
 /// # Errors
-/// [`Error::Unfit`] when it is none.
+/// [`Error::Unfit`] if it is not one.
 pub fn number(text: &[u8]) -> Result<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = str::from_utf8(text).ok().filter(|_| digits);
     text.and_then(|text| text.parse().ok()).ok_or_else(malformed)
 }
 
-/// The first record, without length and line end, and what follows it.
+/// Splits off the first record, without length and newline.
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = text.iter().take(20).position(|&byte| byte == b' ')?;
     let length = usize::try_from(number(&text[..space]).ok()?).ok()?;
@@ -196,7 +197,7 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((record.strip_suffix(b"\n")?, &text[length..]))
 }
 
-/// `[-]SECONDS[.FRACTION]`.
+/// Parses `[-]SECONDS[.FRACTION]`.
 fn time(text: &[u8]) -> Option<(i64, u32)> {
     let text = str::from_utf8(text).ok()?;
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));

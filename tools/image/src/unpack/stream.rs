@@ -1,4 +1,4 @@
-//! From a blob to the archive in it: decompressed, hashed on both sides, and limited.
+//! From a blob to its archive: decompressed, hashed on both sides, and limited.
 
 use super::compression::Compression;
 use super::limits::Shared;
@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::atomic::Ordering;
 
-/// How much is read at once.
+/// The number of bytes to read at once.
 pub const BUFFER: usize = 256 << 10;
-/// A blob as it is stored or sent.
+/// A blob as stored or transferred.
 struct Blob<'a> {
     source: Box<dyn Read + 'a>,
     descriptor: &'a Descriptor,
@@ -67,7 +67,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What of the blob is at hand and not decompressed yet.
+    /// Returns the buffered bytes of the blob that are not decompressed yet.
     fn ahead(&self) -> &[u8] {
         match self {
             Self::Plain(reader) => reader.buffer(),
@@ -105,7 +105,7 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// The archive in the blob that `source` reads, with a window of zstd up to the power of two `window`.
+    /// Opens the archive in the blob that `source` reads, with a zstd window of up to the power of two `window`.
     ///
     /// # Errors
     /// Those of reading its beginning.
@@ -120,12 +120,12 @@ impl<'a> Stream<'a> {
         Ok(Self { decoder, hash: Sha256::new(), length: 0, shared, window })
     }
 
-    /// What all layers of this import have in common.
+    /// Returns the state shared by all layers of this import.
     pub fn shared(&self) -> &'a Shared {
         self.shared
     }
 
-    /// Reads some bytes; none at the end.
+    /// Reads some bytes; returns 0 at the end.
     ///
     /// # Errors
     /// Those of reading and decompressing, a limit, an interruption.
@@ -152,19 +152,19 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Counts bytes that are not in the archive as if they were: what is said once there of many entries.
+    /// Counts bytes as if they were in the archive, for headers that apply to many entries.
     ///
     /// # Errors
     /// A limit.
     pub fn count(&mut self, bytes: u64) -> Result<()> {
         self.length += bytes;
-        // The layer's own ratio first: it is the more exact name for what is wrong.
+        // The layer's own ratio is checked first, because its error is more specific.
         let packed = self.decoder.blob().read;
         self.shared.limits.check_ratio(self.length, packed, "the layer")?;
         self.shared.count_length(bytes)
     }
 
-    /// Fills `buffer`; less only at the end.
+    /// Fills `buffer`; returns less only at the end.
     ///
     /// # Errors
     /// As [`Stream::read`].
@@ -179,7 +179,7 @@ impl<'a> Stream<'a> {
         Ok(filled)
     }
 
-    /// The digest of the archive, once all of it has been read and the blob was what it should be.
+    /// Returns the digest of the archive after everything was read and the blob was verified.
     ///
     /// # Errors
     /// [`Error::Size`] and [`Error::Digest`] of the blob.
@@ -196,7 +196,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// An error of ours that came through a decoder, or one of the decoder's.
+/// Returns our own error that passed through a decoder, or the decoder's error.
 fn reading(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,

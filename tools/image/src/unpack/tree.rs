@@ -1,9 +1,9 @@
-//! A layer's directory while it is filled. Nothing outside of it can be reached.
+//! The directory of a layer while it is filled. Nothing outside it can be reached.
 //!
-//! Names from the archive are never handed to the kernel as paths from the host's root: a parent is opened by
-//! openat2(2) from the layer's directory without following links, or, where there are links, step by step, each
-//! step a single name; `..` in a link's target goes back to what the walk came through. Last names are
-//! created with O_EXCL or its like.
+//! Names from the archive are never resolved from the host's root. A parent is opened by openat2(2) relative to the
+//! layer's directory without following links. If it contains links, it is walked one component at a time; `..` in a
+//! link's target returns to the directory that the walk came through. Last components are created with O_EXCL or its
+//! like.
 
 mod links;
 
@@ -30,17 +30,17 @@ use sys::inside::{self, Links};
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What a step of a walk costs, in parts of a path that the kernel looks up.
+/// The cost of a step of a walk, in lookups.
 const STEP: u64 = 16;
-/// The same of a name in a layer below.
+/// The cost of a lookup in a layer below.
 pub const LOOK_UP: u64 = 4;
-/// Bytes of a path (PATH_MAX, less its end).
+/// The maximum length of a path in bytes (PATH_MAX without the terminator).
 const LONGEST: usize = 4095;
 
-/// Bytes of a name (NAME_MAX), with a slash.
+/// The maximum length of a name in bytes (NAME_MAX), with a slash.
 const LONGEST_NAME: usize = 256;
 
-/// A directory in the layer: its path without links, and the directory itself.
+/// A directory in the layer: its path without links, and its descriptor.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Relative to the layer.
@@ -49,12 +49,12 @@ pub struct Place {
     pub fd: Rc<OwnedFd>,
 }
 
-/// What is known of the layers below while a layer is unpacked.
+/// The layers below the one being unpacked.
 #[derive(Debug, Clone)]
 pub enum Below {
-    /// Nothing: the layer is unpacked by itself.
+    /// Not available: the layer is unpacked by itself.
     Unknown,
-    /// All of them, perhaps none.
+    /// Available, possibly none.
     Known(Merged),
 }
 
@@ -64,18 +64,18 @@ pub struct Tree<'a> {
     root: Place,
     rights: Rights,
     below: Below,
-    /// Where the last entry was, by the archive's name for it.
+    /// The directory of the last entry, by the archive's name for it.
     last: Option<(PathBuf, Place)>,
-    /// What directories are to be like once they are full.
+    /// The final attributes of directories.
     directories: Directories<'a>,
-    /// Files of layers below that have been copied.
+    /// Files of layers below that have been copied up.
     copied: BTreeSet<(u64, u64)>,
-    /// Whether an entry took the place of another one of the same archive.
+    /// Whether an entry replaced an earlier one of the same archive.
     pub replaced: bool,
 }
 
 impl<'a> Tree<'a> {
-    /// Fills the empty directory `root`. What that takes is counted in `shared`.
+    /// Fills the empty directory `root`. Its cost is counted in `shared`.
     ///
     /// # Errors
     /// Those of opening it.
@@ -94,11 +94,11 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Where an entry of that name goes: the directory, made if need be, and its name there. No name is the
-    /// layer's root itself.
+    /// Returns the place of an entry: its directory, which is created if needed, and its name there. An empty name is
+    /// the layer's root itself.
     ///
     /// # Errors
-    /// [`Error::Hostile`] for names that lead out; those of opening and making directories.
+    /// [`Error::Hostile`] for names that lead out of the layer; those of opening and creating directories.
     pub fn place(&mut self, path: &[u8]) -> Result<(Place, OsString)> {
         let path = Path::new(OsStr::from_bytes(path));
         let hostile = |reason| Error::Hostile { entry: path.display().to_string(), reason };
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
         Ok((place, name))
     }
 
-    /// Opens the directory `path`. Without `make`, none when it is not there.
+    /// Opens the directory `path`. Without `make`, returns `None` if it does not exist.
     fn walk(&mut self, path: &Path, make: bool) -> Result<Option<Place>> {
         if path.as_os_str().is_empty() {
             return Ok(Some(self.root.clone()));
@@ -138,11 +138,11 @@ impl<'a> Tree<'a> {
             | ResolveFlags::NO_SYMLINKS
             | ResolveFlags::NO_MAGICLINKS
             | ResolveFlags::NO_XDEV;
-        // A part of it is a byte and a slash at least.
+        // A component takes at least a byte and a slash.
         self.count_steps(path.as_os_str().len() as u64 / 2)?;
         match openat2(&self.root.fd, path, DIRECTORY, Mode::empty(), resolve) {
             Ok(fd) => return Ok(Some(Place { path: path.to_owned(), fd: Rc::new(fd) })),
-            // The last two are those of a filter that does not know the call.
+            // A seccomp filter that does not know openat2 returns one of the last two.
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -187,7 +187,7 @@ impl<'a> Tree<'a> {
         Ok(stack.pop())
     }
 
-    /// Goes on where a parent is something else than a directory.
+    /// Continues a walk at a parent that is not a directory.
     fn other(&mut self, here: &Place, word: &OsStr, make: bool) -> Result<Step> {
         let path = here.path.join(word);
         match readlinkat(&here.fd, word, Vec::new()) {
@@ -198,7 +198,7 @@ impl<'a> Tree<'a> {
             Err(errno) => return Err(Error::errno("read link", &path)(errno)),
         }
         if make && self.is_whiteout(here, word)? {
-            // Removed below and made anew here.
+            // The directory is removed below and created again here.
             unlinkat(&here.fd, word, AtFlags::empty()).map_err(Error::errno("remove", &path))?;
             let place = self.make_implied(here, word, None)?;
             self.set_opaque(&place)?;
@@ -207,7 +207,7 @@ impl<'a> Tree<'a> {
         Err(Error::errno("open", path)(Errno::NOTDIR))
     }
 
-    /// Goes on where a parent is not there: as it is in the layers below.
+    /// Continues a walk at a missing parent, with its attributes in the layers below.
     fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
         match self.find_below(&here.path, word)? {
             None => self.make_implied(here, word, None).map(Step::Into),
@@ -226,7 +226,7 @@ impl<'a> Tree<'a> {
         below: Option<&Directory>,
     ) -> Result<Place> {
         let path = here.path.join(word);
-        // It takes as much as one with an entry.
+        // It takes as much space as one with an entry.
         self.directories.shared().count_entry()?;
         let place = make_directory(here, word)?;
         let attributes = match below.and_then(|below| below.first()) {
@@ -237,7 +237,7 @@ impl<'a> Tree<'a> {
         Ok(place)
     }
 
-    /// What the layers below have of that name, as far as this layer does not hide it.
+    /// Looks up a name in the layers below, unless this layer hides it.
     fn find_below(&self, directory: &Path, name: &OsStr) -> Result<Option<Found>> {
         let Below::Known(below) = &self.below else { return Ok(None) };
         if below.is_empty() || self.directories.hides_below(directory) {
@@ -255,7 +255,7 @@ impl<'a> Tree<'a> {
         self.directories.shared().count_steps(steps)
     }
 
-    /// What is there: nothing, or what it is like.
+    /// Returns the file type of a name, if it exists.
     fn kind(&self, place: &Place, name: &OsStr) -> Result<Option<FileType>> {
         match statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
@@ -275,7 +275,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Calls `make` and, where something is in its place, again once that is removed.
+    /// Calls `make`; if something exists there, removes it and tries again.
     fn make<T>(
         &mut self,
         place: &Place,
@@ -293,7 +293,7 @@ impl<'a> Tree<'a> {
         result.map_err(Error::errno(op, place.path.join(name)))
     }
 
-    /// Removes what an earlier entry made.
+    /// Removes what an earlier entry created.
     fn clear(&mut self, place: &Place, name: &OsStr) -> Result<()> {
         let path = place.path.join(name);
         self.replaced = true;
@@ -315,7 +315,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// An empty file to be written.
+    /// Creates an empty file for writing.
     ///
     /// # Errors
     /// Those of openat(2).
@@ -326,7 +326,7 @@ impl<'a> Tree<'a> {
         self.make(place, name, "make", || openat(&place.fd, name, flags, mode)).map(File::from)
     }
 
-    /// A symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
     /// Those of symlinkat(2).
@@ -335,7 +335,7 @@ impl<'a> Tree<'a> {
         self.make(place, name, "make link", || symlinkat(target, &place.fd, name))
     }
 
-    /// A device, a pipe or a whiteout.
+    /// Creates a device, a FIFO or a whiteout.
     ///
     /// # Errors
     /// Those of mknodat(2).
@@ -351,7 +351,7 @@ impl<'a> Tree<'a> {
         self.make(place, name, "make node", || mknodat(&place.fd, name, kind, mode, device))
     }
 
-    /// A directory, which may be there already. It is given its attributes at the end.
+    /// Creates a directory, which may exist already. Its attributes are set at the end.
     ///
     /// # Errors
     /// Those of mkdirat(2).
@@ -374,10 +374,10 @@ impl<'a> Tree<'a> {
         self.directories.insert(path, attributes, false)
     }
 
-    /// Hides what the layers below have of that name.
+    /// Hides a name of the layers below.
     ///
     /// # Errors
-    /// Those of making a whiteout.
+    /// Those of creating a whiteout.
     pub fn whiteout(&mut self, place: &Place, name: &OsStr) -> Result<()> {
         match self.kind(place, name)? {
             None => self.node(place, name, FileType::CharacterDevice, 0, (0, 0)),
@@ -386,12 +386,12 @@ impl<'a> Tree<'a> {
                     .map_err(Error::errno("open", place.path.join(name)))?;
                 self.set_opaque(&Place { path: place.path.join(name), fd: Rc::new(fd) })
             }
-            // Something of this layer: what is below is hidden by it.
+            // An object of this layer hides those below.
             Some(_) => Ok(()),
         }
     }
 
-    /// Hides what the layers below have in that directory.
+    /// Hides the contents of that directory in the layers below.
     ///
     /// # Errors
     /// Those of setxattr(2).
@@ -409,9 +409,8 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Gives directories their attributes, the innermost first: once the last name is in them, their times
-    /// stay, and once they are read-only, nothing more needs to be written. Those that have no entry of their
-    /// own it returns.
+    /// Sets the attributes of directories, the innermost first, when all entries exist: creating an entry would change
+    /// the times, and would fail in a read-only directory. Returns the directories without an entry of their own.
     ///
     /// # Errors
     /// Those of opening and changing them.
@@ -439,7 +438,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Where a walk goes on.
+/// The next step of a walk.
 enum Step {
     Into(Place),
     Along(PathBuf),
@@ -447,7 +446,7 @@ enum Step {
 
 fn make_directory(place: &Place, name: &OsStr) -> Result<Place> {
     let path = place.path.join(name);
-    // Through links trees get deeper than any path leads.
+    // Following links, a tree can get deeper than the longest path.
     if path.as_os_str().len() > LONGEST {
         return Err(Error::errno("make", path)(Errno::NAMETOOLONG));
     }

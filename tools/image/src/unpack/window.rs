@@ -1,30 +1,30 @@
-//! Windows of zstd: how long they may be, and what is said of longer ones.
+//! zstd windows: their maximum length, and the error for longer ones.
 
 use crate::error::Error;
 use std::fmt::Display;
 use std::io;
 
-/// The window of zstd that RFC 8878 asks of every reader, as a power of two: 8 MiB.
+/// The window that RFC 8878 recommends every decoder to support, as a power of two: 8 MiB.
 pub const WINDOW: u32 = 23;
-/// The longest that is unpacked: 128 MiB, as by the program zstd, whose `--ultra -22` makes such ones. One layer at a
-/// time has one longer than [`WINDOW`].
+/// The longest supported window, as a power of two: 128 MiB, like the program zstd, whose `--ultra -22` creates such
+/// windows. Only one layer at a time uses one longer than [`WINDOW`].
 pub const LONG_WINDOW: u32 = 27;
-/// What a frame begins with.
+/// The magic number of a frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether zstd's decoder gave up for the window's length. The crate hands on no more than its text
+/// Returns whether zstd's decoder failed because the window is too long. The crate passes on only the error's text
 /// (`ZSTD_error_frameParameter_windowTooLarge`).
 pub fn is_too_long(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
 
-/// What is said of a window that is longer than [`LONG_WINDOW`]. `frame` begins with the frame that has it: the decoder
-/// takes nothing of a frame that it refuses.
+/// Returns the error for a window longer than [`LONG_WINDOW`]. `frame` begins with the rejected frame, of which the
+/// decoder consumes nothing.
 #[must_use]
 pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     let most = (1u64 << LONG_WINDOW) >> 20;
     let length = asked(frame).map(|bytes| bytes.div_ceil(1 << 20)).filter(|&asked| asked > most);
-    // Where the header lay across the edge of a buffer its length is not known.
+    // The length is unknown if the header crosses the edge of a buffer.
     let length =
         length.map_or_else(|| "that is longer".to_owned(), |asked| format!("of {asked} MiB"));
     Error::Unfit(format!(
@@ -33,7 +33,7 @@ pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     ))
 }
 
-/// How many bytes the window has that a frame asks for (RFC 8878 section 3.1.1.1); none if its header is not there.
+/// Returns the window size that a frame declares (RFC 8878 section 3.1.1.1), or `None` without its header.
 fn asked(frame: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     let is_single_segment = descriptor >> 5 & 1 == 1;
@@ -42,13 +42,13 @@ fn asked(frame: &[u8]) -> Option<u64> {
         let base = 1u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // All of it is the window: its length comes after the dictionary's number.
+    // With a single segment, the window is the content size, which follows the dictionary id.
     let number = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let length = rest.get(number..)?;
     let mut bytes = [0; 8];
     let count = 1 << (descriptor >> 6);
     bytes[..count].copy_from_slice(length.get(..count)?);
-    // Two bytes begin where one ends.
+    // The two-byte form starts at 256.
     Some(u64::from_le_bytes(bytes).saturating_add(if count == 2 { 256 } else { 0 }))
 }
 
@@ -83,7 +83,7 @@ mod tests {
         encoder.write_all(&[7; 1 << 20]).expect("compress");
         let long = encoder.finish().expect("zstd");
         let short = zstd::encode_all(&[7; 1000][..], 1).expect("zstd");
-        // Neither the first one, nor at the beginning of a buffer.
+        // The long frame is neither the first one nor at the start of a buffer.
         let all = [&short[..], &long].concat();
         let mut decoder = zstd::stream::read::Decoder::new(&all[..]).expect("zstd");
         decoder.window_log_max(LONG_WINDOW).expect("window");

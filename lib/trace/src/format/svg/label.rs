@@ -1,22 +1,22 @@
-//! What is written beside boxes that are too narrow for it.
+//! Labels for boxes that are too narrow for their text.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{MARGIN, WIDTH};
 
-/// How many lines of labels there may be below a row.
+/// The maximum number of label lines below a row.
 const LINES: usize = 5;
-/// The size of labels.
+/// The font size of labels.
 pub const LABEL: u64 = 10;
-/// How far the text is from the line.
+/// The distance from the leader to the text.
 const NEAR: u64 = 30;
-/// Where texts end at last.
+/// The right limit of texts.
 const EDGE: u64 = (WIDTH - MARGIN / 2) * 10;
-/// How far labels keep away from each other and from arrows, in tenths of a pixel.
+/// The minimum distance between labels, and from labels to arrows, in tenths of a pixel.
 const APART: u64 = 50;
 
-/// About how wide a text is in tenths of a pixel: rather too wide, as fonts differ.
+/// Estimates the width of a text in tenths of a pixel; it errs on the wide side, because fonts differ.
 pub fn width(text: &str, size: u64) -> u64 {
     let letters = text.chars().map(|letter| match letter {
         'i' | 'j' | 'l' | 'f' | 't' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '/' | '\''
@@ -29,7 +29,7 @@ pub fn width(text: &str, size: u64) -> u64 {
     letters.sum::<u64>() * size / 10
 }
 
-/// A text, shortened so that it is not wider than `room` tenths of a pixel.
+/// Returns a text, shortened to fit in `room` tenths of a pixel.
 pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
     if width(text, size) <= room {
         return Some(text.into());
@@ -41,23 +41,23 @@ pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
         }
     }
     let short = short.trim_end();
-    // Less than that tells nothing.
+    // Anything shorter is useless.
     (short.chars().count() >= 4).then(|| alloc::format!("{short}…"))
 }
 
-/// A label below a row, with a line that leads up to its box.
+/// A label below a row, with a leader line up to its box.
 pub struct Label {
-    /// Which of the row's spans it is about.
+    /// The index of its span in the row.
     pub span: usize,
-    /// In which line below the row.
+    /// Its line below the row.
     pub line: usize,
-    /// Where the line up to the box is.
+    /// The horizontal position of the leader.
     pub leader: u64,
-    /// Where the text begins.
+    /// The left end of the text.
     pub start: u64,
-    /// Where it ends.
+    /// The right end of the text.
     pub end: u64,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
@@ -71,25 +71,24 @@ impl Label {
         from < right + APART && left < to + APART
     }
 
-    /// Whether the text is where the other one's line up to its box would be.
+    /// Returns whether its text would cross the other label's leader.
     fn crosses(&self, other: &Self) -> bool {
         let (from, to) = self.range();
         from < other.leader + NEAR && other.leader < to + NEAR
     }
 }
 
-/// The labels below a row, none over another or over an arrow.
+/// The labels below a row, which overlap neither each other nor an arrow.
 #[derive(Default)]
 pub struct Labels {
-    /// Those that found a place, from the right to the left.
+    /// The placed labels, from right to left.
     pub placed: Vec<Label>,
-    /// From where to where arrows run, or something else is.
+    /// Ranges occupied by arrows or other things.
     pub taken: Vec<(u64, u64)>,
 }
 
 impl Labels {
-    /// Finds a place for a label, if there is one. The first ones have the choice, but are moved to
-    /// other lines to make room.
+    /// Places a label, if there is room. Earlier labels have priority, but are moved to other lines to make room.
     pub fn place(&mut self, span: usize, leader: u64, text: String) -> bool {
         let width = width(&text, LABEL);
         let start = match leader + NEAR {
@@ -117,8 +116,8 @@ impl Labels {
         lines.is_some()
     }
 
-    /// The line of each label, from the right to the left: the first one where it is over no other, below
-    /// those whose lines up its text would cross.
+    /// Returns the line of each label, from right to left: the first one in which it overlaps no other label, below
+    /// those whose leaders its text would cross.
     fn lay(&self) -> Option<Vec<usize>> {
         let mut lines: Vec<usize> = Vec::with_capacity(self.placed.len());
         for label in &self.placed {
@@ -133,7 +132,7 @@ impl Labels {
         Some(lines)
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.placed.iter().map(|label| label.line + 1).max().unwrap_or(0)
     }

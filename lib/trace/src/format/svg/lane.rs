@@ -1,4 +1,4 @@
-//! A row of the picture: where its boxes are, and what is written in and below them.
+//! A lane of the picture: the positions of a row's boxes, and the texts in and below them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,35 +10,35 @@ use crate::format::nest::places;
 use crate::format::text::step;
 use crate::{Row, Span};
 
-/// How high a box is, with the gap below it.
+/// The height of a box, including the gap below it.
 pub const LEVEL: u64 = 24;
-/// How high the line of the critical path is, with the gaps around it.
+/// The height of the critical path's line, including the gaps around it.
 pub const PATH: u64 = 9;
-/// How high a line of labels is.
+/// The height of a line of labels.
 pub const LINE: u64 = 14;
-/// What is between rows, for arrows.
+/// The space between rows, for arrows.
 pub const GAP: u64 = 26;
-/// The size of texts in boxes and below them.
+/// The font size of texts in boxes and below them.
 pub const SMALL: u64 = 11;
 
 /// A row as it is drawn.
 pub struct Lane<'a> {
     /// The row.
     pub row: &'a Row,
-    /// Where its boxes begin.
+    /// The vertical position of its boxes.
     pub top: u64,
-    /// How far down each span's box is.
+    /// The level of each span's box.
     level: Vec<usize>,
     levels: usize,
-    /// What is written below its boxes.
+    /// The labels below its boxes.
     pub labels: Labels,
 }
 
 impl<'a> Lane<'a> {
-    /// Places the boxes and labels of a row; no label may be where `taken` says.
+    /// Lays out the boxes and labels of a row; no label may be placed in the `taken` ranges.
     pub fn new(row: &'a Row, scale: &Scale, top: u64, taken: Vec<(u64, u64)>) -> Self {
         let places = places(row);
-        // Of each lane of spans: on which level it begins.
+        // The first level of each lane of spans.
         let mut first: Vec<usize> = Vec::new();
         let mut levels = 0;
         for lane in 0..=places.iter().map(|place| place.lane).max().unwrap_or(0) {
@@ -54,8 +54,8 @@ impl<'a> Lane<'a> {
         lane
     }
 
-    /// Places labels for spans whose boxes have no room for their name: first those that failed, then
-    /// work, then waits, the longest first.
+    /// Places labels for spans whose boxes are too narrow for their names: failed ones first, then work, then waits,
+    /// the longest first.
     fn label(&mut self, scale: &Scale) {
         let spans = &self.row.spans;
         let rank = |index: usize| {
@@ -66,7 +66,7 @@ impl<'a> Lane<'a> {
             let Some(span) = spans.get(index) else { continue };
             let (from, to) = scale.room(span.start, span.end);
             let (leader, failed) = ((from.0 + to.0) / 2, span.errno != 0);
-            // A label for a box of less than two pixels would only take the others' place.
+            // Boxes narrower than two pixels get no label, which would only displace others.
             if to.0 < from.0 + 20 && !failed
                 || within(span, scale).is_some()
                 || self.is_covered(index, leader, scale)
@@ -83,7 +83,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Whether another box is in the way of a line down from a box.
+    /// Returns whether another box is in the way of a leader from a box.
     fn is_covered(&self, index: usize, leader: u64, scale: &Scale) -> bool {
         let Some(level) = self.level.get(index).filter(|level| *level + 1 < self.levels) else {
             return false;
@@ -94,12 +94,12 @@ impl<'a> Lane<'a> {
         })
     }
 
-    /// Where a span's box begins.
+    /// Returns the top of a span's box.
     pub fn box_top(&self, index: usize) -> u64 {
         self.top + self.level.get(index).copied().unwrap_or(0) as u64 * LEVEL
     }
 
-    /// Where the lowest boxes end.
+    /// Returns the bottom of the lowest boxes.
     pub fn boxes_end(&self) -> u64 {
         self.top + self.levels as u64 * LEVEL
     }
@@ -108,13 +108,13 @@ impl<'a> Lane<'a> {
         self.boxes_end() + PATH + self.labels.lines() as u64 * LINE
     }
 
-    /// How high the lane is, with the gap below it.
+    /// Returns the height of the lane, including the gap below it.
     pub fn height(&self) -> u64 {
         self.labels_end() - self.top + GAP
     }
 }
 
-/// What is written into a span's box, and where: beside what is drawn short.
+/// Returns the text in a span's box and its position, beside the shortened time.
 pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
     let (from, to) = scale.room(span.start, span.end);
     let room = (to.0 - from.0).saturating_sub(80);
@@ -124,7 +124,7 @@ pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
         return Some((start, whole));
     }
     let short = fit(&whole, SMALL, room)?;
-    // A name of which nothing but a letter or two follows is better alone.
+    // The name alone is better than a name with one or two letters of the object.
     let name = span.name.chars().count();
     match short.chars().count() {
         length if length > name + 3 => Some((start, short)),

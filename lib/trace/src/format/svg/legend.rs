@@ -1,4 +1,4 @@
-//! What the colours and lines of the picture mean, and what each phase took.
+//! The legend: colours and lines of the picture, and the time per phase.
 
 use core::fmt::{self, Write};
 
@@ -11,12 +11,12 @@ use super::{MARGIN, WIDTH, colours, text};
 use crate::format::text::{Share, Time};
 use crate::{Account, Phase, Timeline};
 
-/// How many entries of the legend are beside each other.
+/// The number of legend entries side by side.
 const COLUMNS: usize = 7;
 
-/// Where the legend begins.
+/// The top of the legend.
 pub const TOP: u64 = 58;
-/// How high an entry is.
+/// The height of an entry.
 const HEIGHT: u64 = 40;
 
 /// An entry of the legend.
@@ -28,7 +28,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Writes it at its place.
+    /// Writes it at its position.
     pub fn write(&self, out: &mut dyn Write, place: usize) -> fmt::Result {
         let Self { mark, fill, name, value } = self;
         let x = MARGIN + (place % COLUMNS) as u64 * (WIDTH - 2 * MARGIN) / COLUMNS as u64;
@@ -42,7 +42,7 @@ impl Entry {
 
 const SWATCH: &str = "rect width=\"16\" height=\"16\"";
 
-/// All entries.
+/// Returns all entries.
 pub fn legend(timeline: &Timeline, accounts: &[Account]) -> Vec<Entry> {
     let sums = timeline.phase_sums();
     let add = |total: u64, more: u64| total.saturating_add(more);
@@ -77,7 +77,7 @@ pub fn legend(timeline: &Timeline, accounts: &[Account]) -> Vec<Entry> {
     entries
 }
 
-/// How high so many entries are.
+/// Returns the height of this many entries.
 pub fn height(entries: usize) -> u64 {
     entries.div_ceil(COLUMNS) as u64 * HEIGHT
 }

@@ -1,4 +1,4 @@
-//! Where a moment is drawn.
+//! The time axis: maps times to horizontal positions.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::critical::{cut, order};
 use crate::format::text::origin;
 use crate::{Phase, Timeline};
 
-/// Tenths of a pixel.
+/// A length in tenths of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Px(pub u64);
 
@@ -20,31 +20,31 @@ impl fmt::Display for Px {
 
 /// The left end of the time axis.
 pub const LEFT: u64 = 1300;
-/// How long it is.
+/// The length of the axis.
 const WIDTH: u64 = 12_400;
-/// How much of it stands for the time that is left out.
+/// The part of it that stands for the shortened time.
 const BREAK: u64 = 500;
-/// About how many ticks it has.
+/// The approximate number of ticks.
 const TICKS: u64 = 10;
 
-/// The time axis. If for more than half of the time everybody waits or only the container's program
-/// runs, that time is drawn short: what the runtime does would be but a line beside it.
+/// The time axis. If all rows wait, or only the container's program runs, for more than half of the time, that period
+/// is drawn shortened. Otherwise the runtime's work would shrink to a line.
 pub struct Scale {
     origin: u64,
     end: u64,
-    /// What is drawn short.
+    /// The period that is drawn shortened, if any.
     pub quiet: Option<(u64, u64)>,
 }
 
 impl Scale {
-    /// The one that a time line fits on.
+    /// Returns the axis for a time line.
     pub fn of(timeline: &Timeline) -> Self {
         let origin = origin(timeline);
         let ends = timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.end);
         let end = ends.max().unwrap_or(0).max(timeline.end()).max(origin);
         let quiet =
             quiet(timeline, (origin, end)).filter(|(from, to)| to - from > (end - origin) / 2);
-        // The ends of the quiet time are drawn as long as they are.
+        // The ends of the quiet period are drawn at full length.
         let quiet = quiet.and_then(|(from, to)| {
             let margin = ((end - origin) - (to - from)) / 32;
             let (from, to) = (from.saturating_add(margin), to.saturating_sub(margin));
@@ -53,12 +53,12 @@ impl Scale {
         Self { origin, end, quiet }
     }
 
-    /// How much time is drawn at full length.
+    /// Returns the amount of time drawn at full length.
     pub fn shown(&self) -> u64 {
         self.end - self.origin - self.quiet.map_or(0, |(from, to)| to - from)
     }
 
-    /// Where a moment is.
+    /// Returns the position of a time.
     pub fn x(&self, time: u64) -> Px {
         let time = time.clamp(self.origin, self.end);
         let width = WIDTH - if self.quiet.is_some() { BREAK } else { 0 };
@@ -73,7 +73,7 @@ impl Scale {
             })
     }
 
-    /// The longer part of what lies between two moments that is not drawn short.
+    /// Returns the longer part between two times that is not drawn short.
     pub fn room(&self, start: u64, end: u64) -> (Px, Px) {
         let (from, to) = (self.x(start), self.x(end).max(self.x(start)));
         let Some((quiet, loud)) = self.quiet.map(|(from, to)| (self.x(from), self.x(to))) else {
@@ -84,12 +84,12 @@ impl Scale {
         if after.1.0 - after.0.0 > before.1.0 - before.0.0 { after } else { before }
     }
 
-    /// Where a moment so long after the first one is.
+    /// Returns the position of a time relative to the start.
     pub fn x_after(&self, time: u64) -> Px {
         self.x(self.origin.saturating_add(time))
     }
 
-    /// The times to tell on the axis, from the start, in nanoseconds; how far they are apart.
+    /// Returns the tick times from the start, in nanoseconds, and their distance.
     pub fn ticks(&self) -> (Vec<u64>, u64) {
         let wanted = (self.shown() / TICKS).max(1);
         let mut step = 1u64;
@@ -97,7 +97,7 @@ impl Scale {
             if step >= wanted {
                 break;
             }
-            // 1, 2, 5, 10, 20, 50 …
+            // The steps are 1, 2, 5, 10, 20, 50 …
             step = if factor == 5 { step / 2 * 5 } else { step.saturating_mul(2) };
         }
         let total = self.end - self.origin;
@@ -115,18 +115,18 @@ impl Scale {
         (ticks, step)
     }
 
-    /// From the first moment to the last.
+    /// Returns the time from the first moment to the last.
     pub fn total(&self) -> u64 {
         self.end - self.origin
     }
 
-    /// How long after the first moment.
+    /// Returns the time since the first moment.
     pub fn at(&self, time: u64) -> u64 {
         time.saturating_sub(self.origin)
     }
 }
 
-/// The longest time in which nobody works but the container's program.
+/// Returns the longest period in which only the container's program works.
 fn quiet(timeline: &Timeline, (origin, end): (u64, u64)) -> Option<(u64, u64)> {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     for (index, row) in timeline.rows.iter().enumerate() {
@@ -148,17 +148,17 @@ fn quiet(timeline: &Timeline, (origin, end): (u64, u64)) -> Option<(u64, u64)> {
     longest
 }
 
-/// `width` times `part` of `whole`, without overflow for any times.
+/// Returns `width` × `part` ÷ `whole` without overflow.
 fn scaled(part: u64, whole: u64, width: u64) -> u64 {
     let shift = 18u32.saturating_sub(whole.leading_zeros());
     ((part >> shift) * width).checked_div(whole >> shift).unwrap_or(0)
 }
 
-/// A time on the axis, in the unit that suits all of it, with as many decimals as a step has.
+/// A time on the axis, in one unit for the whole axis, with as many decimals as the step has.
 pub struct Tick {
     /// Nanoseconds from the start.
     pub time: u64,
-    /// How far ticks are apart.
+    /// The distance between ticks.
     pub step: u64,
     /// The last time on the axis.
     pub last: u64,

@@ -1,4 +1,4 @@
-//! The format, by files that are right, wrong, and of any bytes.
+//! The format: valid files, invalid files, and arbitrary bytes.
 
 use super::*;
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 const INVOCATIONS: &str = include_str!("../sample/invocations_per_function_md.anon.sample.csv");
 const TIMES: &str = include_str!("../sample/function_durations_percentiles.anon.sample.csv");
 
-/// A file of these functions.
+/// Writes a file with these functions.
 fn written(functions: &[Counted]) -> String {
     let minutes = functions.first().map_or(1, |function| function.counts.len());
     let mut text = KEYS.join(",");
@@ -119,7 +119,7 @@ proptest! {
     fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), most in 0_usize..3) {
         let _ = busiest(bytes.as_slice(), "f", None, most);
         let _ = durations(bytes.as_slice(), "f", &[]);
-        // And behind headings that are right.
+        // The same after valid headings.
         for head in [format!("{},1,2\n", KEYS.join(",")), DURATIONS.join(",") + "\n"] {
             let whole = [head.as_bytes(), &bytes].concat();
             let _ = busiest(whole.as_slice(), "f", Some(&(1..=2)), most);
@@ -147,7 +147,7 @@ proptest! {
     fn what_is_written_reads_back(functions in vec(function(), 0..20), most in 1_usize..25) {
         let text = written(&functions);
         let read = busiest(text.as_bytes(), "f", None, most).expect("of the format");
-        // The same by sorting them all, which is stable.
+        // The expected result, by a stable sort of all.
         let sum = |of: &Counted| of.counts.iter().map(|&count| u64::from(count)).sum::<u64>();
         let mut expected: Vec<Counted> =
             functions.into_iter().filter(|of| sum(of) > 0).collect();

@@ -1,4 +1,4 @@
-//! Which container an invocation gets, and what becomes of a container that has none.
+//! Assigns invocations to containers, and decides what becomes of an idle container.
 
 use super::{Planned, RAMP, Replay};
 use crate::faas::instance::{Instance, State};
@@ -6,14 +6,14 @@ use crate::options::Policy;
 use std::time::{Duration, Instant};
 
 impl Replay<'_> {
-    /// Gives an invocation to a container that is idle, or about to be, or to a new one; or has it wait.
+    /// Assigns an invocation to a container that is idle, or about to be, or to a new one; otherwise it waits.
     pub(super) fn place(&mut self, invocation: usize) {
         let function = self.workload.invocations[invocation].function;
         let fits = |of: &Instance<'_>| {
             of.is_spare() && (self.policy == Policy::Warm || of.function == function)
         };
         let all = || self.instances.iter().enumerate().filter(|(_, of)| fits(of));
-        // The one that was used last: those used before may go.
+        // The most recently used one, so that the others can expire.
         let idle = all().filter(|(_, of)| of.is_ready).max_by_key(|(_, of)| of.idle_since);
         let starting = || all().find(|(_, of)| !of.is_ready);
         if let Some(at) = idle.or_else(starting).map(|(at, _)| at) {
@@ -22,7 +22,7 @@ impl Replay<'_> {
         }
         if let Some(at) = self.instances.iter().position(|of| of.state == State::Free) {
             self.underway[invocation].is_cold = true;
-            // The one that was to be started for it later.
+            // A container was planned to start for it later.
             if let Some(planned) = self.planned.iter().position(|it| it.function == function) {
                 self.planned.remove(planned);
             }
@@ -33,12 +33,12 @@ impl Replay<'_> {
             }
             return;
         }
-        // What it gets in the end may well be warm.
+        // The container it finally gets may be warm.
         self.waiting.push_back(invocation);
         self.make_room();
     }
 
-    /// Ends the container that has been idle for longest, unless enough are on their way out.
+    /// Ends the container that has been idle for longest, unless enough are being ended already.
     fn make_room(&mut self) {
         let leaving = |of: &&Instance<'_>| matches!(of.state, State::Ending | State::Deleting);
         if self.instances.iter().filter(leaving).count() >= self.waiting.len() {
@@ -50,7 +50,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Begins a container's start; false if that can't be.
+    /// Begins a container's start; returns false if that fails.
     pub(super) fn start(&mut self, at: usize, function: usize, until: Option<Instant>) -> bool {
         let result = self.instances[at].start(function, until, self.deadline);
         let worked = result.is_ok();
@@ -62,7 +62,7 @@ impl Replay<'_> {
         worked
     }
 
-    /// Hands an invocation to a container.
+    /// Passes an invocation to a container.
     pub(super) fn serve(&mut self, at: usize, invocation: usize) {
         let takes = self.workload.invocations[invocation].takes;
         if let Err(reason) = self.instances[at].serve(invocation, takes, self.deadline) {
@@ -77,7 +77,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Starts what is missing in the stock, as long as more invocations come.
+    /// Refills the stock, as long as more invocations follow.
     pub(super) fn refill(&mut self) {
         if self.policy != Policy::Warm || self.next == self.workload.invocations.len() {
             return;
@@ -100,7 +100,7 @@ impl Replay<'_> {
         ready >= usize::from(self.options.pool).min(self.instances.len())
     }
 
-    /// What becomes of a container that has nothing to do any more.
+    /// Decides what becomes of a container that has become idle.
     pub(super) fn afterwards(&mut self, at: usize) {
         let now = Instant::now();
         let function = self.instances[at].function;
@@ -127,7 +127,7 @@ impl Replay<'_> {
         self.instances[at].idle_since = now;
     }
 
-    /// Gives an idle container to an invocation that waits, or ends it to make room for one; false if none does.
+    /// Assigns an idle container to a waiting invocation, or ends it to make room for one; returns false if none waits.
     pub(super) fn reassign(&mut self, at: usize) -> bool {
         let function = self.instances[at].function;
         let is_any = self.policy == Policy::Warm;
@@ -141,7 +141,7 @@ impl Replay<'_> {
         true
     }
 
-    /// There is room for one that waits.
+    /// Serves a waiting invocation, as there is room for one.
     pub(super) fn next_waiting(&mut self) {
         while self.instances.iter().any(|of| of.state == State::Free)
             && let Some(invocation) = self.waiting.pop_front()

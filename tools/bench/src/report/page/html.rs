@@ -1,4 +1,4 @@
-//! The page as HTML: one file, with its pictures in it, and nothing loaded.
+//! The page as HTML: a single file with its pictures, which loads nothing.
 
 use super::{Page, READING, Section, State, facts};
 use std::fmt::Write;
@@ -110,7 +110,7 @@ fn table(text: &mut String, section: &Section) {
     text.push_str("</table></div>\n");
 }
 
-/// Text as it stands in HTML.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -75,7 +75,7 @@ fn table(text: &mut String, section: &Section) {
     }
 }
 
-/// Text as it stands in a table: in one line, no column begins in it.
+/// Escapes text for a table cell: one line without column separators.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! Hall and Ramachandran's paper on where a start by runc spends its time.
+//! Hall and Ramachandran's paper on where a start with runc spends its time.
 
 use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
 use super::super::take::{Figure, Take};
@@ -134,7 +134,7 @@ const SHUTDOWN: Part = Part {
     instead: all_shown,
 };
 
-/// What the paper's own tracing costs.
+/// The cost of the paper's own tracing.
 const TRACED: &[Published] =
     &[Published::number("1 % on average", 1.01, "runc with its instrumentation")];
 
@@ -173,7 +173,7 @@ const OVERHEAD: Part = Part {
     instead: all_shown,
 };
 
-/// What a container is gone sooner by than with the bundle's profile.
+/// A line that shows how much sooner a container is gone than with the bundle's profile.
 const fn sooner(
     what: &'static str,
     published: &'static [Published],
@@ -256,7 +256,7 @@ const LEVERS: Part = Part {
     instead: all_shown,
 };
 
-/// A figure of dayfly without something.
+/// A figure of dayfly without a fast path.
 const fn without(
     what: &'static str,
     published: &'static [Published],
@@ -315,7 +315,7 @@ const POOLS: Part = Part {
     instead: all_shown,
 };
 
-/// Of invocations that each have a container of their own.
+/// Rows of invocations with a container each.
 const COLD: &[(&str, &str)] = &[("policy", "cold")];
 
 const RECYCLING: Part = Part {
@@ -379,7 +379,7 @@ const LOW: &[(&str, &str)] = &[("policy", "cold"), ("function", "5e0db5fd7898")]
 const MIDDLE: &[(&str, &str)] = &[("policy", "cold"), ("function", "f9dd89047700")];
 const HIGH: &[(&str, &str)] = &[("policy", "cold"), ("function", "c8c0dc2ebb78")];
 
-/// A cold start beside another one.
+/// The published reduction of a cold start.
 const LESS: &[Published] =
     &[Published::number("0.78: 22 % less", 0.78, "runc with three changes ÷ runc")];
 

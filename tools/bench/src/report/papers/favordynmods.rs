@@ -122,7 +122,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
     ],
 };
 
-/// With favordynmods as it is, or off and on.
+/// A figure with the host's present setting of favordynmods, or with it off and on.
 const fn cost(what: &'static str, step: &'static [(&'static str, &'static str)]) -> Line {
     ms(what, &[], Take::ms(step, Figure::Median("rounds_us")))
 }

@@ -70,7 +70,7 @@ const PLAIN: Part = Part {
     instead: all_shown,
 };
 
-/// What leaving a part out saves a start, 60 ms after the last one.
+/// What omitting a part saves a start, 60 ms after the previous one.
 const fn saves(
     what: &'static str,
     published: &'static [Published],

@@ -158,7 +158,7 @@ const ROGUE: Part = Part {
     instead: smaller,
 };
 
-/// By an experiment of so many states.
+/// An experiment with this number of states.
 const fn way(line: &'static [&'static str], states: u64) -> Way {
     Way::Command(Command {
         line,

@@ -1,4 +1,4 @@
-//! The papers and articles, a file each.
+//! The papers and articles, one per file.
 
 mod container_runtime;
 mod favordynmods;
@@ -15,12 +15,12 @@ pub(super) use mounts::MOUNTS;
 use super::paper::{Line, Published};
 use super::take::{Figure, Take};
 
-/// A figure of a runtime's, in milliseconds.
+/// A figure of a runtime, in milliseconds.
 const fn ms(what: &'static str, published: &'static [Published], take: Take) -> Line {
     Line { what, published, take, unit: "ms" }
 }
 
-/// A figure of a verdict of `dayfly host check`, in milliseconds where it has microseconds.
+/// A figure of a verdict of `dayfly host check`, in milliseconds if it is in microseconds there.
 const fn verdict(id: &'static [(&'static str, &'static str)], figure: &'static str) -> Take {
     Take {
         rows: "/sections/*/verdicts",

@@ -74,7 +74,7 @@ const LAYERS: Part = Part {
     instead: small,
 };
 
-/// The 99th percentile of the probe's time to read the mount table.
+/// Returns the 99th percentile of the probe's time to read the mount table.
 fn health(row: &Value) -> Option<f64> {
     let times = row.pointer("/health/read_us")?.as_array()?;
     let times: Vec<f64> = times.iter().filter_map(Value::as_f64).collect();
@@ -180,7 +180,7 @@ const LOCKS: Part = Part {
 };
 
 const fn curve(what: &'static str, work: &'static str, figure: fn(&Value) -> Option<f64>) -> Line {
-    // Two constants, as a constant can't be made from an argument here.
+    // Two constants, since a const fn can't return a reference to its argument as 'static.
     let only: &'static [(&'static str, &'static str)] = match work.as_bytes() {
         b"lock" => &[("work", "lock")],
         _ => &[("work", "mounts")],

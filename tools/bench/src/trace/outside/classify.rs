@@ -1,21 +1,21 @@
-//! What a system call is for, by its name, its arguments and the path of what it is about.
+//! Classifies a system call by its name, its arguments and the path of its object.
 //!
-//! The phases are those that dayfly's own steps have, so that tables can stand side by side.
+//! The phases are those of dayfly's own steps, so that tables can be shown side by side.
 
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use trace::Phase;
 
-/// What a call is for, and whether it may sleep until somebody else does something.
+/// The purpose of a call, and whether it may sleep until another process acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// What for.
+    /// The phase.
     pub phase: Phase,
-    /// Whether time in it is waiting rather than work.
+    /// Whether its time is waiting rather than work.
     pub waits: bool,
 }
 
-/// Where a container's files are, as far as paths tell what is done with them.
+/// The paths of a container's files, which show what is done with them.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     /// The root filesystem.
@@ -25,7 +25,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What a config.json says.
+    /// Returns the layout of a config.json.
     #[must_use]
     pub fn of(config: &Value) -> Self {
         let paths = |name: &str| {
@@ -38,14 +38,14 @@ impl Layout {
         }
     }
 
-    /// Whether a path, as the host or as the container sees it, is one to be hidden.
+    /// Whether a path, as seen by the host or the container, is one to be masked or made read-only.
     fn hides(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
         self.hidden.iter().any(|hidden| hidden == inside)
     }
 }
 
-/// What the call `name` with `args` is for; `object` is what it is about, as far as that is known.
+/// Classifies the call `name` with `args`; `object` is its object, as far as known.
 #[must_use]
 pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> Class {
     let work = |phase| Class { phase, waits: false };
@@ -67,7 +67,7 @@ pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> C
         | "add_key" | "request_key" | "umask" | "close_range" | "setrlimit" => {
             work(Phase::Security)
         }
-        // With no new limit it only asks.
+        // Without a new limit it only reads.
         "prlimit64" if args[2] != 0 => work(Phase::Security),
         "clone" | "clone3" | "fork" | "vfork" | "execve" | "execveat" | "exit" | "exit_group"
         | "pidfd_open" | "rt_sigaction" | "rt_sigprocmask" | "rt_sigreturn" | "sigaltstack"
@@ -96,17 +96,17 @@ pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> C
 }
 
 const AF_UNIX: u64 = 1;
-/// Requests of ioctl(2) about network devices, SIOC….
+/// The range of ioctl(2) requests about network devices, SIOC….
 const NETWORK: RangeInclusive<u64> = 0x8900..=0x89ff;
-/// Those about terminals, TIOC… and TC….
+/// The range of requests about terminals, TIOC… and TC….
 const TERMINAL: RangeInclusive<u64> = 0x5400..=0x54ff;
-/// runc's way to hold a created container.
+/// The FIFO with which runc holds a created container.
 const FIFO: &str = "exec.fifo";
 
-/// A channel of the kernel for its network, which the caller has found a socket to be.
+/// The object of calls on netlink sockets, which the caller identifies.
 pub const NETLINK: &str = "netlink";
 
-/// Whether an open file is one through which processes talk.
+/// Whether an open file is one through which processes communicate.
 fn is_channel(object: &str) -> bool {
     ["pipe", "socket", "eventfd", "signalfd", "timerfd", "inotify"].contains(&object)
 }
@@ -136,7 +136,7 @@ fn of_object(object: &str, layout: &Layout) -> Phase {
     of_process_file(object).unwrap_or(Phase::Configuration)
 }
 
-/// What a file of a process is about: `/proc/1/cgroup`, `/proc/self/uid_map`.
+/// Returns the phase of a file of a process, such as `/proc/1/cgroup` or `/proc/self/uid_map`.
 fn of_process_file(path: &str) -> Option<Phase> {
     let (_, file) = path.strip_prefix("/proc/")?.split_once('/')?;
     let file = file.strip_prefix("attr/").map_or(file, |_| "attr");
@@ -149,7 +149,7 @@ fn of_process_file(path: &str) -> Option<Phase> {
     }
 }
 
-/// What an operation of prctl(2) is for.
+/// Returns the phase of an operation of prctl(2).
 fn control(option: u64) -> Phase {
     const PDEATHSIG: u64 = 1;
     const NAME: [u64; 2] = [15, 16];

@@ -1,4 +1,4 @@
-//! When a process ends that nobody follows any more.
+//! Records when a process that is no longer traced ends.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -7,15 +7,15 @@ use std::thread;
 use std::time::Duration;
 use trace::now;
 
-/// How long after everybody else the answer may come.
+/// The time allowed for the answer after all other processes have ended.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A thread that waits for one end, by a pidfd.
+/// A thread that waits for one process by a pidfd.
 #[derive(Debug)]
 pub struct Ending(Option<Receiver<u64>>);
 
 impl Ending {
-    /// Waits for the end of `pid`, which is still there, for no longer than `deadline`.
+    /// Waits for the end of `pid`, which must still exist, for no longer than `deadline`.
     #[must_use]
     pub fn of(pid: Pid, deadline: Duration) -> Self {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Self(None) };
@@ -30,7 +30,7 @@ impl Ending {
         Self(Some(receiver))
     }
 
-    /// When it was; none if it has not been yet.
+    /// Returns the time of the end; `None` if it has not ended yet.
     #[must_use]
     pub fn time(self) -> Option<u64> {
         self.0?.recv_timeout(GRACE).ok()

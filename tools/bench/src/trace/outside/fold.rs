@@ -1,21 +1,21 @@
-//! The threads of a process as one row: what it did, and when all of it waited.
+//! Folds the threads of a process into one row: its work, and when all of it waited.
 
 use trace::Span;
 
 /// One thread.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
-    /// When it was made.
+    /// Its start.
     pub start: u64,
-    /// When it ended.
+    /// Its end.
     pub end: u64,
-    /// Its calls, in order of time, none within another.
+    /// Its calls, in order of time, none nested in another.
     pub spans: Vec<Span>,
 }
 
-/// Folds threads. Work stays as it was, cut short where another thread's begins and outlasts it. A
-/// process waits only while each of its threads does; such a time is told as the wait that ended it.
-/// So idle threads of a pool don't count, and no time counts twice.
+/// Folds threads. Work is kept, but cut short where another thread's work begins and outlasts it. A process waits only
+/// while all of its threads do; such a time is represented by the wait that ended it. So a pool's idle threads don't
+/// count, and no time counts twice.
 #[must_use]
 pub fn fold(threads: &[Thread]) -> Vec<Span> {
     let all = || threads.iter().flat_map(|thread| &thread.spans);
@@ -31,7 +31,7 @@ pub fn fold(threads: &[Thread]) -> Vec<Span> {
     spans
 }
 
-/// The times at which every thread that lives waits.
+/// Returns the times at which every live thread waits.
 fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     for thread in threads {
@@ -60,7 +60,7 @@ fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     idle
 }
 
-/// Ends spans where one begins that outlasts them: of two, one lies within the other, or they don't meet.
+/// Ends spans where another one begins that outlasts them: any two are nested or disjoint.
 fn cut(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut open: Vec<usize> = Vec::new();

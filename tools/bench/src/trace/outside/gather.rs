@@ -1,4 +1,4 @@
-//! Makes rows of what [`follow`](follow::follow()) tells.
+//! Builds rows from the events of [`follow`](follow::follow()).
 
 use super::classify::{Class, Layout, classify};
 use super::ending::Ending;
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 use trace::{Awaited, PARENT, PROGRAM, Phase, Row, Span, Timeline};
 
-/// What has been seen so far.
+/// The state so far.
 #[derive(Debug)]
 pub struct Gather<'a> {
     layout: &'a Layout,
     deadline: Duration,
     look: Look,
     processes: Vec<Process>,
-    /// Where each thread is: its process, and its place there.
+    /// The process of each thread, and its index there.
     places: HashMap<Pid, (usize, usize)>,
     held: Held,
     /// The time of the last event.
@@ -32,7 +32,7 @@ struct Process {
     threads: Vec<Traced>,
     /// Its last program.
     command: Vec<String>,
-    /// Whether it still ran when the command had ended.
+    /// Whether it was still running when the command ended.
     left: bool,
     /// The container's program that it became.
     contained: Option<Contained>,
@@ -42,11 +42,11 @@ struct Process {
 struct Contained {
     start: u64,
     ending: Ending,
-    /// When somebody's wait for it was seen to end.
+    /// The time at which a wait for it was seen to end.
     reaped: Option<u64>,
 }
 
-/// A thread, and the call that it is in.
+/// A thread, and its current call.
 #[derive(Debug, Default)]
 struct Traced {
     thread: Thread,
@@ -56,7 +56,7 @@ struct Traced {
 #[derive(Debug)]
 struct Call {
     span: Span,
-    /// Whether its caller stands still until the child that it makes executes a program (CLONE_VFORK).
+    /// Whether its caller is suspended until the child executes a program (CLONE_VFORK).
     lends: bool,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Takes an event in that was seen at `seen`.
+    /// Records an event seen at `seen`.
     pub fn take(&mut self, pid: Pid, event: Event, seen: u64) {
         self.last = seen;
         match event {
@@ -88,7 +88,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// The tracee that was stopped at `seen` goes on now, `at`.
+    /// Records that the tracee stopped at `seen` continues at `at`.
     pub fn resumed(&mut self, pid: Pid, seen: u64, at: u64) {
         self.held += Held { stops: 1, time: at - seen };
         // A call that it has just entered begins only now.
@@ -129,7 +129,7 @@ impl<'a> Gather<'a> {
             ending: Ending::of(pid, self.deadline),
             reaped: None,
         });
-        // The command itself was a copy of this program until now, and nothing of that was seen.
+        // The command itself was a copy of this program until now, which is not recorded.
         if let Some(traced) = self.traced(pid).filter(|it| it.thread.spans.is_empty())
             && traced.call.is_none()
         {
@@ -156,7 +156,7 @@ impl<'a> Gather<'a> {
         });
         self.close(pid, seen, 0);
         if let Some(traced) = self.traced(pid) {
-            // One that is left has done its part where it began to wait for another command.
+            // A process that stays was done when it began to wait for another command.
             traced.thread.end = waiting.unwrap_or(seen);
         }
         if let Some(&(at, _)) = self.places.get(&pid) {
@@ -176,7 +176,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// The row of the process that a call waits for by name.
+    /// Returns the row of the process that a call explicitly waits for.
     fn awaited(&self, pid: Pid, name: &str, args: &[u64; 6]) -> Option<usize> {
         const P_PID: u64 = 1;
         const P_PIDFD: u64 = 3;
@@ -214,7 +214,7 @@ impl<'a> Gather<'a> {
         self.close(pid, seen, errno);
     }
 
-    /// The wait that `pid` is in has brought the end of the process of row `row`.
+    /// Records that `pid`'s current wait has returned the end of the process of row `row`.
     fn awaited_was(&mut self, pid: Pid, row: usize, seen: u64) {
         if let Some(contained) = &mut self.processes[row].contained {
             contained.reaped = Some(seen);
@@ -224,7 +224,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Ends the call that `pid` is in.
+    /// Ends `pid`'s current call.
     fn close(&mut self, pid: Pid, seen: u64, errno: u16) {
         let Some(traced) = self.traced(pid) else { return };
         if let Some(Call { mut span, .. }) = traced.call.take() {
@@ -239,7 +239,7 @@ impl<'a> Gather<'a> {
         self.processes.get_mut(process)?.threads.get_mut(thread)
     }
 
-    /// The time line, of the command `command` for the container `id`.
+    /// Returns the time line of the command `command` for the container `id`.
     pub fn finish(self, command: String, id: &str) -> Observed {
         let last = self.last;
         let mut rows: Vec<Row> = Vec::new();
@@ -272,14 +272,14 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Whether a step of a command that ends a container or takes it away does just that.
+/// Whether a step of a command that kills or deletes a container does just that.
 fn undoes(span: &Span) -> bool {
     let by_phase = [Phase::Security, Phase::Mounts, Phase::Platform, Phase::Cgroups];
     let by_name = ["unlink", "unlinkat", "rmdir", "kill", "tgkill", "pidfd_send_signal"];
     by_phase.contains(&span.phase) || by_name.contains(&span.name.as_str())
 }
 
-/// Adds the rows of programs, and has waits for the processes that became them wait for them.
+/// Adds the rows of programs, and redirects waits for the processes that became them.
 fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
     for program in programs {
         let at = rows.len();
@@ -294,7 +294,7 @@ fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
 }
 
 impl Contained {
-    /// The row of the program, which its process of row `former` has executed.
+    /// Returns the row of the program that its process of row `former` has executed.
     fn row(self, former: usize, pid: i32, command: &[String], last: u64) -> Row {
         let seen = self.ending.time();
         let end = [seen, self.reaped].into_iter().flatten().min().unwrap_or(last).max(self.start);
@@ -348,7 +348,7 @@ impl Process {
 
 const CLONE_VFORK: u64 = 0x4000;
 
-/// The flags of a call that makes a process.
+/// Returns the flags of a call that creates a process.
 fn clone_flags(pid: Pid, name: &str, args: &[u64; 6]) -> u64 {
     match name {
         "vfork" => CLONE_VFORK,

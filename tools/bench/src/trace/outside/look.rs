@@ -1,5 +1,5 @@
-//! What a call is about: the paths behind its pointers and descriptors, looked up while the caller is
-//! stopped at its entry.
+//! Looks up the object of a call: the paths behind its pointers and descriptors, while the caller is stopped at its
+//! entry.
 
 use super::classify::NETLINK;
 use follow::memory;
@@ -10,19 +10,19 @@ use std::fs;
 /// AT_FDCWD.
 const HERE: i32 = -100;
 
-/// Which arguments say what a call is about.
+/// The arguments that determine a call's object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Nothing,
     /// A path.
     Path(usize),
-    /// A directory's descriptor, and after it a path from there.
+    /// A directory's descriptor, followed by a path relative to it.
     At(usize),
     /// A descriptor.
     File(usize),
-    /// A word.
+    /// A string.
     Text(usize),
-    /// A number at first, which these names are of.
+    /// A number as the first argument, with its names.
     Operation(&'static [(u64, &'static str)]),
 }
 
@@ -81,15 +81,15 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// Looks things up, and remembers which sockets lead to the kernel.
+/// Looks objects up, and remembers the netlink sockets.
 #[derive(Debug, Default)]
 pub struct Look {
     netlink: HashSet<String>,
 }
 
 impl Look {
-    /// What the call `name` with `args`, which `pid` is about to make, is about: a path, the kind of a
-    /// channel (`"pipe"`), a word; empty if nothing.
+    /// Returns the object of the call `name` with `args` that `pid` is about to make: a path, the kind of a channel
+    /// (`"pipe"`), a word; empty if there is none.
     pub fn object(&self, pid: Pid, name: &str, args: &[u64; 6]) -> String {
         let arg = |at: usize| args.get(at).copied().unwrap_or(0);
         match form(name) {
@@ -102,7 +102,7 @@ impl Look {
         }
     }
 
-    /// Takes note that `pid` has made a socket that leads to the kernel.
+    /// Records that `pid` has made a netlink socket.
     pub fn is_netlink(&mut self, pid: Pid, file: i32) {
         self.netlink.extend(link(pid, &format!("fd/{file}")));
     }
@@ -121,7 +121,7 @@ fn operation(names: &[(u64, &str)], number: u64) -> String {
     name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// What kind of thing a link of /proc/PID/fd names, in place of its number; a path as it is.
+/// Returns the kind that a link of /proc/PID/fd names, without its number; a path unchanged.
 fn kind(name: &str) -> &str {
     if let Some(name) = name.strip_prefix("anon_inode:") {
         return name.trim_matches(['[', ']']);
@@ -132,7 +132,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-/// The path at `address`, from `directory` unless it is absolute.
+/// Returns the path at `address`, relative to `directory` unless it is absolute.
 fn path(pid: Pid, directory: i32, address: u64) -> String {
     let text =
         if address == 0 { String::new() } else { memory::text(pid, address).unwrap_or_default() };
@@ -153,7 +153,7 @@ fn path(pid: Pid, directory: i32, address: u64) -> String {
     }
 }
 
-/// The number in a path that stands for one of the caller's descriptors.
+/// Returns the number of the caller's descriptor in a path.
 fn descriptor(path: &str) -> Option<i32> {
     let places = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"];
     places.iter().find_map(|place| path.strip_prefix(place)?.parse().ok())
@@ -164,7 +164,7 @@ fn link(pid: Pid, file: &str) -> Option<String> {
     Some(target.to_string_lossy().into_owned())
 }
 
-/// The process behind a pidfd of `pid`.
+/// Returns the process behind a pidfd of `pid`.
 pub fn behind_pidfd(pid: Pid, file: i32) -> Option<Pid> {
     let text = fs::read_to_string(format!("/proc/{}/fdinfo/{file}", pid.as_raw_pid())).ok()?;
     let number = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;

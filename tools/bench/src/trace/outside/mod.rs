@@ -1,4 +1,4 @@
-//! A time line of any runtime, from outside: its system calls as ptrace(2) shows them.
+//! A time line of any runtime, from outside: its system calls as seen by ptrace(2).
 
 mod classify;
 mod ending;
@@ -18,22 +18,22 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use trace::{Timeline, now};
 
-/// A command as it was seen.
+/// An observed command.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// What it did.
+    /// Its time line.
     pub timeline: Timeline,
-    /// What it took to see that.
+    /// The cost of observing it.
     pub held: Held,
 }
 
-/// How often the tracer stopped those it followed, and for how long, itself being at work. Switching
-/// between tracee and tracer comes on top, and can't be told from the tracee's own time.
+/// How often, and for how long, the tracer stopped its tracees while it was working itself. Switching between tracee
+/// and tracer takes additional time, which can't be separated from the tracee's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How often.
+    /// The number of stops.
     pub stops: u64,
-    /// Nanoseconds in all.
+    /// The total time, in nanoseconds.
     pub time: u64,
 }
 
@@ -44,11 +44,11 @@ impl std::ops::AddAssign for Held {
     }
 }
 
-/// Runs `command`, the runtime's `step` for the container `id`, and observes it. `errors` gets its
-/// stderr; its stdin and stdout are /dev/null.
+/// Runs `command`, the runtime's `step` for the container `id`, and observes it. stderr goes to `errors`; stdin and
+/// stdout are /dev/null.
 ///
 /// # Errors
-/// Any end but exit status 0.
+/// Any end except exit status 0.
 pub fn observe(
     command: &Command,
     errors: File,

@@ -1,20 +1,20 @@
-//! Whom a process waited for, which no system call says: concluded from what others did meanwhile.
+//! Determines which process a wait was for, which no system call shows: from what others did meanwhile.
 
 use trace::{Awaited, Phase, Row, Timeline};
 
-/// Something that may have ended another one's waiting.
+/// An action that may have ended another process's wait.
 struct Deed {
     row: usize,
     time: u64,
 }
 
-/// Names the row that each wait of a time line was for, where that is not known: the one that, last
-/// before the wait ended, wrote into a channel, sent a signal, executed a program or ended.
+/// Names the row that each wait of a time line was for, where unknown: the one that, last before the end of the wait,
+/// wrote into a channel, sent a signal, executed a program or exited.
 pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
     for (row, of) in timeline.rows.iter().enumerate() {
         let telling = of.spans.iter().filter(|span| span.wait.is_none() && tells(span));
-        // When it began: the one that waits may be seen to go on before the deed is seen to be done.
+        // The action's begin counts: the waiting process may be seen to continue before the action is seen to end.
         deeds.extend(telling.map(|span| Deed { row, time: span.start }));
         deeds.push(Deed { row, time: of.end });
     }

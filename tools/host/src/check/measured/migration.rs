@@ -1,4 +1,4 @@
-//! A process that goes to and fro between two cgroups of its own.
+//! A process that moves back and forth between two cgroups.
 
 use crate::layout::Layout;
 use report::Error;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cgroup made for measuring; removed when dropped.
+/// A cgroup for measurements; removed when dropped.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -20,20 +20,20 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes one in the hierarchy that is mounted at `top`; none if that is not allowed.
+    /// Creates one in the hierarchy mounted at `top`; returns `None` if that is not permitted.
     #[must_use]
     pub fn make(top: &str) -> Option<Self> {
         Self::named("birth", Path::new(top)).ok()
     }
 
-    /// Makes one for the use `name`, and removes what checks that were killed have left.
+    /// Creates one for the purpose `name`, and removes those of killed checks.
     fn named(name: &str, top: &Path) -> Result<Self, Error> {
         let start = format!("dayfly-{name}-");
         for entry in fs::read_dir(top).into_iter().flatten().flatten() {
             let of = entry.file_name();
             let pid = of.to_str().and_then(|of| of.strip_prefix(&start)?.parse::<u32>().ok());
             if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                // One that is in use refuses.
+                // rmdir(2) fails for one in use.
                 let _ = fs::remove_dir(entry.path());
             }
         }
@@ -61,7 +61,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Whoever was in it may need a moment to be gone, on a busy host a long one; v1 does not announce it.
+        // On a busy host, an exiting process may leave the cgroup late, and v1 has no notification of it.
         for wait in (1..100).map(Duration::from_millis) {
             match fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
@@ -76,13 +76,13 @@ impl Drop for Group {
 /// A process and the two cgroups that it moves between.
 #[derive(Debug)]
 pub struct Migration {
-    // Dropped in this order: the process first.
+    // Fields are dropped in this order: the process first.
     traveller: Traveller,
     places: [Group; 2],
     next: Cell<bool>,
 }
 
-/// A program that waits for its input to end, which it does with us.
+/// A program that waits for EOF on its input, which it gets when we end.
 #[derive(Debug)]
 struct Traveller(Child);
 
@@ -94,11 +94,11 @@ impl Drop for Traveller {
 }
 
 impl Migration {
-    /// Makes the cgroups, in the hierarchy that a container's processes are limited by: v2, or on other
-    /// hosts a v1 one that takes processes without further ado.
+    /// Creates the cgroups in the hierarchy that limits containers: v2, or on other hosts a v1 hierarchy whose new
+    /// cgroups accept processes without configuration.
     ///
     /// # Errors
-    /// No hierarchy fits; EACCES for users other than root.
+    /// No hierarchy is suitable; EACCES without root.
     pub fn prepare(layout: &Layout) -> Result<Self, Error> {
         let fits = |path: &&String| {
             ["freezer", "pids", "memory", "devices"].iter().any(|name| path.ends_with(name))
@@ -114,15 +114,15 @@ impl Migration {
         Ok(Self { traveller: Traveller(child), places, next: Cell::new(false) })
     }
 
-    /// Whether processes can move themselves as threads here: on v1, which has the file `tasks`.
+    /// Returns whether a process can move itself as a thread: on v1, which has the file `tasks`.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         let [place, _] = &self.places;
         rustix::fs::accessat(place.descriptor(), c"tasks", Access::EXISTS, AtFlags::empty()).is_ok()
     }
 
-    /// Makes a process that moves itself into a cgroup by `file`, as an init does, and ends. What the write
-    /// took, in microseconds.
+    /// Creates a process that moves itself into a cgroup by writing to `file`, as an init does, and exits. Returns the
+    /// duration of the write in microseconds.
     ///
     /// # Errors
     /// Those of writing to the file.
@@ -138,7 +138,7 @@ impl Migration {
         Ok(f64::from(nanoseconds) / 1e3)
     }
 
-    /// Moves the process to the other cgroup. Microseconds.
+    /// Moves the process to the other cgroup. Returns the duration in microseconds.
     ///
     /// # Errors
     /// Those of writing to cgroup.procs.

@@ -1,4 +1,4 @@
-//! Timing several operations in turns.
+//! Times several operations in turn.
 
 use report::Error;
 use report::interrupt;
@@ -8,51 +8,51 @@ use rustix::io::Errno;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Rounds in which each operation comes once, at rest before and after.
+/// The number of rounds that run each operation once, with a pause before and after.
 const APART: usize = 11;
-/// The rest. All operations are timed in turns, so that the same one comes again after many of these:
-/// later than any grace period.
+/// The pause. The operations take turns, so the same one runs again only after many pauses: longer than any grace
+/// period.
 const REST: Duration = Duration::from_millis(20);
-/// Rounds of one operation after the other without rest.
+/// The number of back-to-back repetitions of an operation.
 const IN_A_ROW: usize = 21;
 
-/// What an operation took: microseconds, medians.
+/// The median durations of an operation, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
-    /// With rests in between.
+    /// With pauses.
     pub apart: f64,
-    /// One after the other.
+    /// Back to back.
     pub in_a_row: f64,
-    /// How many were timed apart.
+    /// The number of measurements with pauses.
     pub rounds: usize,
 }
 
 impl Times {
-    /// Both for people.
+    /// Formats both.
     pub fn text(&self) -> String {
         format!("{:.0} µs apart, {:.0} in a row", self.apart, self.in_a_row)
     }
 }
 
-/// An operation that says how many microseconds it took.
+/// An operation that returns its duration in microseconds.
 type Operation<'a> = Box<dyn FnMut() -> Result<f64, Errno> + 'a>;
 
-/// Operations to be timed.
+/// The operations to time.
 #[derive(Default)]
 pub struct Stopwatch<'a> {
     operations: Vec<(&'static str, Operation<'a>)>,
 }
 
 impl<'a> Stopwatch<'a> {
-    /// Adds one. If it fails at first it is left out.
+    /// Adds an operation. It is left out if its first run fails.
     pub fn add(&mut self, name: &'static str, operation: impl FnMut() -> Result<f64, Errno> + 'a) {
         self.operations.push((name, Box::new(operation)));
     }
 
-    /// Times them all.
+    /// Times all operations.
     ///
     /// # Errors
-    /// SIGINT or SIGTERM came.
+    /// Interrupted by SIGINT or SIGTERM.
     pub fn run(mut self) -> Result<Vec<(&'static str, Times)>, Error> {
         self.operations.retain_mut(|(_, operation)| operation().is_ok());
         let mut apart: Vec<Vec<f64>> = vec![Vec::new(); self.operations.len()];

@@ -1,4 +1,4 @@
-//! Hard links: to files of the layer, and to files of the layers below, which are copied first.
+//! Hard links: to files of the layer, and to files of the layers below, which are copied up first.
 
 use super::{Below, Place, Tree};
 use crate::error::{Error, Result};
@@ -10,15 +10,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory for a file of a layer below that was copied.
+/// Bytes of memory charged for a copied file of a layer below.
 const COPIED: u64 = 64;
 
 impl Tree<'_> {
-    /// Another name for the file `target`. One of a layer below is copied up first, as overlayfs would.
+    /// Creates a hard link to the file `target`. A file of a layer below is copied up first, as overlayfs would do.
     ///
     /// # Errors
-    /// [`Error::NeedsBelow`] when there is no such file here and the layers below are not known, else
-    /// those of linkat(2).
+    /// [`Error::NeedsBelow`] if the file is not in this layer and the layers below are not available; else those of
+    /// linkat(2).
     pub fn hard_link(&mut self, place: &Place, name: &OsStr, target: &[u8]) -> Result<()> {
         let needed = || Error::NeedsBelow { path: String::from_utf8_lossy(target).into_owned() };
         let (from, old) = match self.existing(target)? {
@@ -34,7 +34,7 @@ impl Tree<'_> {
         self.make(place, name, "link", || linkat(&from.fd, &old, &place.fd, name, AtFlags::empty()))
     }
 
-    /// The place of something in this layer that is no directory.
+    /// Returns the place of a non-directory in this layer.
     fn existing(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
         let path = Path::new(OsStr::from_bytes(target));
         let mut words = words(path);
@@ -50,7 +50,7 @@ impl Tree<'_> {
         Ok(self.kind(&place, &name)?.is_some().then_some((place, name)))
     }
 
-    /// Copies a file of the layers below to its own place in this one.
+    /// Copies up a file of the layers below.
     fn copy_up(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
         let Below::Known(below) = &self.below else { return Ok(None) };
         let path = Path::new(OsStr::from_bytes(target));
