@@ -14,6 +14,9 @@
 //! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When it returns, the bed
 //! deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
 
+#[doc(hidden)]
+pub use linkme;
+
 pub mod agent;
 pub mod bed;
 pub mod bundle;
@@ -35,6 +38,7 @@ pub mod runtime;
 pub mod seed;
 pub mod shim;
 pub mod steps;
+pub mod subject;
 pub mod user;
 pub mod victim;
 pub mod view;

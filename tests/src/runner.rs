@@ -6,6 +6,7 @@
 use crate::bed::Bed;
 use crate::cgroups;
 use crate::rootfs;
+use crate::subject::Subject;
 use crate::view::View;
 use std::cell::RefCell;
 use std::io::Write;
@@ -98,9 +99,6 @@ macro_rules! case {
     };
 }
 
-/// A subject: the name of its file, and its cases.
-pub type Subject = (&'static str, &'static [Case]);
-
 enum Verdict {
     Passed,
     Failed(String),
@@ -112,12 +110,9 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A folder of the project, and the subjects that test it.
-pub type Folder = (&'static str, &'static [Subject]);
-
 /// Runs the subjects of `folders` that the command line selects: `[--list] [--folder=NAME] [--except=FILTER]…
 /// [FILTER…]`, where a filter is a part of `subject::case`.
-pub fn main(folders: &[Folder]) -> ExitCode {
+pub fn main(subjects: &[Subject]) -> ExitCode {
     if let Some(code) = crate::inside::called() {
         return code;
     }
@@ -135,12 +130,11 @@ pub fn main(folders: &[Folder]) -> ExitCode {
     };
     let runtime = runtime_path();
     let peer = runtime.file_name().is_some_and(|name| name == "runc");
-    let cases: Vec<(String, Case)> = folders
+    let cases: Vec<(String, Case)> = subjects
         .iter()
-        .filter(|(name, _)| folder.is_none_or(|folder| folder == *name))
-        .flat_map(|(_, subjects)| subjects.iter())
-        .flat_map(|(subject, cases)| {
-            cases.iter().map(move |case| (format!("{subject}::{}", case.name), *case))
+        .filter(|subject| folder.is_none_or(|folder| folder == subject.folder.name()))
+        .flat_map(|subject| {
+            subject.cases.iter().map(|case| (format!("{}::{}", subject.name(), case.name), *case))
         })
         .filter(|(name, _)| !excepted.iter().any(|filter| name.contains(filter)))
         .filter(|(name, _)| {

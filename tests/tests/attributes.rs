@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(personality),
     case!(personality_unknown),
     case!(personality_flags).unlike_runc(),

@@ -14,7 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(interrupted).needs(bench).unlike_runc(),
     // It runs alone, because every other experiment would clean up after the killed one.
     case!(killed).needs(bench).unlike_runc().alone(),

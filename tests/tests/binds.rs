@@ -8,7 +8,9 @@ use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(bind_directory),
     case!(bind_read_only),
     case!(bind_file),

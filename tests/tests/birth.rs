@@ -17,7 +17,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(no_descriptor_leaks).unlike_runc(),
     case!(own_oom_score_is_kept).unlike_runc(),
     case!(waiting_init_is_closed_to_exec).unlike_runc(),

@@ -9,7 +9,9 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(released_has_no_switches).needs(other_than_the_test_build),
     case!(test_build_has_them_and_says_so).undefended(""),
     case!(an_init_that_allocates_is_caught).undefended("").needs(shared_memory),

@@ -12,7 +12,9 @@ use std::fs;
 
 const V1: &[View] = &[View::V1, View::Hybrid];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(keys_in_another_case).unlike_runc(),
     case!(path_is_the_configs),
     case!(path_missing_takes_the_id),

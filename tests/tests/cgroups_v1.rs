@@ -14,7 +14,9 @@ use std::io::Write;
 
 const V1: &[View] = &[View::V1, View::Hybrid];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(limits_are_written).on(V1),
     case!(memory_limit_is_felt).on(V1),
     case!(pids_limit_is_felt).on(V1),

@@ -13,7 +13,9 @@ use std::fs;
 
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(devices_by_program).on(V2),
     case!(freeze_file).on(V2),
     case!(unified_missing_controller).on(V2),

@@ -14,7 +14,9 @@ use std::path::PathBuf;
 pub const V1: &[View] = &[View::V1, View::Hybrid];
 const HYBRID: &[View] = &[View::Hybrid];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(made_and_removed).needs(tool),
     case!(processes).needs(tool),
     case!(killed_and_frozen).needs(tool),

@@ -6,7 +6,9 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(pinned).on(V1).needs(tool),
     case!(pinned_all_or_none).on(V1).needs(tool),
     case!(exchanged_while_running).on(V1).needs(tool),

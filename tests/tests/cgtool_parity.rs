@@ -13,7 +13,9 @@ use std::path::Path;
 
 const V1: &[View] = &[View::V1, View::Hybrid];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(cgcreate).on(V1).needs(libcgroup),
     case!(cgcreate_of_the_article).on(V1).needs(libcgroup),
     case!(cgcreate_owners).on(V1).needs(libcgroup),

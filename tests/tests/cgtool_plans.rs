@@ -10,7 +10,9 @@ use dayfly_tests::runtime::Running;
 use dayfly_tests::view::View;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(planned).on(V1).needs(tool),
     case!(planned_wrongly).on(V1).needs(tool),
     case!(no_plans).needs(tool),

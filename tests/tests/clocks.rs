@@ -11,7 +11,9 @@ use std::fs;
 use std::path::Path;
 use trace::Timeline;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(offsets).needs(time_namespaces),
     case!(without_offsets).needs(time_namespaces),
     case!(before_start_and_after).needs(time_namespaces),

@@ -12,7 +12,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(what_was_meant).unlike_runc(),
     case!(json_alone_for_programs).unlike_runc(),
     case!(aliases).unlike_runc(),

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(apparmor_is_missing).needs(no_apparmor).unlike_runc(),
     case!(apparmor_is_missing_for_exec).needs(no_apparmor).unlike_runc(),
     case!(unconfined).unlike_runc(),

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 /// Kills per command, spread evenly over its duration.
 const ROUNDS: u32 = 40;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(killed_create).unlike_runc().alone(),
     case!(killed_start).unlike_runc().alone(),
     case!(killed_run).unlike_runc().alone(),

@@ -11,7 +11,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(file_where_the_directory_is_there),
     case!(file_where_the_directory_is_missing),
     case!(file_beyond_the_root),

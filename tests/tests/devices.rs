@@ -7,7 +7,9 @@ use dayfly_tests::view::View;
 use serde_json::json;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(default_nodes),
     case!(default_links),
     case!(default_nodes_work),

@@ -16,7 +16,9 @@ use std::path::Path;
 pub mod caller;
 pub mod state;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(config_that_is_no_json).unlike_runc(),
     case!(config_that_cannot_be_read).unlike_runc(),
     case!(values_that_do_not_exist).unlike_runc(),

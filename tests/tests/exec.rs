@@ -15,7 +15,9 @@ use std::path::Path;
 
 pub mod cgroup;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(output_and_exit_code),
     case!(killed_by_signal_is_128_and_n),
     case!(sees_the_container),

@@ -28,7 +28,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use walk::Walk;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(host_stays_as_it_is).needs(fault_points).alone(),
     case!(every_kind_of_step).needs(fault_points).alone(),
 ];

@@ -20,7 +20,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use sys::unotify::Answer;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(openat2_starts).unlike_runc(),
     case!(openat2_keeps_links_inside).unlike_runc(),
     case!(openat2_still_refuses).unlike_runc(),

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(order).unlike_runc(),
     case!(order_across_create_start_delete).unlike_runc(),
     case!(state_on_stdin).unlike_runc(),

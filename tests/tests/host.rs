@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(check_shows_everything).needs(tool).unlike_runc().alone(),
     case!(check_as_json).needs(tool).unlike_runc().alone(),
     case!(check_of_another_host).needs(tool).unlike_runc(),

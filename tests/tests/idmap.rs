@@ -11,7 +11,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(mappings_of_its_own),
     case!(mappings_say_it_without_the_option),
     case!(files_are_written_through),

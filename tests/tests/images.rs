@@ -36,7 +36,9 @@ use tar::EntryType;
 /// These cases depend neither on the view nor on how containers are started.
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(every_packing).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(attributes).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(sparse_files).on(V2).when(uses_every_fast_path).needs(image::needed),

@@ -5,7 +5,9 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(refused_where_it_is_not_mounted).needs(no_resctrl),
     case!(update_says_what_is_missing).needs(no_resctrl),
     case!(class_names),

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 /// The calls do not depend on the kind of cgroups.
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(what_was_learned_is_enough).on(V2).when(uses_every_fast_path).needs(tool).unlike_runc(),
     case!(what_was_not_made_is_refused).on(V2).when(uses_every_fast_path).needs(tool).unlike_runc(),
     case!(never_wider_than_before).on(V2).when(uses_every_fast_path).needs(tool).unlike_runc(),

@@ -7,7 +7,9 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(whole_life),
     case!(state_of_each_step),
     case!(state_fields),

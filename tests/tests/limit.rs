@@ -18,7 +18,9 @@ use std::thread;
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(a_start_waits_for_its_permit).unlike_runc(),
     case!(a_permit_lasts_from_bundle_to_program).unlike_runc(),
     case!(a_killed_start_gives_its_permit_back).unlike_runc(),

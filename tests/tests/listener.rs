@@ -10,7 +10,9 @@ use std::fs;
 use sys::Errno;
 use sys::unotify::Answer;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(the_agent_refuses),
     case!(the_agent_lets_pass),
     case!(the_agent_answers_itself),

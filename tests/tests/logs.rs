@@ -6,7 +6,9 @@ use dayfly_tests::runner::Case;
 use serde_json::Value;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(json_error),
     case!(json_error_of_init),
     case!(log_is_appended),

@@ -6,7 +6,9 @@ use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(masked_file_is_null),
     case!(masked_directory_is_empty_and_read_only),
     case!(missing_paths_are_skipped),

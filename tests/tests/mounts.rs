@@ -10,7 +10,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(what_lies_over_a_sysfs_comes_after_it),
     case!(private_by_default),
     case!(tmpfs_options),

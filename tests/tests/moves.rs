@@ -12,7 +12,9 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(run_moves_by_thread).on(V1).when(uses_every_fast_path).unlike_runc(),
     case!(exec_moves_by_thread).on(V1).when(uses_every_fast_path).unlike_runc(),
     case!(tool_moves_by_thread).on(V1).needs(tool),

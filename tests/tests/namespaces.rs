@@ -7,7 +7,9 @@ use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(new_ones),
     case!(left_out_ones_are_the_hosts),
     case!(join_each_by_path),

@@ -9,7 +9,9 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(moved_under_its_name).needs(pairs),
     case!(moved_under_another_name).needs(pairs),
     // runc takes the device down first, which removes its IPv6 addresses.

@@ -11,7 +11,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(link_is_made_again).unlike_runc(),
     case!(link_that_is_there_already).unlike_runc(),
     case!(what_is_no_link_is_bound).unlike_runc(),

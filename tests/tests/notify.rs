@@ -10,7 +10,9 @@ use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(run_detached),
     case!(run_in_the_foreground).unlike_runc(),
     case!(create_and_start),

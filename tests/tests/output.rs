@@ -7,7 +7,9 @@ use serde_json::Value;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(list_table),
     case!(list_json),
     case!(list_quiet),

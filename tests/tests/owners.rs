@@ -12,7 +12,9 @@ use rustix::process::getpid;
 use serde_json::{Value, json};
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(new_and_of_the_host),
     case!(new_and_of_another),
     case!(joined_and_of_the_host),

@@ -16,7 +16,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(hundred_created_then_started).alone(),
     case!(hundred_runs).alone(),
     case!(two_hundred_with_fifty_killed).alone().unlike_runc(),

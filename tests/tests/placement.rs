@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 const V1: &[View] = &[View::V1, View::Hybrid];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(pinned_by_option).on(V1).unlike_runc(),
     case!(pinned_by_annotation).on(V1).unlike_runc(),
     case!(pinned_wrongly).unlike_runc(),

@@ -6,7 +6,9 @@ use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(plan_names_the_steps).unlike_runc(),
     case!(plan_changes_nothing).unlike_runc(),
     case!(plan_as_json).unlike_runc(),

@@ -8,7 +8,9 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(arguments_are_passed_as_they_are),
     case!(environment_is_exactly_the_configs),
     case!(home_is_added),

@@ -13,7 +13,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(later_commands_find_it).needs(writable).unlike_runc().alone(),
     case!(one_that_can_be_written_to).needs(writable).unlike_runc().alone(),
     case!(something_else_in_its_place).needs(writable).unlike_runc().alone(),

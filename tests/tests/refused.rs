@@ -5,7 +5,9 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 
-pub const CASES: &[Case] = &[case!(other_systems)];
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[case!(other_systems)];
 
 fn other_systems(bed: &Bed) {
     for name in ["vm", "solaris", "windows", "zos", "freebsd"] {

@@ -6,7 +6,9 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(remount_changes_attributes),
     case!(remount_changes_the_filesystem),
     case!(remount_takes_flags_back),

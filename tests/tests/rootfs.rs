@@ -18,7 +18,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::fanotify::{MountEvents, MountWatch};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(every_way_shows_the_same).unlike_runc(),
     case!(every_way_with_ids_of_its_own).unlike_runc(),
     case!(auto_is_the_best_there_is).unlike_runc(),

@@ -13,7 +13,9 @@ use std::path::Path;
 
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(spec_just_works).needs(can_be),
     case!(single_id).needs(can_be),
     case!(ranges).needs(can_be),

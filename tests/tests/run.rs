@@ -15,7 +15,9 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(exit_codes),
     case!(killed_by_signal_is_128_and_n),
     case!(stdin_reaches_the_program),

@@ -6,7 +6,9 @@ use dayfly_tests::profile;
 use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(errno_default),
     case!(errno_chosen),
     case!(kill_process),

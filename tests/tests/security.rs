@@ -14,7 +14,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(dev_is_a_symlink_and_a_tmpfs_goes_there),
     case!(passwd_is_no_ordinary_file),
     case!(mount_target_climbs_out),

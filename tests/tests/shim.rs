@@ -30,7 +30,9 @@ use serde_json::json;
 use std::io::Write;
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(whole_life).unlike_runc(),
     case!(events_come_in_order).unlike_runc(),
     case!(exit_status_and_output).unlike_runc(),

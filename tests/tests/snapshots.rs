@@ -22,7 +22,9 @@ use sys::fanotify::{MountEvents, MountWatch};
 
 use crate::rootfs::modes;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(overlays_of_many_layers).unlike_runc(),
     case!(options_of_overlays).unlike_runc(),
     case!(views_are_read_only).unlike_runc(),

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(other_hosts),
     case!(paths_of_the_other_driver),
     case!(life).needs(systemd).on(V2),

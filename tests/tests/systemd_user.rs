@@ -19,7 +19,9 @@ use std::time::Duration;
 const V1: &[View] = &[View::V1, View::Hybrid];
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(life).needs(can_be_managed).on(V2),
     case!(default_unit).needs(can_be_managed).on(V2).unlike_runc(),
     case!(in_a_user_namespace).needs(can_be_managed).on(V2),

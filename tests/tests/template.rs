@@ -12,7 +12,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::chown;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(fast_paths_are_used_and_left_out).when(uses_every_fast_path).unlike_runc(),
     case!(masks_have_one_cover_or_each_its_own).unlike_runc(),
     case!(unknown_fast_path).unlike_runc(),

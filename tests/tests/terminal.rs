@@ -11,7 +11,9 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(create_sends_the_master),
     case!(run_detached_sends_the_master),
     case!(input_reaches_the_program),

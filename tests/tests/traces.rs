@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use trace::{Account, Awaited, Phase, Row, Timeline};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(from_the_process_start_to_the_last_step).unlike_runc(),
     case!(times_add_up).unlike_runc(),
     case!(every_planned_step_is_there).unlike_runc(),

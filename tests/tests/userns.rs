@@ -9,7 +9,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(maps_are_written),
     case!(root_inside_is_nobody_outside),
     case!(files_made_inside_belong_to_the_mapped_user),

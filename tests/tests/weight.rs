@@ -22,7 +22,9 @@ use std::time::Duration;
 
 const V2: &[View] = &[View::V2];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(run).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
     case!(create).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
     case!(start).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),

@@ -14,7 +14,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(children_are_ignored),
     case!(cgroup_was_killed).on(&[View::V2]).unlike_runc(),
     case!(cgroup_was_killed_beside_sockets).on(&[View::V2]).unlike_runc(),

@@ -13,7 +13,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(full_state_root).unlike_runc(),
     case!(taken_id).unlike_runc(),
     case!(read_only_state_root).unlike_runc(),

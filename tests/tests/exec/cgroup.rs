@@ -12,7 +12,9 @@ use dayfly_tests::wait;
 use serde_json::json;
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(joins_the_cgroup),
     case!(sub_cgroup_v2).on(&[View::V2]),
     case!(sub_cgroup_v1).on(&[View::V1, View::Hybrid]),

@@ -13,7 +13,9 @@ use follow::{Event, Listener, call_name};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, HashMap};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(create).needs(fault_points),
     case!(run).needs(fault_points),
     case!(exec).needs(fault_points),

@@ -14,6 +14,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
+dayfly_tests::subject!(Runtime, CASES);
+
 pub const CASES: &[Case] = &[
     case!(run).needs(fault_points),
     case!(exec).needs(fault_points),

@@ -12,6 +12,8 @@ use serde_json::json;
 use std::cell::RefCell;
 use sys::unotify::Answer;
 
+dayfly_tests::subject!(Runtime, CASES);
+
 pub const CASES: &[Case] = &[
     case!(plain).needs(fault_points),
     case!(with_hooks).needs(fault_points),

@@ -11,7 +11,9 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::steps;
 use serde_json::json;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(with_a_profile).needs(faults_and_profiles),
     case!(with_labels).needs(faults_and_policy),
 ];

@@ -8,6 +8,8 @@ use dayfly_tests::layers::Layers;
 use dayfly_tests::runner::Case;
 use dayfly_tests::{case, wait};
 
+dayfly_tests::subject!(Runtime, CASES);
+
 pub const CASES: &[Case] = &[case!(layers).needs(fault_points)];
 
 /// Walks through every step of host and init, and the rest of the command. The modes `path` and `parent` have the same

@@ -11,6 +11,8 @@ use dayfly_tests::user::{User, can_be, can_be_managed};
 use dayfly_tests::view::View;
 use serde_json::json;
 
+dayfly_tests::subject!(Runtime, CASES);
+
 pub const CASES: &[Case] = &[
     case!(single_create).needs(users),
     case!(single_run_and_exec).needs(users),

@@ -7,7 +7,9 @@ use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(score_for_schedulers).needs(tool).unlike_runc().alone(),
     case!(score_of_recorded_curves).needs(tool).unlike_runc(),
     case!(score_bad_input).needs(tool).unlike_runc(),

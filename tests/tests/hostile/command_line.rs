@@ -7,7 +7,9 @@ use dayfly_tests::cgroups;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     exec_inherits_capabilities without "inheritable",
     exec_as_a_number_and_more without "strict-integers" unlike_runc,
     id_climbs_out without "id-check",

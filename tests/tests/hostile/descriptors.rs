@@ -11,7 +11,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     runtime_is_overwritten without "seal",
     cwd_of_the_host without "cwd-check,resolve-in-root",
     exec_cwd_of_the_host without "cwd-check,bare-birth",

@@ -34,7 +34,9 @@ macro_rules! attack {
     };
 }
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     attack!(mask_of_a_file),
     attack!(mask_of_a_file without "lent-read-only"),
     attack!(standard_streams),

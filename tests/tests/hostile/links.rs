@@ -12,7 +12,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     image_link_leads_outside without "resolve-in-root",
     file_target_dangles without "resolve-in-root",
     directory_target_dangles without "resolve-in-root",

@@ -6,7 +6,9 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::runner::Case;
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     fresh_proc_without_masks without "old-tree",
     fresh_sysfs_without_masks without "old-tree",
 };

@@ -11,7 +11,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     volume_over_proc without "proc-covers,verify-proc",
     linked_proc_is_exchanged without "ordinary-proc" paused,
     linked_proc without "ordinary-proc",

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = attacks! {
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = attacks! {
     mount_target_is_exchanged without "resolve-in-root",
     parent_is_exchanged without "resolve-in-root",
     dangling_link_is_exchanged without "resolve-in-root",

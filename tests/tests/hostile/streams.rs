@@ -15,7 +15,9 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     Case::new("streams_of_the_host", |bed| holds(bed, streams_of_the_host)).unlike_runc(),
     Case::new("streams_of_a_user", streams_of_a_user).unlike_runc(),
 ];

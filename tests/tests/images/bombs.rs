@@ -13,7 +13,9 @@ use std::path::Path;
 use std::time::Duration;
 use tar::EntryType;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(directories_without_entries).on(V2).when(uses_every_fast_path).needs(python),
     case!(headers_for_every_entry).on(V2).when(uses_every_fast_path).needs(python),
     case!(attributes_that_no_file_can_have).on(V2).when(uses_every_fast_path).needs(python),

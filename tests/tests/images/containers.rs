@@ -14,7 +14,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(imported_run_exported_run).on(V2).when(uses_every_fast_path).needs(every_way),
     case!(its_digest_names_an_image).on(V2).when(uses_every_fast_path).needs(programs),
     case!(a_mounts_image_is_kept).on(V2).when(uses_every_fast_path).needs(programs),

@@ -14,7 +14,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(eight_imports_at_once).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(killed_imports).on(V2).when(uses_every_fast_path).needs(image::needed).alone(),
     case!(an_interrupted_import).on(V2).when(uses_every_fast_path).needs(image::needed),

@@ -11,7 +11,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(exports_are_the_same_image).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(a_changed_layer_is_not_exported).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(archives_of_engines).on(V2).when(uses_every_fast_path).needs(skopeo),

@@ -12,7 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(without_the_engines_file).on(V2).when(uses_every_fast_path).needs(programs),
     case!(verdicts).on(V2).when(uses_every_fast_path).needs(programs),
     case!(an_image_of_an_older_import).on(V2).when(uses_every_fast_path).needs(programs),

@@ -12,7 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tar::EntryType;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(hostile_archives).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(what_leads_out_stays_inside).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(bombs).on(V2).when(uses_every_fast_path).needs(image::needed),

@@ -12,7 +12,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(names_and_their_removal).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(names_of_docker_hub).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(names_from_where_an_image_is).on(V2).when(uses_every_fast_path).needs(image::needed),

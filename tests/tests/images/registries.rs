@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(one_that_drips).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(one_that_breaks_off).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(one_that_breaks_off_and_goes_on).on(V2).when(uses_every_fast_path).needs(image::needed),

@@ -10,7 +10,9 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
     case!(whiteouts_as_overlayfs_sees_them).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(what_layers_below_decide).on(V2).when(uses_every_fast_path).needs(image::needed),
     case!(a_layer_that_is_there_twice).on(V2).when(uses_every_fast_path).needs(image::needed),

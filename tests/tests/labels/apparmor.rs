@@ -9,7 +9,9 @@ use dayfly_tests::wait;
 use serde_json::{Value, json};
 use std::fs;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(profile).needs(profiles),
     case!(refuses).needs(profiles),
     case!(with_everything_that_restricts).needs(profiles),

@@ -12,13 +12,17 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
+dayfly_tests::subject!("labels::no_policy", Runtime, BEFORE);
+
 /// Cases that run before the policy is loaded, which can't be undone.
-pub const BEFORE: &[Case] = &[
+const BEFORE: &[Case] = &[
     case!(process_label_without_a_policy).needs(no_policy),
     case!(mount_label_without_a_policy).needs(no_policy).unlike_runc(),
 ];
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(process_label).needs(policy),
     case!(refuses).needs(policy),
     case!(categories_keep_apart).needs(policy),

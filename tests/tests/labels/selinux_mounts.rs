@@ -10,7 +10,9 @@ use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::path::Path;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(mount_label).needs(policy),
     case!(mount_label_and_large_data).needs(policy).unlike_runc(),
     case!(mqueue_in_a_user_namespace).needs(policy),

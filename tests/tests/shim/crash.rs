@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 /// Kills per call, spread evenly over its duration.
 const ROUNDS: u32 = 25;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(killed_while_creating).unlike_runc().alone(),
     case!(killed_while_starting).unlike_runc().alone(),
     case!(killed_while_executing).unlike_runc().alone(),

@@ -9,7 +9,9 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::shim::Pipes;
 use serde_json::json;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(first_process).unlike_runc(),
     case!(exec).unlike_runc(),
     case!(user_and_time_namespaces).unlike_runc(),

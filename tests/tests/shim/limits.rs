@@ -14,7 +14,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(thousand_execs).unlike_runc().alone(),
     case!(output_that_nobody_reads).unlike_runc(),
     case!(frozen_containerd).unlike_runc(),

@@ -21,7 +21,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub const CASES: &[Case] = &[
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
     case!(programs_that_end_at_once).unlike_runc(),
     case!(deleted_with_its_execs).unlike_runc(),
     case!(deleted_twice).unlike_runc(),
