@@ -11,7 +11,7 @@ pub struct Error {
     /// Elsewhere, as results are handed about and errors are rare.
     what: Box<What>,
     advice: Option<String>,
-    source: Option<String>,
+    origin: Option<String>,
 }
 
 #[derive(Debug)]
@@ -24,6 +24,9 @@ enum What {
     Refused(String),
     /// A system call failed.
     Kernel(sys::Error),
+    /// An error of another crate, which says all itself.
+    #[cfg(any(feature = "cgroup", feature = "topology"))]
+    Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
@@ -59,8 +62,8 @@ impl Error {
 
     /// Adds whose wish it was: `FILE:LINE`.
     #[must_use]
-    pub fn sourced(self, source: impl Into<String>) -> Self {
-        Self { source: Some(source.into()), ..self }
+    pub fn sourced(self, origin: impl Into<String>) -> Self {
+        Self { origin: Some(origin.into()), ..self }
     }
 
     /// The kernel's answer, where that was the cause.
@@ -75,8 +78,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(source) = &self.source {
-            write!(f, "{source}: ")?;
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
         }
         match &*self.what {
             What::System { op, object, cause } => match rustix::io::Errno::from_io_error(cause) {
@@ -86,6 +89,8 @@ impl fmt::Display for Error {
             What::At { file, line, reason } => write!(f, "{file}:{line}: {reason}")?,
             What::Refused(reason) => f.write_str(reason)?,
             What::Kernel(error) => write!(f, "{error}")?,
+            #[cfg(any(feature = "cgroup", feature = "topology"))]
+            What::Other(error) => write!(f, "{error}")?,
         }
         match &self.advice {
             Some(advice) => write!(f, "; {advice}"),
@@ -94,11 +99,21 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.what {
+            What::System { cause, .. } => Some(cause),
+            What::Kernel(error) => Some(error),
+            #[cfg(any(feature = "cgroup", feature = "topology"))]
+            What::Other(error) => Some(&**error),
+            What::At { .. } | What::Refused(_) => None,
+        }
+    }
+}
 
 impl From<What> for Error {
     fn from(what: What) -> Self {
-        Self { what: Box::new(what), advice: None, source: None }
+        Self { what: Box::new(what), advice: None, origin: None }
     }
 }
 
@@ -107,7 +122,7 @@ impl From<cgroup::Error> for Error {
     fn from(error: cgroup::Error) -> Self {
         match error {
             cgroup::Error::System(error) => error.into(),
-            other => Self::refused(other.to_string()),
+            other => What::Other(Box::new(other)).into(),
         }
     }
 }
@@ -117,7 +132,7 @@ impl From<topology::Error> for Error {
     fn from(error: topology::Error) -> Self {
         match error {
             topology::Error::System(error) => error.into(),
-            other => Self::refused(other.to_string()),
+            other => What::Other(Box::new(other)).into(),
         }
     }
 }

@@ -20,6 +20,8 @@ pub enum Error {
     },
     /// Content is not what its digest says.
     Digest(Mismatch),
+    /// What was given as a digest is none.
+    NoDigest(NoDigest),
     /// A blob is longer or shorter than its descriptor says.
     Size {
         /// Which blob.
@@ -106,10 +108,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
-            Self::Digest(Mismatch { what, expected, found }) => write!(
-                f,
-                "{what} is damaged or not what was asked for: it must be {expected} and is {found}"
-            ),
+            Self::Digest(error) => error.fmt(f),
+            Self::NoDigest(error) => error.fmt(f),
             Self::Size { blob, expected, found } => write!(
                 f,
                 "blob {blob} must have {expected} bytes and has {}{found}",
@@ -132,7 +132,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System { cause, .. } => Some(cause),
+            Self::Digest(error) => Some(error),
+            Self::NoDigest(error) => Some(error),
+            Self::Layer { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
 
 impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
@@ -147,8 +157,8 @@ impl From<Mismatch> for Error {
 }
 
 impl From<NoDigest> for Error {
-    fn from(text: NoDigest) -> Self {
-        Self::Unfit(text.to_string())
+    fn from(error: NoDigest) -> Self {
+        Self::NoDigest(error)
     }
 }
 
