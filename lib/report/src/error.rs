@@ -148,3 +148,31 @@ impl From<Interrupted> for Error {
         Self::refused(interrupted.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn the_cause_is_found_behind_place_and_advice() {
+        let cause = io::Error::from(io::ErrorKind::NotFound);
+        let error = Error::system("open", "/a", cause).sourced("plan:3").advise("make it");
+        assert_eq!(error.to_string(), "plan:3: open /a: entity not found; make it");
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::NotFound));
+        let kernel = sys::Error::new("mkdir", "/b", sys::Errno::EXIST);
+        let error = Error::from(kernel.clone());
+        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&kernel));
+        assert!(Error::refused("no").source().is_none());
+    }
+
+    #[cfg(feature = "cgroup")]
+    #[test]
+    fn an_error_of_another_crate_keeps_its_type_and_text() {
+        let gone = cgroup::Error::Gone { directory: "/sys/fs/cgroup/x".into() };
+        let error = Error::from(gone.clone());
+        assert_eq!(error.to_string(), gone.to_string());
+        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&gone));
+    }
+}

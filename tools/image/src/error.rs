@@ -167,3 +167,23 @@ impl From<NoDigest> for Error {
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn a_layer_s_error_leads_to_what_is_wrong_with_the_content() {
+        let (expected, found) = (Digest::of(b"a"), Digest::of(b"b"));
+        let mismatch = Mismatch { what: "layer 1".into(), expected, found };
+        let error = Error::from(mismatch).of_layer(expected);
+        let cause = error.source().and_then(|layer| layer.source()).expect("a chain");
+        assert_eq!(cause.downcast_ref::<Mismatch>().map(|cause| cause.found), Some(found));
+        let told =
+            format!("layer {expected}: layer 1 is damaged or not what was asked for: it must be ");
+        assert!(error.to_string().starts_with(&told), "{error}");
+        let bad = Error::from("sha1:0".parse::<Digest>().expect_err("no digest"));
+        assert!(bad.source().is_some_and(|cause| cause.is::<NoDigest>()), "{bad}");
+    }
+}
