@@ -8,6 +8,10 @@ use crate::wait;
 use serde_json::Value;
 use std::path::PathBuf;
 
+/// The fields of `state`, and of a container in `list --format json`, by name.
+pub const STATE_FIELDS: [&str; 9] =
+    ["annotations", "bundle", "created", "id", "ociVersion", "owner", "pid", "rootfs", "status"];
+
 /// A container that may or may not exist yet.
 pub struct Container<'a> {
     /// The bed it belongs to.

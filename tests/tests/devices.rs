@@ -1,10 +1,11 @@
 //! Device nodes and links in /dev.
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -156,25 +157,19 @@ fn bound_dev_is_left_alone(bed: &Bed) {
 /// Tries to open the kernel log, /dev/kmsg.
 const TRY_KMSG: &str = "mknod /tmp/kmsg c 1 11 && head -c 0 /tmp/kmsg && echo opened";
 
+/// A container with these rules, whose program may make device nodes and read the kernel log.
+fn making_nodes(bed: &Bed, rules: Value) -> Bundle<'_> {
+    let mut bundle = bed.bundle().set("/linux/resources", rules);
+    for set in ["effective", "permitted", "bounding"] {
+        let capabilities = json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]);
+        bundle = bundle.set(&format!("/process/capabilities/{set}"), capabilities);
+    }
+    bundle
+}
+
 fn rules_deny(bed: &Bed) {
     let rules = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
-    let c = bed
-        .bundle()
-        .set("/linux/resources", rules)
-        .set(
-            "/process/capabilities/effective",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .set(
-            "/process/capabilities/permitted",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .set(
-            "/process/capabilities/bounding",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .sh(TRY_KMSG)
-        .make();
+    let c = making_nodes(bed, rules).sh(TRY_KMSG).make();
     let outcome = c.run().exits(1);
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
@@ -194,23 +189,7 @@ fn reads_alone(bed: &Bed, access: &str) {
         { "allow": false, "access": "rwm" },
         { "allow": true, "type": "c", "major": 1, "minor": 11, "access": access },
     ] });
-    let c = bed
-        .bundle()
-        .set("/linux/resources", rules)
-        .set(
-            "/process/capabilities/effective",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .set(
-            "/process/capabilities/permitted",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .set(
-            "/process/capabilities/bounding",
-            json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]),
-        )
-        .sh(&format!("{TRY_KMSG}; echo x >/tmp/kmsg"))
-        .make();
+    let c = making_nodes(bed, rules).sh(&format!("{TRY_KMSG}; echo x >/tmp/kmsg")).make();
     let outcome = c.run().exits(1);
     assert_eq!(outcome.stdout, "opened\n");
     assert!(outcome.stderr.contains("Operation not permitted"), "write is not allowed: {outcome}");

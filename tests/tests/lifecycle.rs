@@ -1,6 +1,7 @@
 //! create, start, state, kill, delete: their order, and every refusal.
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::container::STATE_FIELDS;
 use dayfly_tests::runner::Case;
 use dayfly_tests::{case, leak, wait};
 use serde_json::json;
@@ -80,21 +81,9 @@ fn state_fields(bed: &Bed) {
     c.create().ok();
     let state = c.state();
     let keys: Vec<&String> = state.as_object().expect("object").keys().collect();
-    let mut expected = [
-        "ociVersion",
-        "id",
-        "pid",
-        "status",
-        "bundle",
-        "rootfs",
-        "created",
-        "annotations",
-        "owner",
-    ];
-    expected.sort_unstable();
     let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
     keys.sort_unstable();
-    assert_eq!(keys, expected);
+    assert_eq!(keys, STATE_FIELDS);
     assert_eq!(state["ociVersion"], "1.3.0", "the version the runtime implements");
     assert_eq!(state["id"], c.id.as_str());
     assert_eq!(state["bundle"], c.bundle.to_str().expect("path"));

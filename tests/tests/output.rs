@@ -2,6 +2,7 @@
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::container::STATE_FIELDS;
 use dayfly_tests::runner::Case;
 use serde_json::Value;
 use std::fs;
@@ -59,19 +60,7 @@ fn list_json(bed: &Bed) {
     let list: Vec<Value> = serde_json::from_str(&outcome.stdout).expect("array");
     assert_eq!(list.len(), 1);
     let keys: Vec<&str> = list[0].as_object().expect("object").keys().map(String::as_str).collect();
-    let mut expected = [
-        "ociVersion",
-        "id",
-        "pid",
-        "status",
-        "bundle",
-        "rootfs",
-        "created",
-        "annotations",
-        "owner",
-    ];
-    expected.sort_unstable();
-    assert_eq!(keys, expected);
+    assert_eq!(keys, STATE_FIELDS);
     assert_eq!(list[0]["id"], c.id.as_str());
     assert_eq!(list[0]["owner"], "root");
     assert_eq!(list[0]["pid"], c.pid());

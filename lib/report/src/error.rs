@@ -11,7 +11,7 @@ pub struct Error {
     /// Boxed to keep `Result`s small, because errors are rare.
     what: Box<What>,
     advice: Option<String>,
-    source: Option<String>,
+    origin: Option<String>,
 }
 
 #[derive(Debug)]
@@ -24,6 +24,9 @@ enum What {
     Refused(String),
     /// A system call failed.
     Kernel(sys::Error),
+    /// An error of another crate, which says all itself.
+    #[cfg(any(feature = "cgroup", feature = "topology"))]
+    Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
@@ -59,8 +62,8 @@ impl Error {
 
     /// Adds the location of the request: `FILE:LINE`.
     #[must_use]
-    pub fn sourced(self, source: impl Into<String>) -> Self {
-        Self { source: Some(source.into()), ..self }
+    pub fn sourced(self, origin: impl Into<String>) -> Self {
+        Self { origin: Some(origin.into()), ..self }
     }
 
     /// Returns the errno, if the cause has one.
@@ -75,8 +78,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(source) = &self.source {
-            write!(f, "{source}: ")?;
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
         }
         match &*self.what {
             What::System { op, object, cause } => match rustix::io::Errno::from_io_error(cause) {
@@ -86,6 +89,8 @@ impl fmt::Display for Error {
             What::At { file, line, reason } => write!(f, "{file}:{line}: {reason}")?,
             What::Refused(reason) => f.write_str(reason)?,
             What::Kernel(error) => write!(f, "{error}")?,
+            #[cfg(any(feature = "cgroup", feature = "topology"))]
+            What::Other(error) => write!(f, "{error}")?,
         }
         match &self.advice {
             Some(advice) => write!(f, "; {advice}"),
@@ -94,11 +99,21 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.what {
+            What::System { cause, .. } => Some(cause),
+            What::Kernel(error) => Some(error),
+            #[cfg(any(feature = "cgroup", feature = "topology"))]
+            What::Other(error) => Some(&**error),
+            What::At { .. } | What::Refused(_) => None,
+        }
+    }
+}
 
 impl From<What> for Error {
     fn from(what: What) -> Self {
-        Self { what: Box::new(what), advice: None, source: None }
+        Self { what: Box::new(what), advice: None, origin: None }
     }
 }
 
@@ -107,7 +122,7 @@ impl From<cgroup::Error> for Error {
     fn from(error: cgroup::Error) -> Self {
         match error {
             cgroup::Error::System(error) => error.into(),
-            other => Self::refused(other.to_string()),
+            other => What::Other(Box::new(other)).into(),
         }
     }
 }
@@ -117,7 +132,7 @@ impl From<topology::Error> for Error {
     fn from(error: topology::Error) -> Self {
         match error {
             topology::Error::System(error) => error.into(),
-            other => Self::refused(other.to_string()),
+            other => What::Other(Box::new(other)).into(),
         }
     }
 }
@@ -131,5 +146,33 @@ impl From<sys::Error> for Error {
 impl From<Interrupted> for Error {
     fn from(interrupted: Interrupted) -> Self {
         Self::refused(interrupted.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn the_cause_is_found_behind_place_and_advice() {
+        let cause = io::Error::from(io::ErrorKind::NotFound);
+        let error = Error::system("open", "/a", cause).sourced("plan:3").advise("make it");
+        assert_eq!(error.to_string(), "plan:3: open /a: entity not found; make it");
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::NotFound));
+        let kernel = sys::Error::new("mkdir", "/b", sys::Errno::EXIST);
+        let error = Error::from(kernel.clone());
+        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&kernel));
+        assert!(Error::refused("no").source().is_none());
+    }
+
+    #[cfg(feature = "cgroup")]
+    #[test]
+    fn an_error_of_another_crate_keeps_its_type_and_text() {
+        let gone = cgroup::Error::Gone { directory: "/sys/fs/cgroup/x".into() };
+        let error = Error::from(gone.clone());
+        assert_eq!(error.to_string(), gone.to_string());
+        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&gone));
     }
 }

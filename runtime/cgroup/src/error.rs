@@ -220,4 +220,12 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Systemd(error) => Some(error),
+            _ => None,
+        }
+    }
+}

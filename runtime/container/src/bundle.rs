@@ -46,7 +46,7 @@ impl Bundle {
             Err(sys::Errno::NOENT) => {
                 rustix::fs::access(path.as_str(), rustix::fs::Access::EXISTS)
                     .context("chdir", &path)?;
-                return Err(Error::Text(format!("JSON specification file {config} not found")));
+                return Err(Error::NoConfiguration(config));
             }
             Err(errno) => return Err(sys::Error::new("open", config, errno).into()),
         };

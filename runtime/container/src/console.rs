@@ -50,12 +50,8 @@ impl<'a> Console<'a> {
         }
         match (terminal, detach, receiver.socket) {
             (true, true, Some(socket)) => Ok(Self::Socket(socket, connected)),
-            (true, true, None) => Err(Error::text(
-                "cannot allocate tty if dayfly will detach without setting console socket",
-            )),
-            (_, _, Some(_)) => Err(Error::text(
-                "cannot use console socket if runc will not detach or allocate tty",
-            )),
+            (true, true, None) => Err(Error::NoConsoleSocket),
+            (_, _, Some(_)) => Err(Error::UnwantedConsoleSocket),
             (true, false, None) => {
                 own_terminal()?;
                 let (theirs, ours) =

@@ -170,11 +170,7 @@ impl Container {
         let start = self.start_waiting()?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
-            return Err(Error::text(match status {
-                Status::Stopped => "cannot start a container that has stopped",
-                Status::Paused => "cannot start a container in the paused state",
-                _ => "cannot start an already running container",
-            }));
+            return Err(Error::CannotStart(status));
         }
         let program_since = self.trace.clock();
         self.trace.work(Phase::Configuration, "unlink", START, || {
@@ -277,7 +273,7 @@ impl Container {
     pub(crate) fn cgroup(&self) -> Result<Cgroup, Error> {
         match &self.record.cgroup {
             Some(location) => Ok(Cgroup::open(location)?),
-            None => Err(Error::text("the container has no cgroup of its own")),
+            None => Err(Error::NoCgroup),
         }
     }
 
@@ -299,7 +295,7 @@ impl Container {
     pub fn resume(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Paused => Ok(self.cgroup()?.thaw()?),
-            _ => Err(Error::text("container not paused")),
+            _ => Err(Error::NotPaused),
         }
     }
 

@@ -35,10 +35,7 @@ impl Container {
             // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
             Status::Running if self.ends_within(GRACE) => {}
             _ => {
-                return Err(Error::Text(alloc::format!(
-                    "cannot delete container {} that is not stopped: {status}",
-                    self.id()
-                )));
+                return Err(Error::CannotDelete { id: self.id().into(), status });
             }
         }
         self.remove(force, warn)
@@ -104,7 +101,7 @@ impl Container {
             self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
                 match sys::pidfd::wait_for_exit(&pidfd, identity::PATIENCE) {
                     true => Ok(()),
-                    false => Err(Error::text("container init still running")),
+                    false => Err(Error::Survives),
                 }
             })?;
         }

@@ -6,6 +6,8 @@ use core::fmt;
 
 use rustix::fd::OwnedFd;
 
+use crate::Status;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Error {
@@ -24,8 +26,53 @@ pub enum Error {
         /// Whose it is.
         owner: u32,
     },
-    /// A text that says all.
+    /// `start`, in a container of this status.
+    CannotStart(Status),
+    /// `exec`, in a container of this status.
+    CannotExec(Status),
+    /// `delete` without `--force`, in a container that is not stopped.
+    CannotDelete {
+        /// The container.
+        id: String,
+        /// Its status.
+        status: Status,
+    },
+    /// `resume`, in a container that is not paused.
+    NotPaused,
+    /// Init was killed and has not ended in time.
+    Survives,
+    /// The container has no cgroup of its own.
+    NoCgroup,
+    /// The bundle has no configuration at this path.
+    NoConfiguration(String),
+    /// A terminal, a command that does not wait, and no console socket.
+    NoConsoleSocket,
+    /// A console socket that nothing would be sent to.
+    UnwantedConsoleSocket,
+    /// Limits, for a caller who may not make this cgroup.
+    LimitsWithoutCgroup {
+        /// The directory of the cgroup.
+        directory: String,
+    },
+    /// A text that says all, for what no caller tells apart from other errors: mostly options that contradict each
+    /// other.
     Text(String),
+    /// A document in JSON could not be read as what it is to be.
+    Json {
+        /// The document.
+        what: String,
+        /// Where and why.
+        error: serde_json::Error,
+    },
+    /// Words that select CPUs.
+    Pin {
+        /// The option that they were given to.
+        option: &'static str,
+        /// What is wrong with them.
+        error: topology::pin::PinError,
+    },
+    /// The host's cache.
+    Cache(cache::Error),
     /// config.json, or a process file, could not be read as one.
     Parse {
         /// The file.
@@ -90,6 +137,38 @@ impl fmt::Display for Error {
             Self::NotFound => f.write_str("container does not exist"),
             Self::Exists => f.write_str("container with given ID already exists"),
             Self::NotRunning => f.write_str("container not running"),
+            Self::CannotStart(Status::Stopped) => {
+                f.write_str("cannot start a container that has stopped")
+            }
+            Self::CannotStart(Status::Paused) => {
+                f.write_str("cannot start a container in the paused state")
+            }
+            Self::CannotStart(_) => f.write_str("cannot start an already running container"),
+            Self::CannotExec(Status::Paused) => {
+                f.write_str("cannot exec in a paused container (use --ignore-paused to override)")
+            }
+            Self::CannotExec(_) => f.write_str("cannot exec in a stopped container"),
+            Self::CannotDelete { id, status } => {
+                write!(f, "cannot delete container {id} that is not stopped: {status}")
+            }
+            Self::NotPaused => f.write_str("container not paused"),
+            Self::Survives => f.write_str("container init still running"),
+            Self::NoCgroup => f.write_str("the container has no cgroup of its own"),
+            Self::NoConfiguration(path) => write!(f, "JSON specification file {path} not found"),
+            Self::NoConsoleSocket => f.write_str(
+                "cannot allocate tty if dayfly will detach without setting console socket",
+            ),
+            Self::UnwantedConsoleSocket => {
+                f.write_str("cannot use console socket if runc will not detach or allocate tty")
+            }
+            Self::LimitsWithoutCgroup { directory } => write!(
+                f,
+                "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
+                 {directory}: permission denied"
+            ),
+            Self::Json { what, error } => write!(f, "{what}: {error}"),
+            Self::Pin { option, error } => f.write_str(&error.told_of(option)),
+            Self::Cache(error) => error.fmt(f),
             Self::Text(text) | Self::Damaged(text) => f.write_str(text),
             Self::Foreign { id, owner } => write!(
                 f,
@@ -109,7 +188,26 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Parse { error, .. } => Some(error),
+            Self::Json { error, .. } => Some(error),
+            Self::Pin { error, .. } => Some(error),
+            Self::Invalid(error) => Some(error),
+            Self::Id(error) => Some(error),
+            Self::Plan(error) => Some(error),
+            Self::Launch(error) => Some(error),
+            Self::Cgroup(error) => Some(error),
+            Self::Rootfs(error) => Some(error),
+            Self::Resctrl(error) => Some(error),
+            Self::Topology(error) => Some(error),
+            Self::System(error) => Some(error),
+            Self::Cache(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 macro_rules! from {
     ($($variant:ident($source:ty)),*) => {$(
@@ -130,6 +228,7 @@ from!(
     Rootfs(rootfs::Error),
     Resctrl(resctrl::Error),
     Topology(topology::Error),
+    Cache(cache::Error),
     System(sys::Error)
 );
 
@@ -138,4 +237,61 @@ pub(crate) fn damaged(id: &str, what: impl fmt::Display) -> Error {
     Error::Damaged(format!(
         "state of container {id} is damaged ({what}); `dayfly delete --force {id}` removes it"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::error::Error as _;
+
+    #[test]
+    fn causes_are_found_down_to_the_system_call() {
+        let failed = sys::Error::new("connect", "/run/systemd/private", sys::Errno::ACCESS);
+        let call = systemd::Error::Call {
+            call: "StartTransientUnit",
+            unit: "a.scope".into(),
+            cause: dbus::Error::System(failed.clone()),
+        };
+        let error = Error::from(launch::Error::from(cgroup::Error::from(call)));
+        let mut chain = Vec::new();
+        let mut cause = error.source();
+        while let Some(found) = cause {
+            chain.push(found);
+            cause = found.source();
+        }
+        assert_eq!(chain.len(), 5, "launch, cgroup, systemd, dbus, sys");
+        assert_eq!(chain.last().and_then(|last| last.downcast_ref()), Some(&failed));
+        // What a cause says is a part of what its caller says: one line tells all.
+        for cause in chain {
+            assert!(error.to_string().contains(&cause.to_string()), "{error}: {cause}");
+        }
+    }
+
+    #[test]
+    fn errors_of_plans_and_documents_have_causes() {
+        let error = Error::from(plan::Error::from(spec::Invalid::Unsupported("linux.new")));
+        let invalid = error.source().and_then(|plan| plan.source());
+        assert!(invalid.is_some_and(|cause| cause.is::<spec::Invalid>()), "{error:?}");
+        let error = crate::RootMount::list(b"[").map(|_| ()).unwrap_err();
+        assert!(error.source().is_some_and(|cause| cause.is::<serde_json::Error>()), "{error:?}");
+        assert!(error.to_string().starts_with("mounts of a root filesystem: EOF"), "{error}");
+        assert!(Error::NotFound.source().is_none());
+    }
+
+    #[test]
+    fn the_status_that_is_in_the_way_is_told_in_runc_s_words() {
+        let told = |error: Error| error.to_string();
+        let starts = "cannot start a";
+        assert_eq!(
+            told(Error::CannotStart(Status::Stopped)),
+            format!("{starts} container that has stopped")
+        );
+        assert_eq!(
+            told(Error::CannotStart(Status::Running)),
+            format!("{starts}n already running container")
+        );
+        assert_eq!(told(Error::CannotExec(Status::Stopped)), "cannot exec in a stopped container");
+        let error = Error::CannotDelete { id: "web".into(), status: Status::Running };
+        assert_eq!(told(error), "cannot delete container web that is not stopped: running");
+    }
 }

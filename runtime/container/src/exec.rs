@@ -119,11 +119,9 @@ impl Container {
         // Not found before it is whole: until then its init may work in the memory of the command that makes it,
         // and nobody must be let in who could trace that.
         match self.status()? {
-            Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
+            Status::Stopped => return Err(Error::CannotExec(Status::Stopped)),
             Status::Paused if !options.ignore_paused => {
-                return Err(Error::text(
-                    "cannot exec in a paused container (use --ignore-paused to override)",
-                ));
+                return Err(Error::CannotExec(Status::Paused));
             }
             _ => {}
         }

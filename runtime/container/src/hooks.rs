@@ -20,7 +20,7 @@ fn read(container: &Container, kind: &'static str, json: &str) -> Result<Hooks, 
         return Ok(Hooks::default());
     }
     let list: alloc::vec::Vec<spec::Hook<'_>> = serde_json::from_str(json)
-        .map_err(|error| Error::Text(format!("{kind} hooks of the record: {error}")))?;
+        .map_err(|error| Error::Json { what: format!("{kind} hooks of the record"), error })?;
     let environment = || Ok(container.trace.args().environment().map(CString::from).collect());
     Ok(plan::compile_hooks(kind, &list, environment)?)
 }

@@ -13,7 +13,7 @@ use crate::Error;
 /// # Errors
 /// If it is not root's, or cannot be removed.
 pub fn clear() -> Result<(), Error> {
-    Cache::clear(cache::DEFAULT_PATH).map_err(|error| Error::Text(alloc::format!("{error}")))
+    Ok(Cache::clear(cache::DEFAULT_PATH)?)
 }
 
 /// The command's own program on a read-only mount, if an earlier one has kept that.

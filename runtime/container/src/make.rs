@@ -198,7 +198,10 @@ impl Making<'_> {
             }
         };
         let launched = launch::launch(plan, given, &bundle, trace, &mut on_turn)?;
-        let header = header.ok_or_else(|| Error::text("the plan does not record the process"))?;
+        let header = header.ok_or_else(|| {
+            let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
+            Error::Launch(launch::Error::from(missing).of_plan(plan))
+        })?;
         Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
     }
 

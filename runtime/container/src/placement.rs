@@ -6,7 +6,7 @@ use cgroup::Hierarchies;
 use cgroup::pool::{self, Size, Taken};
 use spec::Spec;
 use spec::resources::{Cpu, Memory};
-use topology::pin::{Pin, PinError};
+use topology::pin::Pin;
 use topology::{List, Topology};
 
 use crate::{CgroupDriver, CreateOptions, Error};
@@ -29,7 +29,7 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Opt
 /// Words that are none, or mean CPUs that are not there.
 pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
     let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
-    let wrong = |error: PinError| Error::Text(error.to_string());
+    let wrong = |error| Error::Pin { option: "pin", error };
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
     let Some(linux) = spec.linux.as_mut() else { return Ok(()) };

@@ -142,11 +142,7 @@ fn without_cgroup(
 ) -> Result<cgroup::Location, Error> {
     let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
     if resources.is_some_and(|resources| resources.has_limits()) {
-        return Err(Error::Text(format!(
-            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
-             {}: permission denied",
-            wanted.directory()
-        )));
+        return Err(Error::LimitsWithoutCgroup { directory: wanted.directory().into() });
     }
     Ok(cgroup::Location::own(hierarchies)?)
 }

@@ -55,7 +55,7 @@ impl<'a> RootMount<'a> {
     /// A text that is no such list.
     pub fn list(json: &'a [u8]) -> Result<Vec<Self>, Error> {
         serde_json::from_slice(json)
-            .map_err(|error| Error::Text(format!("mounts of a root filesystem: {error}")))
+            .map_err(|error| Error::Json { what: "mounts of a root filesystem".into(), error })
     }
 }
 

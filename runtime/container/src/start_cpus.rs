@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::sched::cpu_set;
 use sys::{Context, Errno};
 use topology::Topology;
-use topology::pin::{Pin, PinError};
+use topology::pin::Pin;
 
 use crate::{Error, Trace};
 
@@ -64,7 +64,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
         }
         _ => {}
     }
-    let wrong = |error: PinError| Error::Text(error.told_of("--start-cpus"));
+    let wrong = |error| Error::Pin { option: "--start-cpus", error };
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
     let allowed = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();

@@ -249,8 +249,9 @@ impl trace::Failed for Error {
             Self::Cgroup(cgroup::Error::System(error))
             | Self::Resctrl(resctrl::Error::System(error))
             | Self::Topology(topology::Error::System(error))
+            | Self::Cache(cache::Error::System(error))
             | Self::System(error) => error.errno(),
-            Self::NotFound => Errno::NOENT.errno(),
+            Self::NotFound | Self::NoConfiguration(_) => Errno::NOENT.errno(),
             Self::Exists => Errno::EXIST.errno(),
             Self::NotRunning => Errno::SRCH.errno(),
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
@@ -263,6 +264,18 @@ impl trace::Failed for Error {
             | Self::Rootfs(_)
             | Self::Resctrl(_)
             | Self::Topology(_)
+            | Self::Cache(_)
+            | Self::CannotStart(_)
+            | Self::CannotExec(_)
+            | Self::CannotDelete { .. }
+            | Self::NotPaused
+            | Self::Survives
+            | Self::NoCgroup
+            | Self::NoConsoleSocket
+            | Self::UnwantedConsoleSocket
+            | Self::LimitsWithoutCgroup { .. }
+            | Self::Json { .. }
+            | Self::Pin { .. }
             | Self::Text(_) => Errno::CANCELED.errno(),
         }
     }

@@ -1,19 +1,30 @@
 //! Why a launch failed, in words that name step, object and errno.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
 use init::Failure;
+use plan::Plan;
+use plan::check::{Broken, check};
 use plan::step::SecurityModule;
 use rustix::fd::OwnedFd;
 use sys::Errno;
+use trace::Failed;
 
 /// Why a launch failed. Whatever it had made is gone when this is returned.
 #[derive(Debug)]
 pub enum Error {
     /// A step of the parent.
     Parent(sys::Error),
+    /// A bug of the plan: it breaks a rule of order, so that a step lacked what another one was to leave for it.
+    Plan {
+        /// The rule.
+        broken: Broken<'static>,
+        /// The step's failure.
+        cause: Box<Error>,
+    },
     /// A step of init.
     Init {
         /// The step: name and object.
@@ -61,6 +72,20 @@ impl Error {
             None => "container init ended unexpectedly".to_string(),
         })
     }
+
+    /// Names the rule of order that the plan breaks, if it breaks one and this is what comes of that: a step finds
+    /// no descriptor (EBADF) or no process (ECHILD) where an earlier step was to leave it.
+    #[cold]
+    #[must_use]
+    pub fn of_plan(self, plan: &'static Plan) -> Self {
+        if ![Errno::BADF.errno(), Errno::CHILD.errno()].contains(&self.errno()) {
+            return self;
+        }
+        match check(plan) {
+            Ok(()) => self,
+            Err(broken) => Self::Plan { broken, cause: Box::new(self) },
+        }
+    }
 }
 
 /// What init has said of a failure.
@@ -68,10 +93,11 @@ pub(crate) fn words(failure: &Failure) -> String {
     String::from_utf8_lossy(failure.text()).into_owned()
 }
 
-impl trace::Failed for Error {
+impl Failed for Error {
     fn errno(&self) -> u16 {
         match self {
             Self::Parent(error) => error.errno(),
+            Self::Plan { cause, .. } => cause.errno(),
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error))
             | Self::Resctrl(resctrl::Error::System(error))
@@ -93,6 +119,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parent(error) => write!(f, "unable to start container process: {error}"),
+            Self::Plan { broken, cause } => {
+                write!(f, "{cause}; {broken}: this is a bug of dayfly, please report it")
+            }
             Self::Init { step, detail, errno } => {
                 f.write_str("unable to start container process: error during container init: ")?;
                 f.write_str(step)?;
@@ -125,7 +154,18 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Parent(error) => Some(error),
+            Self::Plan { cause, .. } => Some(cause),
+            Self::Cgroup(error) => Some(error),
+            Self::Resctrl(error) => Some(error),
+            Self::Rootfs(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<sys::Error> for Error {
     fn from(error: sys::Error) -> Self {
@@ -148,5 +188,54 @@ impl From<resctrl::Error> for Error {
 impl From<cgroup::Error> for Error {
     fn from(error: cgroup::Error) -> Self {
         Self::Cgroup(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::error::Error as _;
+    use plan::step::ParentStep;
+    use plan::{FastPaths, Kernel, Labelled, Request};
+    use trace::Tracer;
+
+    /// A plan of which the parent runs these steps alone.
+    fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
+        let text = r#"{"ociVersion": "1.3.0", "root": {"path": "rootfs"},
+            "process": {"cwd": "/", "args": ["true"]},
+            "linux": {"namespaces": [{"type": "mount"}, {"type": "pid"}]}}"#;
+        let spec = spec::Spec::parse(text).unwrap();
+        let seccomp = seccomp::Support::default();
+        let kernel = Kernel { version: (6, 18), seccomp, fast_paths: FastPaths::all() };
+        let mut plan = plan::compile(&spec, &Request::new("test", "/bundle", kernel)).unwrap();
+        plan.parent.retain(keep);
+        Box::leak(Box::new(plan))
+    }
+
+    fn no_slot() -> Error {
+        Error::Init { step: "exec".into(), detail: "slot".into(), errno: Errno::BADF }
+    }
+
+    #[test]
+    fn a_launch_names_the_rule_that_its_plan_breaks() {
+        let plan = with_steps(|step| step.label().name == "commit");
+        let tracer = Tracer::off();
+        let launched = crate::launch(plan, crate::Given::default(), c"/", &tracer, &mut |_| Ok(()));
+        let error = launched.map(|_| ()).unwrap_err();
+        let Error::Plan { broken, .. } = &error else { panic!("{error}") };
+        let told = error.to_string();
+        assert!(told.contains(&format!("; rule {} is broken: ", broken.rule.name)), "{told}");
+        assert!(told.contains("steps out of order launch: no child process"), "{told}");
+        let cause = error.source().and_then(|cause| cause.source()).expect("a chain");
+        assert_eq!(cause.downcast_ref::<sys::Error>().map(|error| error.errno), Some(Errno::CHILD));
+    }
+
+    #[test]
+    fn only_what_comes_of_a_broken_plan_is_told_as_such() {
+        let broken = with_steps(|step| step.label().name == "commit");
+        assert!(matches!(no_slot().of_plan(broken), Error::Plan { .. }));
+        assert!(matches!(no_slot().of_plan(with_steps(|_| true)), Error::Init { .. }));
+        let other = Error::Parent(sys::Error::new("mkdir", "/a", Errno::NOSPC));
+        assert!(matches!(other.of_plan(broken), Error::Parent(_)));
     }
 }

@@ -145,7 +145,8 @@ pub fn launch<'a>(
                 plan,
                 cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd()),
                 console,
-            );
+            )
+            .of_plan(plan);
             drop(holder);
             drop(cgroup);
             if let Some(ResctrlPlan::Create { group, .. }) = &plan.resctrl {

@@ -9,7 +9,6 @@ mod nodes;
 mod outside;
 
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
@@ -118,18 +117,7 @@ impl Parent<'_> {
         };
         match heard {
             Some(failed) => unexpected(self.plan, failed, &Message::Ready, || Error::death(None)),
-            None => match error {
-                Error::Parent(error) if error.op == OUT_OF_ORDER => self.bug_of_plan(error).into(),
-                error => error,
-            },
-        }
-    }
-
-    /// The same with the rule of order that the plan breaks.
-    fn bug_of_plan(&self, error: sys::Error) -> sys::Error {
-        match plan::check::check(self.plan) {
-            Ok(()) => error,
-            Err(broken) => sys::Error::new(OUT_OF_ORDER, broken.to_string(), error.errno),
+            None => error,
         }
     }
 
@@ -279,7 +267,7 @@ fn require(module: SecurityModule) -> Result<(), Error> {
     if present { Ok(()) } else { Err(Error::NoModule(module)) }
 }
 
-/// A step wants what no step before it has left. [`Parent::bug_of_plan`] tells which rule that breaks.
+/// A step wants what no step before it has left. [`Error::of_plan`] tells which rule that breaks.
 fn no_child() -> sys::Error {
     sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
 }

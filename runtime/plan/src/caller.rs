@@ -138,12 +138,7 @@ impl Caller {
 
     /// A setuid helper, with the mappings it is to write.
     fn helper(&self, name: &'static str, map: String) -> Result<IdHelper, Error> {
-        let path = self.find(name).ok_or_else(|| {
-            Error::config(format!(
-                "mapping more than the caller's own id takes {name}, which is not in $PATH: install \
-                 the package uidmap (or shadow-utils), or map one id"
-            ))
-        })?;
+        let path = self.find(name).ok_or(Error::NoHelper(name))?;
         Ok(IdHelper { path, name, map })
     }
 

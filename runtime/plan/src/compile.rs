@@ -295,8 +295,7 @@ fn cgroup(
         return Ok(CgroupPlan::Create { location, resources, as_user });
     }
     let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
-    let properties =
-        systemd::annotated(annotations).map_err(|error| Error::Config(error.to_string()))?;
+    let properties = systemd::annotated(annotations)?;
     Ok(CgroupPlan::Scope { location, resources, properties })
 }
 

@@ -3,11 +3,21 @@
 use alloc::string::String;
 use core::fmt;
 
+use crate::kernel::{DETACHED, OLDEST};
+
 /// Why a configuration has no plan. The text names the field or the object.
 #[derive(Debug)]
 pub enum Error {
-    /// A value that cannot be, or is not supported.
+    /// A value that cannot be, or is not supported. Callers tell no two of these apart.
     Config(String),
+    /// The running kernel, of this version, is older than any that dayfly runs on.
+    TooOld((u32, u32)),
+    /// A container without a mount namespace, on a kernel that cannot attach mounts to a detached tree.
+    NoDetachedMounts,
+    /// newuidmap(1) or newgidmap(1) is needed and is not in `PATH`.
+    NoHelper(&'static str),
+    /// An annotation that is to become a property of the container's scope.
+    Systemd(systemd::Error),
     /// A value that the specification does not have.
     Invalid(spec::Invalid),
     /// The seccomp profile.
@@ -27,6 +37,27 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(text) => f.write_str(text),
+            Self::TooOld((old_major, old_minor)) => {
+                let (major, minor) = OLDEST;
+                write!(
+                    f,
+                    "Linux {old_major}.{old_minor} is too old: dayfly needs {major}.{minor} (mount_setattr)"
+                )
+            }
+            Self::NoDetachedMounts => {
+                let (major, minor) = DETACHED;
+                write!(
+                    f,
+                    "a container without a mount namespace needs Linux {major}.{minor}, for mounts that the \
+                     host does not see; add the mount namespace to linux.namespaces"
+                )
+            }
+            Self::NoHelper(name) => write!(
+                f,
+                "mapping more than the caller's own id takes {name}, which is not in $PATH: install \
+                 the package uidmap (or shadow-utils), or map one id"
+            ),
+            Self::Systemd(error) => error.fmt(f),
             Self::Invalid(error) => error.fmt(f),
             Self::Seccomp(error) => write!(f, "seccomp: {error}"),
             Self::System(error) => error.fmt(f),
@@ -34,7 +65,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Invalid(error) => Some(error),
+            Self::Seccomp(error) => Some(error),
+            Self::Systemd(error) => Some(error),
+            Self::System(error) => Some(error),
+            Self::Config(_) | Self::TooOld(_) | Self::NoDetachedMounts | Self::NoHelper(_) => None,
+        }
+    }
+}
 
 impl From<spec::Invalid> for Error {
     fn from(error: spec::Invalid) -> Self {
@@ -45,6 +86,12 @@ impl From<spec::Invalid> for Error {
 impl From<seccomp::Error> for Error {
     fn from(error: seccomp::Error) -> Self {
         Self::Seccomp(error)
+    }
+}
+
+impl From<systemd::Error> for Error {
+    fn from(error: systemd::Error) -> Self {
+        Self::Systemd(error)
     }
 }
 

@@ -1,15 +1,13 @@
 //! What the running kernel can do: probed once, before compile, and forceable in tests.
 
-use alloc::format;
-
 use crate::{Error, FastPaths};
 
 /// The oldest kernel with everything the start path is built on: mount_setattr(2).
-const OLDEST: (u32, u32) = (5, 12);
+pub(crate) const OLDEST: (u32, u32) = (5, 12);
 
 /// The first that attaches mounts to a tree which is attached nowhere itself, and copies parts of one: before,
 /// open_tree(2) with OPEN_TREE_CLONE wants a mount of the caller's mount namespace (`check_mnt`, fs/namespace.c).
-const DETACHED: (u32, u32) = (6, 15);
+pub(crate) const DETACHED: (u32, u32) = (6, 15);
 
 /// The first whose mountinfo is sorted by the ids of mounts: mounts made before they are attached show nowhere
 /// in which order that was done.
@@ -60,14 +58,7 @@ impl Kernel {
     /// # Errors
     /// A kernel before Linux 6.15.
     pub fn check_detached(&self) -> Result<(), Error> {
-        if self.version >= DETACHED {
-            return Ok(());
-        }
-        let (major, minor) = DETACHED;
-        Err(Error::config(format!(
-            "a container without a mount namespace needs Linux {major}.{minor}, for mounts that the \
-             host does not see; add the mount namespace to linux.namespaces"
-        )))
+        if self.version >= DETACHED { Ok(()) } else { Err(Error::NoDetachedMounts) }
     }
 
     /// Refuses kernels that dayfly was not built for, before anything has been made.
@@ -75,12 +66,6 @@ impl Kernel {
     /// # Errors
     /// An older kernel.
     pub fn check(&self) -> Result<(), Error> {
-        if self.version >= OLDEST {
-            return Ok(());
-        }
-        let ((major, minor), (old_major, old_minor)) = (OLDEST, self.version);
-        Err(Error::config(format!(
-            "Linux {old_major}.{old_minor} is too old: dayfly needs {major}.{minor} (mount_setattr)"
-        )))
+        if self.version >= OLDEST { Ok(()) } else { Err(Error::TooOld(self.version)) }
     }
 }

@@ -19,6 +19,8 @@ pub enum Error {
     },
     /// Something is missing or unsuitable; the text says what to do.
     Unfit(String),
+    /// An error of the helpers that all tools share.
+    Report(report::Error),
     /// SIGINT or SIGTERM arrived.
     Interrupted,
 }
@@ -41,12 +43,21 @@ impl fmt::Display for Error {
         match self {
             Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
             Self::Unfit(reason) => f.write_str(reason),
+            Self::Report(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System { cause, .. } => Some(cause),
+            Self::Report(error) => Some(error),
+            Self::Unfit(_) | Self::Interrupted => None,
+        }
+    }
+}
 
 impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
@@ -56,6 +67,6 @@ impl From<Interrupted> for Error {
 
 impl From<report::Error> for Error {
     fn from(error: report::Error) -> Self {
-        Self::Unfit(error.to_string())
+        Self::Report(error)
     }
 }

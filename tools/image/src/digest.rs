@@ -74,6 +74,18 @@ pub struct Mismatch {
     pub found: Digest,
 }
 
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, expected, found } = self;
+        write!(
+            f,
+            "{what} is damaged or not what was asked for: it must be {expected} and is {found}"
+        )
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
 /// A text that is not a digest.
 #[derive(Debug)]
 pub struct NoDigest(String);
@@ -83,6 +95,8 @@ impl fmt::Display for NoDigest {
         write!(f, "{:?} is no digest: it must be sha256: and 64 digits", self.0)
     }
 }
+
+impl std::error::Error for NoDigest {}
 
 impl FromStr for Digest {
     type Err = NoDigest;

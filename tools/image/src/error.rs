@@ -20,6 +20,8 @@ pub enum Error {
     },
     /// Content does not match its digest.
     Digest(Mismatch),
+    /// What was given as a digest is none.
+    NoDigest(NoDigest),
     /// A blob is longer or shorter than its descriptor says.
     Size {
         /// The digest of the blob.
@@ -106,10 +108,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
-            Self::Digest(Mismatch { what, expected, found }) => write!(
-                f,
-                "{what} is damaged or not what was asked for: it must be {expected} and is {found}"
-            ),
+            Self::Digest(error) => error.fmt(f),
+            Self::NoDigest(error) => error.fmt(f),
             Self::Size { blob, expected, found } => write!(
                 f,
                 "blob {blob} must have {expected} bytes and has {}{found}",
@@ -132,7 +132,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System { cause, .. } => Some(cause),
+            Self::Digest(error) => Some(error),
+            Self::NoDigest(error) => Some(error),
+            Self::Layer { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
 
 impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
@@ -147,8 +157,8 @@ impl From<Mismatch> for Error {
 }
 
 impl From<NoDigest> for Error {
-    fn from(text: NoDigest) -> Self {
-        Self::Unfit(text.to_string())
+    fn from(error: NoDigest) -> Self {
+        Self::NoDigest(error)
     }
 }
 
@@ -156,4 +166,24 @@ impl From<NoDigest> for Error {
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn a_layer_s_error_leads_to_what_is_wrong_with_the_content() {
+        let (expected, found) = (Digest::of(b"a"), Digest::of(b"b"));
+        let mismatch = Mismatch { what: "layer 1".into(), expected, found };
+        let error = Error::from(mismatch).of_layer(expected);
+        let cause = error.source().and_then(|layer| layer.source()).expect("a chain");
+        assert_eq!(cause.downcast_ref::<Mismatch>().map(|cause| cause.found), Some(found));
+        let told =
+            format!("layer {expected}: layer 1 is damaged or not what was asked for: it must be ");
+        assert!(error.to_string().starts_with(&told), "{error}");
+        let bad = Error::from("sha1:0".parse::<Digest>().expect_err("no digest"));
+        assert!(bad.source().is_some_and(|cause| cause.is::<NoDigest>()), "{bad}");
+    }
 }

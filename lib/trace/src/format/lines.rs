@@ -129,7 +129,14 @@ impl fmt::Display for LinesError {
     }
 }
 
-impl core::error::Error for LinesError {}
+impl core::error::Error for LinesError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Line(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl Timeline {
     /// Parses the output of [`Format::Lines`](crate::Format::Lines).

@@ -129,6 +129,8 @@ pub struct Broken<'a> {
     pub places: Vec<Place>,
 }
 
+impl core::error::Error for Broken<'_> {}
+
 impl fmt::Display for Broken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Of many steps the first will do.

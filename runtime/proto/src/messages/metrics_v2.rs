@@ -4,6 +4,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use super::metrics_v1::{NetworkStat, RdmaEntry, RdmaStat};
+
 message! {
     /// `io.containerd.cgroups.v2.Metrics`.
     pub struct Metrics = "io.containerd.cgroups.v2.Metrics" {
@@ -171,24 +173,6 @@ message! {
         6 => oom_group_kill: u64,
     }
 
-    /// rdma.current and rdma.max.
-    pub struct RdmaStat {
-        /// What is used.
-        1 => current: Vec<RdmaEntry>,
-        /// What may be.
-        2 => limit: Vec<RdmaEntry>,
-    }
-
-    /// A line of these files.
-    pub struct RdmaEntry {
-        /// The device.
-        1 => device: String,
-        /// Handles.
-        2 => hca_handles: u32,
-        /// Objects.
-        3 => hca_objects: u32,
-    }
-
     /// io.stat and io.pressure.
     pub struct IOStat {
         /// One for each device.
@@ -223,27 +207,5 @@ message! {
         3 => pagesize: String,
         /// How often the limit was reached.
         4 => failcnt: u64,
-    }
-
-    /// A network device, by its counters.
-    pub struct NetworkStat {
-        /// Its name.
-        1 => name: String,
-        /// Bytes received.
-        2 => rx_bytes: u64,
-        /// Packets received.
-        3 => rx_packets: u64,
-        /// Of them, with errors.
-        4 => rx_errors: u64,
-        /// Of them, dropped.
-        5 => rx_dropped: u64,
-        /// Bytes sent.
-        6 => tx_bytes: u64,
-        /// Packets sent.
-        7 => tx_packets: u64,
-        /// Of them, with errors.
-        8 => tx_errors: u64,
-        /// Of them, dropped.
-        9 => tx_dropped: u64,
     }
 }
