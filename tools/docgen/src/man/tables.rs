@@ -147,7 +147,7 @@ fn by_runtime(cell: &str) -> &str {
 }
 
 /// What is in backquotes.
-fn literals<'a>(cell: &'a str) -> impl Iterator<Item = &'a str> {
+fn literals(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
