@@ -105,11 +105,15 @@ lint-runtime lint-lib lint-tools:
 	$(UNWIND) $(CARGO) clippy $$(scripts/packages $(@:lint-%=%)) --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
 
-# Man pages and shell completions, generated from the command definitions.
-man completions docs:
+# Man pages and shell completions, generated from the command definitions: build/docs.
+man completions:
 	$(FAST) $(CARGO) run --release -q -p dayfly-docgen -- build/docs
 
-install: build docs install-files
+# README and docs/ as pages for a browser: target/book/html. The first time it builds mdBook, which takes minutes.
+docs:
+	scripts/book
+
+install: build man install-files
 
 # What is built, to where it belongs.
 install-files:

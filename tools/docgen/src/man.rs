@@ -1,111 +1,281 @@
-//! Man pages: one for the program, and one per command.
+//! Man pages: one for the program, one a command, in the form of man-pages(7).
+
+mod markup;
+mod options;
+pub mod page;
+pub mod roff;
+pub mod tables;
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
-use dayfly_cli::definition::{COMMANDS, Command, NAME};
+use dayfly_cli::definition::{ABOUT, COMMANDS, Command, DESCRIPTION, NAME, Order};
 
 use crate::{command, tools};
-
-/// The manual section: system administration.
-const SECTION: &str = "8";
+use markup::{Words, sentence, spans};
+use page::{Item, Page, SECTION};
+use roff::{Span, bold, italic, roman};
+use tables::Subject;
 
 /// Writes `dayfly.8` and a page `dayfly-COMMAND.8` for each command.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    fs::write(directory.join(format!("{NAME}.{SECTION}")), program()?)?;
+    let put =
+        |page: &str, text: String| fs::write(directory.join(format!("{page}.{SECTION}")), text);
+    put(NAME, program())?;
     for definition in COMMANDS.iter().filter(|command| command.is_supported()) {
-        let page = directory.join(format!("{NAME}-{}.{SECTION}", definition.name));
-        fs::write(page, of(definition)?)?;
+        put(&name_of(definition.name), of(definition))?;
     }
-    tools::all().iter().try_for_each(|(name, command)| below(directory, command, name))
-}
-
-/// Writes the pages of all commands below `command`, whose name is `words`.
-fn below(directory: &Path, command: &clap::Command, words: &str) -> io::Result<()> {
-    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        let words = format!("{words} {}", command.get_name());
-        let words = words.trim_start();
-        below(directory, command, words)?;
-        // Top-level commands have pages already.
-        if words.contains(' ') {
-            let page = format!("{NAME}-{}.{SECTION}", words.replace(' ', "-"));
-            fs::write(directory.join(page), tool(command, words)?)?;
+    for (name, mut command) in tools::all() {
+        command.build();
+        for (words, command) in below(&command, name) {
+            put(&name_of(&words), tool(&command, &words))?;
         }
     }
     Ok(())
 }
 
-fn program() -> io::Result<Vec<u8>> {
-    let man = Man::new(command::program()).section(SECTION);
-    let usage = "[global options] command [options] [arguments]";
-    let mut page = begin(&man, NAME, usage)?;
-    man.render_subcommands_section(&mut page)?;
-    let mut end = Roff::new();
-    end.control("SH", ["EXIT STATUS"]);
-    end.text([roman(
-        "0 if the command did its work, 1 if not, also where it was called wrongly. run and exec \
-         return the exit status of the program they ran, 128 and its number if a signal ended it; exec \
-         returns 255 if it could not run the program.",
-    )]);
-    see_also(&mut end, &["runc", "crun"]);
-    end.to_writer(&mut page)?;
-    Ok(page)
+/// All commands below `command`, which `words` lead to, but those of the table, which have pages already.
+fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
+    let mut found = Vec::new();
+    for command in shown(command) {
+        let words = format!("{words} {}", command.get_name());
+        let words = words.trim_start();
+        found.extend(below(command, words));
+        if words.contains(' ') {
+            found.push((words.to_owned(), command.clone()));
+        }
+    }
+    found
 }
 
-fn of(definition: &Command) -> io::Result<Vec<u8>> {
-    let name = format!("{NAME}-{}", definition.name);
-    let man = Man::new(command::command(definition).name(name)).section(SECTION);
-    let arguments: Vec<String> = definition.arguments.iter().map(ToString::to_string).collect();
-    let usage = format!("[options] {}", arguments.join(" "));
-    let mut page = begin(&man, &format!("{NAME} {}", definition.name), &usage)?;
-    let mut end = Roff::new();
-    if !definition.examples.is_empty() {
-        end.control("SH", ["EXAMPLES"]);
+fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    let is_shown =
+        |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+    command.get_subcommands().filter(is_shown)
+}
+
+/// The name of the page of the command that `words` lead to.
+fn name_of(words: &str) -> String {
+    format!("{NAME}-{}", words.replace(' ', "-"))
+}
+
+fn program() -> String {
+    let mut command = command::program();
+    command.build();
+    let mut page = Page::new(NAME, ABOUT);
+    let mut way = vec![bold(NAME), roman(" ["), italic("global-option"), roman(" ...] ")];
+    way.extend([italic("command"), roman(" ["), italic("option"), roman(" ...] [")]);
+    way.extend([italic("argument"), roman(" ...]")]);
+    page.synopsis(&[way]);
+    paragraphs(&mut page, DESCRIPTION, &options::words(&command));
+    commands(&mut page, &command, "");
+    page.paragraph("OPTIONS", &[roman("These stand before the command.")]);
+    page.items("OPTIONS", &options::items(&command));
+    what_docs_say(&mut page, &Subject::Program, Vec::new());
+    let names = shown(&command).map(|command| reference(command.get_name()));
+    let others = ["containerd-shim-dayfly-v2(8)", "crun(1)", "runc(8)"].map(str::to_owned);
+    page.see_also(&names.chain(others).collect::<Vec<_>>());
+    page.finish()
+}
+
+/// A command of the table.
+fn of(definition: &Command) -> String {
+    // The program that it is handed to knows more about it.
+    let same = tools::same(definition.name);
+    let mut command = same.unwrap_or_else(|| command::command(definition));
+    command.build();
+    let words = options::words(&command);
+    let whole = format!("{NAME} {}", definition.name);
+    let mut page = Page::new(&name_of(definition.name), definition.about);
+    let mut ways = vec![options::synopsis(&command, &whole)];
+    if let Order::MixedUnless(option) = definition.order {
+        let mut way =
+            vec![bold(format!("{whole} --{}", option.long)), roman(" "), italic(option.value)];
+        way.extend([roman(" ["), italic("option"), roman(" ...] ["), italic("COMMAND")]);
+        way.extend([roman(" ["), italic("ARG"), roman(" ...]]")]);
+        ways.push(way);
     }
+    page.synopsis(&ways);
+    let description = match definition.description {
+        "" => sentence(definition.about, &words),
+        description => description.to_owned(),
+    };
+    paragraphs(&mut page, &description, &words);
+    let below = tools::below(definition.name);
+    let tool = clap::Command::new(definition.name).subcommands(below);
+    commands(&mut page, &tool, definition.name);
+    page.items("OPTIONS", &options::items(&command));
+    let subject = match definition.order {
+        Order::PassedOn => Subject::Tool(definition.name),
+        _ => Subject::Command(definition.name),
+    };
+    what_docs_say(&mut page, &subject, options::variables(&command));
     for example in definition.examples {
-        end.control("TP", []);
-        end.text([bold(format!("{NAME} {}", example.line))]);
-        end.text([roman(example.does)]);
+        let does = format!("{}:", sentence(example.does, &words).trim_end_matches('.'));
+        page.example(&spans(&does, &words), &format!("{NAME} {}", example.line));
     }
-    see_also(&mut end, &[NAME]);
-    end.to_writer(&mut page)?;
-    Ok(page)
+    let mut names = mentioned(&description);
+    names.extend(
+        shown(&tool)
+            .map(|command| reference(&format!("{} {}", definition.name, command.get_name()))),
+    );
+    names.push(format!("{NAME}({SECTION})"));
+    page.see_also(&names);
+    page.finish()
 }
 
-/// Formats the page of a tool's command, from its clap definition.
-fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
-    let name = format!("{NAME}-{}", words.replace(' ', "-"));
-    let man = Man::new(definition.clone().name(name)).section(SECTION);
-    let arguments = definition.get_positionals().map(ToString::to_string);
-    let usage: Vec<String> = std::iter::once("[options]".to_owned()).chain(arguments).collect();
-    let mut page = begin(&man, &format!("{NAME} {words}"), &usage.join(" "))?;
-    let mut end = Roff::new();
-    let above = words.rsplit_once(' ').map_or(words, |(above, _)| above).replace(' ', "-");
-    see_also(&mut end, &[&format!("{NAME}-{above}")]);
-    end.to_writer(&mut page)?;
-    Ok(page)
+/// A command of a tool, whose definitions are clap's own.
+fn tool(command: &clap::Command, name: &str) -> String {
+    let words = options::words(command);
+    let text =
+        |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string).unwrap_or_default();
+    let about = text(command.get_about());
+    let long = text(command.get_long_about());
+    let mut page = Page::new(&name_of(name), &lower(&about));
+    page.synopsis(&[options::synopsis(command, &format!("{NAME} {name}"))]);
+    paragraphs(&mut page, &sentence(&about, &words), &words);
+    paragraphs(&mut page, long.strip_prefix(&about).unwrap_or(&long), &words);
+    let after = text(command.get_after_long_help().or_else(|| command.get_after_help()));
+    // A section of its own has these.
+    if !after.starts_with("Exit status:") {
+        paragraphs(&mut page, &after, &words);
+    }
+    commands(&mut page, command, name);
+    page.items("OPTIONS", &options::items(command));
+    what_docs_say(&mut page, &Subject::Tool(name), options::variables(command));
+    let above = name.rsplit_once(' ').map_or("", |(above, _)| above);
+    let mut names = mentioned(&format!("{long} {after}"));
+    names.push(reference(above));
+    names.extend(shown(command).map(|below| reference(&format!("{name} {}", below.get_name()))));
+    page.see_also(&names);
+    page.finish()
 }
 
-/// Formats the beginning of a page, up to the options.
-fn begin(man: &Man, command: &str, usage: &str) -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    let mut synopsis = Roff::new();
-    synopsis.control("SH", ["SYNOPSIS"]);
-    synopsis.text([bold(command), roman(" "), roman(usage)]);
-    synopsis.to_writer(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    Ok(page)
+/// `dayfly-host-check(8)`
+fn reference(words: &str) -> String {
+    format!("{}({SECTION})", name_of(words))
 }
 
-fn see_also(page: &mut Roff, names: &[&str]) {
-    page.control("SH", ["SEE ALSO"]);
-    let names: Vec<String> = names.iter().map(|name| format!("{name}({SECTION})")).collect();
-    page.text([roman(names.join(", "))]);
+/// The commands below one, with what they do.
+fn commands(page: &mut Page, command: &clap::Command, words: &str) {
+    let item = |below: &clap::Command| {
+        let about = below.get_about().map(ToString::to_string).unwrap_or_default();
+        let name = name_of(format!("{words} {}", below.get_name()).trim_start());
+        let none = Words::default();
+        Item::new(
+            vec![bold(name), roman(format!("({SECTION})"))],
+            spans(&sentence(&about, &none), &none),
+        )
+    };
+    let items: Vec<Item> = shown(command).map(item).collect();
+    if !items.is_empty() {
+        page.heading("DESCRIPTION", "Commands");
+        page.items("DESCRIPTION", &items);
+    }
+}
+
+/// Exit status, variables and files, with variables that stand for options.
+fn what_docs_say(page: &mut Page, subject: &Subject<'_>, variables: Vec<Item>) {
+    page.items("EXIT STATUS", &tables::exit_status(subject));
+    let mut found = tables::environment(subject);
+    let is_new = |item: &Item, found: &[Item]| !found.iter().any(|other| other.tag == item.tag);
+    for item in variables {
+        if is_new(&item, &found) {
+            found.push(item);
+        }
+    }
+    page.items("ENVIRONMENT", &found);
+    page.items("FILES", &tables::files(subject));
+}
+
+fn paragraphs(page: &mut Page, text: &str, words: &Words) {
+    for paragraph in text.trim().split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
+        page.paragraph("DESCRIPTION", &spans(&sentence(paragraph, words), words));
+    }
+}
+
+/// The pages of the commands that a text names: "dayfly host locks".
+fn mentioned(text: &str) -> Vec<String> {
+    let is_word = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
+    let quoted = text.split('"').skip(1).step_by(2);
+    let mut pages = Vec::new();
+    for words in quoted.filter_map(|quoted| quoted.strip_prefix("dayfly ")) {
+        let words: Vec<&str> = words.split_whitespace().take_while(is_word).collect();
+        // The longest that has a page.
+        let found = (1..=words.len())
+            .rev()
+            .map(|count| words[..count].join(" "))
+            .find(|words| is_page(words));
+        pages.extend(found.map(|words| reference(&words)));
+    }
+    pages
+}
+
+fn is_page(words: &str) -> bool {
+    let is_command = COMMANDS.iter().any(|command| command.name == words && command.is_supported());
+    let is_below = |(name, command): &(&str, clap::Command)| {
+        below(command, name).iter().any(|(other, _)| other == words)
+    };
+    is_command || tools::all().iter().any(is_below)
+}
+
+/// As the line of a page's name has it: no sentence.
+fn lower(about: &str) -> String {
+    let mut letters = about.chars();
+    let is_word = letters.next().is_some_and(char::is_uppercase)
+        && letters.next().is_some_and(|letter| !letter.is_uppercase());
+    let mut about = about.trim_end_matches('.').to_owned();
+    if is_word && let Some(letter) = about.get_mut(..1) {
+        letter.make_ascii_lowercase();
+    }
+    about
+}
+
+/// A text that no values belong to.
+pub fn text(text: &str) -> Vec<Span> {
+    spans(text, &Words::default())
+}
+
+/// The same, as a sentence.
+pub fn text_sentence(line: &str) -> Vec<Span> {
+    text(&sentence(line, &Words::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
+        page.lines().filter(|line| line.starts_with(start)).collect()
+    }
+
+    #[test]
+    fn every_page_has_the_sections_in_order() {
+        let place =
+            |heading: &&str| page::ORDER.iter().position(|name| heading[4..] == **name).unwrap();
+        for definition in COMMANDS.iter().filter(|command| command.is_supported()) {
+            let page = of(definition);
+            let places: Vec<usize> = lines_of(&page, ".SH ").iter().map(place).collect();
+            assert!(places.is_sorted(), "{}: {places:?}", definition.name);
+            assert_eq!(places[..4], [0, 1, 2, 3], "{}", definition.name);
+            assert_eq!(places.last(), Some(&(page::ORDER.len() - 1)), "{}", definition.name);
+        }
+    }
+
+    #[test]
+    fn a_page_refers_to_those_it_names() {
+        assert_eq!(mentioned("by \"dayfly host locks --work mounts\""), ["dayfly-host-locks(8)"]);
+        assert_eq!(
+            mentioned("\"dayfly rootfs --help\" and \"dayfly nothing\""),
+            ["dayfly-rootfs(8)"]
+        );
+    }
+
+    #[test]
+    fn commands_that_are_another_program_have_its_options() {
+        let trace = COMMANDS.iter().find(|command| command.name == "trace").unwrap();
+        assert!(of(trace).contains("\\-\\-runtime"));
+    }
 }

@@ -1,16 +1,16 @@
-//! The man page of containerd's shim. containerd defines its flags, so the page is literal text.
+//! The man page of containerd's shim. Its flags are containerd's, not those of the command line's table, so the page is a
+//! text.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
-use dayfly_cli::format::version::VERSION;
+use crate::man::page::{Item, Page, SECTION};
+use crate::man::roff::{Span, bold, italic, roman};
+use crate::man::{tables, text, text_sentence};
 
-/// The program's name.
+/// The program.
 const NAME: &str = "containerd-shim-dayfly-v2";
-/// The manual section: system administration.
-const SECTION: &str = "8";
 
 const DESCRIPTION: &[&str] = &[
     "containerd's shim for dayfly: the process between containerd and the containers of a pod. It creates, starts and \
@@ -24,7 +24,7 @@ const DESCRIPTION: &[&str] = &[
      there are no containers, or after 60 seconds without containers and connections.",
 ];
 
-/// The flags, each with the name of its value and its effect.
+/// Flags, each with the name of its value and what it does.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("-address", "PATH", "containerd's socket; a part of what the shim's socket is named after"),
     (
@@ -76,69 +76,58 @@ const FILES: &[(&str, &str)] = &[
 
 /// Writes `containerd-shim-dayfly-v2.8`.
 pub fn write(directory: &Path) -> io::Result<()> {
-    fs::write(directory.join(format!("{NAME}.{SECTION}")), page().to_roff())
+    fs::write(directory.join(format!("{NAME}.{SECTION}")), page())
 }
 
-fn page() -> Roff {
-    let mut page = Roff::new();
-    page.control("TH", [NAME, SECTION, "", &format!("dayfly {VERSION}"), ""]);
-    page.control("SH", ["NAME"]);
-    page.text([roman(format!("{NAME} - containerd's shim, which starts containers itself"))]);
-    page.control("SH", ["SYNOPSIS"]);
-    for (at, (flags, action)) in [
-        ("-namespace NAME -address PATH -id ID [-debug] ", "start"),
-        ("-namespace NAME -address PATH -id ID [-bundle DIR] ", "delete"),
-        ("", "-info"),
-        ("", "-version"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        if at > 0 {
-            page.control("br", []);
-        }
-        page.text([bold(NAME), roman(format!(" {flags}")), bold(action)]);
+fn page() -> String {
+    let mut page = Page::new(NAME, "containerd's shim, which starts containers itself");
+    page.synopsis(&[
+        way("-namespace NAME -address PATH -id ID [-debug] start"),
+        way("-namespace NAME -address PATH -id ID [-bundle DIR] delete"),
+        way("-info"),
+        way("-version"),
+    ]);
+    for paragraph in DESCRIPTION {
+        page.paragraph("DESCRIPTION", &text(paragraph));
     }
-    page.control("SH", ["DESCRIPTION"]);
-    for (at, paragraph) in DESCRIPTION.iter().enumerate() {
-        if at > 0 {
-            page.control("PP", []);
-        }
-        page.text([roman(*paragraph)]);
-    }
-    page.control("SH", ["OPTIONS"]);
-    page.text([roman("One dash or two, -name value or -name=value.")]);
-    for (flag, value, text) in FLAGS {
-        let mut head = vec![bold(*flag)];
+    let two = "One dash or two, \"-name value\" or \"-name=value\".";
+    page.paragraph("OPTIONS", &text(two));
+    let flag = |(flag, value, does): &(&str, &str, &str)| {
+        let mut tag = vec![bold(*flag)];
         if !value.is_empty() {
-            head.extend([roman(" "), italic(*value)]);
+            tag.extend([roman(" "), italic(*value)]);
         }
-        item(&mut page, head, text);
-    }
-    page.control("SH", ["ENVIRONMENT"]);
-    ENVIRONMENT.iter().for_each(|(name, text)| item(&mut page, vec![bold(*name)], text));
-    page.control("SH", ["FILES"]);
-    FILES.iter().for_each(|(path, text)| item(&mut page, vec![italic(*path)], text));
-    page.control("SH", ["EXIT STATUS"]);
-    page.text([roman(
-        "0 if the action was done, 1 if not, with the reason on standard error, and 2 for flags that there are not.",
-    )]);
-    page.control("SH", ["SEE ALSO"]);
-    page.text([roman("dayfly(8), containerd(8), ctr(8); docs/shim.md of the source")]);
-    page
+        Item::new(tag, text_sentence(does))
+    };
+    page.items("OPTIONS", &FLAGS.iter().map(flag).collect::<Vec<_>>());
+    page.items("EXIT STATUS", &tables::shim_exit_status());
+    let variable = |(name, does): &(&str, &str)| Item::new(vec![bold(*name)], text_sentence(does));
+    page.items("ENVIRONMENT", &ENVIRONMENT.iter().map(variable).collect::<Vec<_>>());
+    let file = |(path, what): &(&str, &str)| Item::new(vec![italic(*path)], text_sentence(what));
+    page.items("FILES", &FILES.iter().map(file).collect::<Vec<_>>());
+    page.see_also(&["containerd(8)", "ctr(8)", "dayfly(8)"].map(str::to_owned));
+    page.finish()
 }
 
-fn item(page: &mut Roff, head: Vec<Inline>, text: &str) {
-    page.control("TP", []);
-    page.text(head);
-    page.text([roman(text)]);
+/// A way to call it: capitals stand for values.
+fn way(words: &str) -> Vec<Span> {
+    let mut way = vec![bold(NAME)];
+    for word in words.split(' ') {
+        let inner = word.trim_matches(['[', ']']);
+        let is_value = inner.chars().all(|letter| letter.is_ascii_uppercase());
+        let (before, after) = word.split_once(inner).unwrap_or_default();
+        way.push(roman(format!(" {before}")));
+        way.push(if is_value { italic(inner) } else { bold(inner) });
+        way.push(roman(after));
+    }
+    way
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The source of the program's usage text.
+    /// The program's own text of its flags.
     const SOURCE: &str = include_str!("../../../runtime/shim/src/flags.rs");
 
     #[test]

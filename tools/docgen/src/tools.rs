@@ -23,3 +23,13 @@ pub fn below(name: &str) -> Vec<Command> {
     let found = found.into_iter().flat_map(Command::get_subcommands);
     found.filter(|command| !command.is_hide_set()).cloned().collect()
 }
+
+/// The command of a tool that a command of the table is another name of.
+pub fn same(name: &str) -> Option<Command> {
+    let (above, below) = match name {
+        "trace" => ("bench", "trace"),
+        "gc" => ("rootfs", "gc"),
+        _ => return None,
+    };
+    self::below(above).into_iter().find(|command| command.get_name() == below)
+}
