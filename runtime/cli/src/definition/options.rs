@@ -119,6 +119,10 @@ pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the containe
 /// Its environment.
 pub static ENV: Opt =
     Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
+/// What happens anyway.
+pub static INTERACTIVE: Opt =
+    Opt::flag("interactive", "has no effect: the process has standard input in any case")
+        .short('i');
 /// Whether it gets a terminal.
 pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
 /// Who it runs as.
