@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     case!(tools_list_their_commands).unlike_runc(),
     case!(one_line_a_container).unlike_runc(),
     case!(no_format_of_that_suffix).unlike_runc(),
+    case!(who_does_not_exist).unlike_runc(),
     case!(stop_asks_first).unlike_runc(),
     case!(stop_kills_who_stays).unlike_runc(),
     case!(stop_of_a_paused_container).unlike_runc(),
@@ -154,6 +155,18 @@ fn no_format_of_that_suffix(bed: &Bed) {
     let outcome = c.run_with(&["--trace", file.to_str().expect("path")]).exits(1);
     assert!(outcome.stderr.contains("there is no format .sgv"), "{outcome}");
     assert!(!file.exists() && !c.exists());
+}
+
+/// By id, in every command.
+fn who_does_not_exist(bed: &Bed) {
+    let text = "container does not exist: nobody";
+    for verb in [
+        "state", "start", "delete", "pause", "resume", "ps", "update", "kill", "stop", "inspect",
+        "events",
+    ] {
+        let _ = bed.call(&[verb, "nobody"]).run().fails_once(1, text);
+    }
+    bed.call(&["exec", "nobody", "true"]).run().fails_as(255, text);
 }
 
 /// Whether the container's program handles a signal.

@@ -250,7 +250,7 @@ impl trace::Failed for Error {
             | Self::Resctrl(resctrl::Error::System(error))
             | Self::Topology(topology::Error::System(error))
             | Self::System(error) => error.errno(),
-            Self::NotFound => Errno::NOENT.errno(),
+            Self::NotFound(_) => Errno::NOENT.errno(),
             Self::Exists => Errno::EXIST.errno(),
             Self::NotRunning => Errno::SRCH.errno(),
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {

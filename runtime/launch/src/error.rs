@@ -14,6 +14,13 @@ use sys::Errno;
 pub enum Error {
     /// A step of the parent.
     Parent(sys::Error),
+    /// A step of the parent for a mount of the configuration.
+    Mount {
+        /// What was to be mounted where.
+        mount: String,
+        /// What exactly failed.
+        error: sys::Error,
+    },
     /// A step of init.
     Init {
         /// The step: name and object.
@@ -71,7 +78,7 @@ pub(crate) fn words(failure: &Failure) -> String {
 impl trace::Failed for Error {
     fn errno(&self) -> u16 {
         match self {
-            Self::Parent(error) => error.errno(),
+            Self::Parent(error) | Self::Mount { error, .. } => error.errno(),
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error))
             | Self::Resctrl(resctrl::Error::System(error))
@@ -93,6 +100,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parent(error) => write!(f, "unable to start container process: {error}"),
+            Self::Mount { mount, error } => {
+                write!(f, "unable to start container process: {mount}: {error}")
+            }
             Self::Init { step, detail, errno } => {
                 f.write_str("unable to start container process: error during container init: ")?;
                 f.write_str(step)?;
