@@ -35,6 +35,7 @@ mod limit;
 mod listener;
 mod logs;
 mod masks;
+mod metrics;
 mod mounts;
 mod moves;
 mod namespaces;
@@ -113,6 +114,7 @@ const RUNTIME: &[Subject] = &[
     ("filtered", filtered::CASES),
     ("hooks", hooks::CASES),
     ("cgroups", cgroups::CASES),
+    ("metrics", metrics::CASES),
     ("cgroups_v1", cgroups_v1::CASES),
     ("cgroups_v2", cgroups_v2::CASES),
     ("errors", errors::CASES),

@@ -54,7 +54,7 @@ fn config(state: &State) -> Option<Vec<u8>> {
 
 /// The containers. A state root that is not there holds none, but one that the command line names is
 /// expected to be there.
-fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
+pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {
         Err(Errno::NOENT) if !root.is_given => Ok(Vec::new()),

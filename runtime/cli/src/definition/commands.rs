@@ -264,9 +264,18 @@ container's processes alone. Options that sort or draw trees can't be used.",
     Command {
         description: "\
 Prints a line of JSON with the container's resource use at every interval, and
-one whenever the kernel kills a process of the container for lack of memory.",
-        options: &[&STATS, &INTERVAL],
-        examples: &[Example { line: "events --stats web", does: "print the figures of now" }],
+one whenever the kernel kills a process of the container for lack of memory.
+With --format prometheus it prints the figures of now as Prometheus scrapes
+them, each with the container's id as a label, and ends.",
+        order: Order::MixedUnless(&EVENTS_ALL),
+        options: &[&STATS, &INTERVAL, &EVENTS_FORMAT, &EVENTS_ALL],
+        examples: &[
+            Example { line: "events --stats web", does: "print the figures of now" },
+            Example {
+                line: "events --format prometheus --all",
+                does: "print those of all running containers for Prometheus",
+            },
+        ],
         ..Command::new(
             "events",
             Run(commands::events::command),
