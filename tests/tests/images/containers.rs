@@ -176,9 +176,9 @@ fn gc_counts_mounts(bed: &Bed) {
     // That of images is for containers, which keep these; mounts have commands of their own.
     leave();
     let told = gc(&["image", "gc"]);
-    assert!(told.starts_with("1 directories of containers and 3 mounts removed\n"), "{told}");
+    assert!(told.starts_with("1 directory of containers and 3 mounts removed\n"), "{told}");
     assert_eq!(mounts(), 2);
-    assert_eq!(gc(&["gc"]), "1 directories, 2 mounts, 0 ranges of ids removed\n");
+    assert_eq!(gc(&["gc"]), "1 directory, 2 mounts, 0 ranges of ids removed\n");
     nothing_is_left(bed);
 }
 

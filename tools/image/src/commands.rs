@@ -15,6 +15,7 @@ use crate::source::{Blobs, Source};
 use crate::store::{Freed, Store};
 use crate::unpack::Limits;
 use ::rootfs::MOST_LAYERS;
+use report::count::counted;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -135,7 +136,8 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    print(&format!("{} {}: {layers} layers, {unpacked} unpacked\n", names.join(" "), image.digest))
+    let layers = counted(layers, "layer");
+    print(&format!("{} {}: {layers}, {unpacked} unpacked\n", names.join(" "), image.digest))
 }
 
 fn ls(options: &Ls) -> Result<()> {
@@ -213,14 +215,16 @@ fn gc(options: &Gc) -> Result<()> {
     let left = rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
     if left.directories > 0 {
         let rootfs::Left { directories, mounts } = left;
-        print(&format!("{directories} directories of containers and {mounts} mounts removed\n"))?;
+        let (directories, mounts) = (counted(directories, "directory"), counted(mounts, "mount"));
+        print(&format!("{directories} of containers and {mounts} removed\n"))?;
     }
     report(store.collect(&claim)?)
 }
 
 fn report(freed: Freed) -> Result<()> {
     let Freed { images, layers, bytes } = freed;
-    print(&format!("{images} images and {layers} layers removed, {} freed\n", list::size(bytes)))
+    let (images, layers) = (counted(images, "image"), counted(layers, "layer"));
+    print(&format!("{images} and {layers} removed, {} freed\n", list::size(bytes)))
 }
 
 fn write_out(options: &Export) -> Result<()> {

@@ -2,7 +2,6 @@
 // The descriptions are help texts too, where brackets mean "may be left out".
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
-pub mod size;
 pub mod store;
 
 use crate::export::{Compression, Form};
@@ -11,6 +10,7 @@ use crate::registry::PATIENCE;
 use crate::rootfs::options::RootfsCommand;
 use crate::store::WAIT;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use report::size;
 use std::path::PathBuf;
 use std::time::Duration;
 use store::StoreOptions;

@@ -1,6 +1,7 @@
 //! Sizes as users write them.
 
-/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), also with `b` or `ib` after it.
+/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), small or large, also with `b` or `ib`
+/// after it.
 ///
 /// # Errors
 /// Why it is no size, as the end of a sentence.
