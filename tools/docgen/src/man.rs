@@ -42,7 +42,7 @@ fn below(directory: &Path, command: &clap::Command, words: &str) -> io::Result<(
 fn program() -> io::Result<Vec<u8>> {
     let man = Man::new(command::program()).section(SECTION);
     let usage = "[global options] command [options] [arguments]";
-    let mut page = begin(&man, NAME, usage)?;
+    let mut page = begin(&man, NAME, &[usage])?;
     man.render_subcommands_section(&mut page)?;
     let mut end = Roff::new();
     end.control("SH", ["EXIT STATUS"]);
@@ -61,7 +61,10 @@ fn of(definition: &Command) -> io::Result<Vec<u8>> {
     let man = Man::new(command::command(definition).name(name)).section(SECTION);
     let arguments: Vec<String> = definition.arguments.iter().map(ToString::to_string).collect();
     let usage = format!("[options] {}", arguments.join(" "));
-    let mut page = begin(&man, &format!("{NAME} {}", definition.name), &usage)?;
+    let command = format!("{NAME} {}", definition.name);
+    let forms = [Some(usage), definition.other_form()];
+    let forms: Vec<&str> = forms.iter().flatten().map(String::as_str).collect();
+    let mut page = begin(&man, &command, &forms)?;
     let mut end = Roff::new();
     if !definition.examples.is_empty() {
         end.control("SH", ["EXAMPLES"]);
@@ -82,7 +85,7 @@ fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
     let man = Man::new(definition.clone().name(name)).section(SECTION);
     let arguments = definition.get_positionals().map(ToString::to_string);
     let usage: Vec<String> = std::iter::once("[options]".to_owned()).chain(arguments).collect();
-    let mut page = begin(&man, &format!("{NAME} {words}"), &usage.join(" "))?;
+    let mut page = begin(&man, &format!("{NAME} {words}"), &[&usage.join(" ")])?;
     let mut end = Roff::new();
     let above = words.rsplit_once(' ').map_or(words, |(above, _)| above).replace(' ', "-");
     see_also(&mut end, &[&format!("{NAME}-{above}")]);
@@ -90,14 +93,19 @@ fn tool(definition: &clap::Command, words: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A page up to its options.
-fn begin(man: &Man, command: &str, usage: &str) -> io::Result<Vec<u8>> {
+/// A page up to its options, with every form of calling it.
+fn begin(man: &Man, command: &str, forms: &[&str]) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     let mut synopsis = Roff::new();
     synopsis.control("SH", ["SYNOPSIS"]);
-    synopsis.text([bold(command), roman(" "), roman(usage)]);
+    for (at, form) in forms.iter().enumerate() {
+        if at > 0 {
+            synopsis.control("br", []);
+        }
+        synopsis.text([bold(command), roman(" "), roman(*form)]);
+    }
     synopsis.to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;

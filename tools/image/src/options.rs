@@ -33,6 +33,9 @@ pub enum Command {
     /// Assemble root filesystems from layers
     #[command(subcommand)]
     Rootfs(RootfsCommand),
+    /// Remove what killed commands have left: mounts, directories and ranges of ids
+    #[command(hide = true)]
+    Gc(crate::rootfs::options::Gc),
 }
 
 /// Commands of `dayfly image`.

@@ -399,7 +399,7 @@ removes images and layers that nothing names.",
         order: Order::PassedOn,
         ..Command::new(
             "gc",
-            Execute("dayfly-image", &["rootfs", "gc"]),
+            Execute("dayfly-image", &["gc"]),
             "remove what killed commands have left",
         )
     },
