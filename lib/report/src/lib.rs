@@ -22,6 +22,7 @@ pub mod say;
 pub mod size;
 pub mod statistics;
 pub mod table;
+pub mod time;
 pub mod usage;
 
 pub use error::Error;

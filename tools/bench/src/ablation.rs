@@ -184,6 +184,8 @@ fn cells(row: &Row) -> Vec<String> {
         } else {
             String::new()
         });
+    } else if row.without != BASELINE {
+        cells.push("too few rounds".to_owned());
     }
     cells
 }

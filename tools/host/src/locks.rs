@@ -94,7 +94,7 @@ impl Work {
 /// # Errors
 /// Mount operations without root; a file that can't be written; SIGINT.
 pub fn locks(options: &Locks) -> Result<(), Error> {
-    let (curves, same) = measure(&options.work, Duration::from_millis(options.time))?;
+    let (curves, same) = measure(&options.work, options.time)?;
     if let Some(file) = &options.svg {
         fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
     }

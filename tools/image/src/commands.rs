@@ -18,7 +18,6 @@ use ::rootfs::MOST_LAYERS;
 use report::count::counted;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
 /// Does what a command line asks for.
 ///
@@ -68,7 +67,7 @@ fn pull(options: &Pull) -> Result<()> {
     let access = Access {
         plain_http: options.plain_http,
         auth_file: options.authfile.clone(),
-        patience: Duration::from_secs(options.timeout),
+        patience: options.timeout,
     };
     let source = Source::pull(&reference, &platform(&options.bringing)?, &access)?;
     bring(&store, &source, &options.name, &options.bringing)

@@ -6,11 +6,9 @@ pub mod store;
 
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
-use crate::registry::PATIENCE;
 use crate::rootfs::options::RootfsCommand;
-use crate::store::WAIT;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use report::size;
+use report::{size, time};
 use std::path::PathBuf;
 use std::time::Duration;
 use store::StoreOptions;
@@ -140,14 +138,18 @@ pub struct Pull {
     #[arg(long)]
     pub plain_http: bool,
     /// How long an answer, and then each 64 KiB of a layer, may take the registry
-    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub timeout: u64,
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = patience)]
+    pub timeout: Duration,
     /// A file with passwords, as in containers-auth.json(5)
     #[arg(long, value_name = "FILE")]
     pub authfile: Option<PathBuf>,
     /// The rest.
     #[command(flatten)]
     pub bringing: Bringing,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(3600))
 }
 
 /// How a command tells what it found.
@@ -211,15 +213,15 @@ pub struct Rm {
 #[derive(Debug, Args)]
 pub struct Waiting {
     /// How long to wait for other commands that use the store: gc for imports, these and exports for gc
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT.as_secs())]
-    pub wait: u64,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::seconds)]
+    pub wait: Duration,
 }
 
 impl Waiting {
     /// The same as a time.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.wait)
+        self.wait
     }
 }
 

@@ -31,8 +31,6 @@ use ureq::{Agent, Body, ResponseExt};
 
 /// Where Docker Hub answers.
 const HUBS_HOST: &str = "registry-1.docker.io";
-/// How long a connection, then an answer, and then each [`PROGRESS`] of a blob is waited for, by default.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest answer to be read that is a refusal, in bytes.
 const REFUSAL: u64 = 64 << 10;
 

@@ -10,10 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the lock is waited for by default: to remove layers takes seconds; an import may take longer than anybody
-/// wants to wait for.
-pub const WAIT: Duration = Duration::from_secs(60);
-
 /// That nothing unreferenced is removed meanwhile, or, held alone, that nobody relies on it.
 #[derive(Debug)]
 pub struct Lock {
