@@ -161,6 +161,17 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_no_object() {
+        for (text, property) in
+            [("[]", ""), ("[\"1.0.0\"]", ""), (r#"{"root": ["rootfs"]}"#, "root")]
+        {
+            let wrong = error(text);
+            assert_eq!(wrong.property, property, "{text}");
+            assert_eq!(wrong.message, "invalid type: sequence, expected an object", "{text}");
+        }
+    }
+
+    #[test]
     fn keys_in_another_case_are_told() {
         let text = r#"{"Hostname": "a", "annotations": {"Root": "x"}, "mounts": [{"Options": []}, {"Type": "x", "other": {"args": 1}}],
             "linux": {"resources": {"Memory": {"limit": 5}, "hugepageLimits": [{"pageSize": "2MB", "Limit" : 1, "limit": 2}], "memory": null},

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{State, Store};
+use container::State;
 use rustix::fs::{Access, CWD, access};
 use rustix::termios::tcgetwinsize;
 use sys::stdio::stdout;
@@ -60,7 +60,7 @@ pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure>
         Err(Errno::NOENT) if !root.is_given => Ok(Vec::new()),
         result => {
             result.context("open", &root.path)?;
-            Ok(Store::open(&root.path, invocation.trace)?.list()?)
+            Ok(root.open(invocation.trace)?.list()?)
         }
     }
 }
