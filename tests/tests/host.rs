@@ -339,7 +339,7 @@ fn locks_short(bed: &Bed) {
 
 fn locks_bad_input(bed: &Bed) {
     for (arguments, text) in [
-        (&["--time", "0"][..], "0 is not in 5..=60000"),
+        (&["--time", "0"][..], "a time from 5ms to 60s"),
         (&["--work", "sleep"], "invalid value 'sleep'"),
     ] {
         let outcome = bed.call_bare(&[&["host", "locks"][..], arguments].concat()).run().exits(1);

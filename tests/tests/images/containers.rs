@@ -202,7 +202,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
         .run()
         .ok();
     assert!(
-        outcome.stdout.starts_with("above\n1\nabove\n1\nabove\n1 images and 3 layers removed"),
+        outcome.stdout.starts_with("above\n1\nabove\n1\nabove\n1 image and 3 layers removed"),
         "{outcome}"
     );
     nothing_is_left(bed);
