@@ -33,7 +33,7 @@ impl StartCpus {
                 "--start-cpus {cpus}: none of these CPUs is online and allowed here"
             ))),
             result => {
-                result.context("sched_setaffinity", &cpus)?;
+                result.context("sched_setaffinity", cpus)?;
                 let left = Self(Some(own));
                 let there = sched_getaffinity(None).context("sched_getaffinity", "")?;
                 let missing: NumberSet =
