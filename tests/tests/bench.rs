@@ -179,7 +179,10 @@ fn killed(bed: &Bed) {
     let gc = bed.call_bare(&["bench", "gc"]).env("TMPDIR", bed.dir.to_str().expect("path"));
     let outcome = gc.run().ok();
     let told = outcome.lines().into_iter().find(|line| line.contains(&format!("-{pid}: ")));
-    assert!(told.is_some_and(|line| line.contains(" cgroups, 2 mounts and ")), "{outcome}");
+    assert!(
+        told.is_some_and(|line| line.contains(" cgroup") && line.contains(", 2 mounts and ")),
+        "{outcome}"
+    );
     assert_eq!(left_of(bed, pid), Vec::<String>::new());
     bed.call_bare(&["gc"]).run().ok();
     assert_eq!(ranges(pid), 0);

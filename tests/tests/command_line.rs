@@ -21,6 +21,8 @@ const CASES: &[Case] = &[
     case!(tools_list_their_commands).unlike_runc(),
     case!(one_line_a_container).unlike_runc(),
     case!(no_format_of_that_suffix).unlike_runc(),
+    case!(every_command_has_its_own_name).unlike_runc(),
+    case!(who_does_not_exist).unlike_runc(),
     case!(stop_asks_first).unlike_runc(),
     case!(stop_kills_who_stays).unlike_runc(),
     case!(stop_of_a_paused_container).unlike_runc(),
@@ -156,6 +158,37 @@ fn no_format_of_that_suffix(bed: &Bed) {
     let outcome = c.run_with(&["--trace", file.to_str().expect("path")]).exits(1);
     assert!(outcome.stderr.contains("there is no format .sgv"), "{outcome}");
     assert!(!file.exists() && !c.exists());
+}
+
+fn every_command_has_its_own_name(bed: &Bed) {
+    for (words, usage) in [
+        (&["gc"][..], "dayfly gc"),
+        (&["rootfs", "gc"], "dayfly rootfs gc"),
+        (&["image", "gc"], "dayfly image gc"),
+        (&["trace"], "dayfly trace"),
+        (&["bench", "start"], "dayfly bench start"),
+        (&["bench"], "dayfly bench <COMMAND>"),
+    ] {
+        let help = bed.call_bare(&[words, &["--help"]].concat()).run().ok().stdout;
+        assert!(help.contains(&format!("\nUsage: {usage}")), "{words:?}: {help}");
+    }
+    let run = bed.call_bare(&["run", "--help"]).run().ok().stdout;
+    let forms = ["dayfly run [options] CONTAINER\n", "dayfly run [options] --image REF [COMMAND]"];
+    assert!(forms.iter().all(|form| run.contains(form)), "{run}");
+    let outcome = bed.call_bare(&["gc", "--bogus"]).run().exits(1);
+    assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
+}
+
+/// By id, in every command.
+fn who_does_not_exist(bed: &Bed) {
+    let text = "container does not exist: nobody";
+    for verb in [
+        "state", "start", "delete", "pause", "resume", "ps", "update", "kill", "stop", "inspect",
+        "events",
+    ] {
+        let _ = bed.call(&[verb, "nobody"]).run().fails_once(1, text);
+    }
+    bed.call(&["exec", "nobody", "true"]).run().fails_as(255, text);
 }
 
 /// Whether the container's program handles a signal.

@@ -180,6 +180,9 @@ fn ids_too_long(bed: &Bed) {
 
 fn root_filesystem(bed: &Bed) {
     refused(set(bed, "/root/path", json!("nowhere")), "no such file or directory");
+    let missing = bed.bundle().set("/root/path", json!("nowhere"));
+    let text = format!("error preparing rootfs {:?}: ", missing.rootfs().with_file_name("nowhere"));
+    refused(missing, &text);
     refused(set(bed, "/root/path", json!("config.json")), "not a directory");
     refused(bed.bundle().unset("/root"), "root");
     refused(bed.bundle().unset("/process"), "process");
@@ -280,6 +283,18 @@ fn mounts_that_fail(bed: &Bed) {
     refused(mount("bind", "/etc", "/etc/passwd/x", &["bind"]), "not a directory");
     refused(mount("overlay", "none", "/mnt", &["lowerdir=/no/such:/nor/such"]), "/mnt");
     refused(mount("tmpfs", "none", "", &[]), "destination");
+    // Both ends of it, as runc names them, however the kernel's own call is named.
+    for (source, target, options) in [
+        ("/no/such", "/mnt", &["bind"][..]),
+        ("/etc", "/etc/passwd", &["bind"]),
+        ("/etc/passwd", "/etc", &["rbind", "ro"]),
+        ("/etc", "/etc/passwd/x", &["bind"]),
+    ] {
+        let text = format!("error mounting {source:?} to rootfs at {target:?}: ");
+        refused(mount("bind", source, target, options), &text);
+    }
+    let text = "error mounting \"none\" to rootfs at \"/mnt\": mount tmpfs on /mnt";
+    refused(mount("tmpfs", "none", "/mnt", &["nope=1"]), text);
 }
 
 fn paths_too_long(bed: &Bed) {

@@ -341,7 +341,7 @@ fn locks_short(bed: &Bed) {
 
 fn locks_bad_input(bed: &Bed) {
     for (arguments, text) in [
-        (&["--time", "0"][..], "0 is not in 5..=60000"),
+        (&["--time", "0"][..], "a time from 5ms to 60s"),
         (&["--work", "sleep"], "invalid value 'sleep'"),
     ] {
         let outcome = bed.call_bare(&[&["host", "locks"][..], arguments].concat()).run().exits(1);
@@ -423,6 +423,10 @@ fn start_cpus_that_are_none(bed: &Bed) {
         assert!(!c.exists());
     };
     refused("1023", "--start-cpus 1023: none of these CPUs is online and allowed here");
+    // Those that are there do. No machine here has CPU 1023.
+    let outcome = c.run_with(&["--start-cpus", "0-1023"]).ok();
+    assert!(outcome.stderr.contains("--start-cpus 0-1023: "), "{outcome}");
+    assert!(outcome.stderr.contains("1023: these are not online or not allowed here"), "{outcome}");
     refused("3-1", "invalid value \"3-1\" for --start-cpus");
     refused("node:63", "--start-cpus nodes:63: there is no memory node 63");
     refused("fast", "--start-cpus fast: ");

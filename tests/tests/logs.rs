@@ -49,7 +49,7 @@ fn json_error(bed: &Bed) {
     let keys: Vec<&String> = entries[0].as_object().expect("object").keys().collect();
     assert_eq!(keys, ["level", "msg", "time"]);
     assert_eq!(entries[0]["level"], "error");
-    assert_eq!(entries[0]["msg"], "container does not exist");
+    assert_eq!(entries[0]["msg"], "container does not exist: nobody");
     let time = entries[0]["time"].as_str().expect("time");
     assert!(time.len() >= 20 && time.as_bytes()[10] == b'T', "RFC 3339: {time}");
 }
@@ -86,7 +86,7 @@ fn text_error(bed: &Bed) {
         bed.call_bare(&["--log", log.to_str().expect("path"), "state", "nobody"]).run().exits(1);
     let text = fs::read_to_string(&log).expect("log");
     assert!(
-        text.contains("level=error") && text.contains("msg=\"container does not exist\""),
+        text.contains("level=error") && text.contains("msg=\"container does not exist: nobody\""),
         "{text}"
     );
     assert!(text.starts_with("time=\""), "{text}");

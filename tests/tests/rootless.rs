@@ -269,7 +269,10 @@ fn no_new_privileges(bed: &Bed) {
 
 fn refused(bed: &Bed) {
     let user = User::new(bed);
-    user.plain().make().run().fails("rootless container requires user namespaces");
+    user.plain()
+        .make()
+        .run()
+        .fails("rootless container requires user namespaces: \"dayfly spec --rootless\" writes");
     for (field, what) in [("/linux/uidMappings", "UID"), ("/linux/gidMappings", "GID")] {
         let text = format!("rootless containers requires at least one {what} mapping");
         user.single().unset(field).make().run().fails(&text);
@@ -372,6 +375,7 @@ fn state_root(bed: &Bed) {
     let args = ["create", "--bundle", &bundle, &c.id];
     let outcome = user.bed.call_bare(&args).env("WITH", "XDG_RUNTIME_DIR=").run();
     assert!(outcome.code() == 1 && outcome.stderr.contains("/run/dayfly"), "{outcome}");
+    assert!(outcome.stderr.contains("set XDG_RUNTIME_DIR or give --root"), "{outcome}");
 }
 
 fn somebody_else(bed: &Bed) {

@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     case!(foreground_without_a_terminal_of_the_caller),
     case!(owner_of_the_terminal),
     case!(exec_tty_size),
+    case!(exec_it).unlike_runc(),
 ];
 
 fn create_sends_the_master(bed: &Bed) {
@@ -137,6 +138,12 @@ fn socket_missing(bed: &Bed) {
 /// Runs `script`, with the runtime's command line for `run` in its `"$@"`, in a session whose terminal has 30 rows and
 /// 60 columns. Standard output is not a terminal.
 fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
+    let bundle = c.bundle.to_string_lossy();
+    session(c.bed, script, &["run", "--bundle", &*bundle, &*c.id])
+}
+
+/// The same with another command line of the runtime.
+fn session(bed: &Bed, script: &str, args: &[&str]) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
             .expect("openpt");
@@ -149,11 +156,11 @@ fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
         .write(true)
         .open(name.to_str().expect("path"))
         .expect("open terminal");
-    let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
-    let (runtime, root) = (c.bed.runtime().to_string_lossy(), root.to_string_lossy());
+    let (runtime, root) = (bed.runtime().to_string_lossy(), bed.root());
     let session = ["--ctty", "--wait", "sh", "-c", script, "sh"];
-    let run = [&*runtime, "--root", &*root, "run", "--bundle", &*bundle, &*c.id];
-    c.bed.program("setsid", &[&session[..], &run[..]].concat()).stdin(terminal).run().ok()
+    let call = [&*runtime, "--root", &*root.to_string_lossy()];
+    let words = [&session[..], &call, args].concat();
+    bed.program("setsid", &words).stdin(terminal).run().ok()
 }
 
 fn foreground_in_the_callers_terminal(bed: &Bed) {
@@ -234,4 +241,19 @@ fn exec_tty_size(bed: &Bed) {
         ["-d", "--console-socket", &socket.arg(), "--process", process.to_str().expect("path")];
     c.id_call("exec", &flags, &[]).run().ok();
     assert_eq!(read_all(socket.receive().0), "11 22\r\n");
+}
+
+/// As people type it: letters behind one dash, of which `-i` says what is so anyway.
+fn exec_it(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    for flags in [&["-it"][..], &["-ti"], &["-i", "-t"]] {
+        let words = [&["exec"], flags, &[&c.id, "sh", "-c", "test -t 0 && tty"]].concat();
+        let outcome = session(bed, "exec \"$@\"", &words);
+        assert!(outcome.stdout.starts_with("/dev/pts/"), "{flags:?}: {outcome}");
+    }
+    let exec = bed.call(&["exec", "-i", &c.id, "sh", "-c", "test ! -t 0 && cat"]);
+    let input = bed.dir.join("input");
+    std::fs::write(&input, "word").expect("write");
+    let input = File::open(&input).expect("open");
+    assert_eq!(exec.stdin(input).run().ok().stdout, "word");
 }

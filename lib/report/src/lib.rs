@@ -6,19 +6,23 @@
 //! | [`statistics`], [`bootstrap`] | summaries of samples, confidence intervals |
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
+//! | [`count`], [`size`] | counted nouns; sizes as users write them |
 //! | [`usage`] | parsing of command lines, and its errors |
 //! | [`interrupt`] | signals that end a program at its next step |
 //! | [`mod@say`], [`error`] | writing to standard output, errors |
 
 pub mod bootstrap;
+pub mod count;
 pub mod csv;
 pub mod error;
 pub mod interrupt;
 pub mod progress;
 pub mod random;
 pub mod say;
+pub mod size;
 pub mod statistics;
 pub mod table;
+pub mod time;
 pub mod usage;
 
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! Command lines of the tools: invalid ones are rejected with two lines and exit status 1, as the runtime does.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Error, Parser};
+use clap::{Command, Error, Parser};
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,19 @@ const REFUSED: i32 = 1;
 /// Parses the process's command line. Exits if it asks for help or is invalid.
 #[must_use]
 pub fn arguments<P: Parser>() -> P {
-    P::try_parse().unwrap_or_else(|error| {
+    read(P::command())
+}
+
+/// The same of a program that is known by another name: help and errors have it.
+#[must_use]
+pub fn arguments_as<P: Parser>(name: &str) -> P {
+    read(P::command().bin_name(name))
+}
+
+fn read<P: Parser>(mut command: Command) -> P {
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matches.and_then(|matches| P::from_arg_matches(&matches));
+    parsed.map_err(|error| error.format(&mut command)).unwrap_or_else(|error| {
         let status = match error.kind() {
             // Help goes to standard output.
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -6,6 +6,9 @@ pub mod options;
 pub use commands::COMMANDS;
 pub use options::GLOBALS;
 
+use alloc::format;
+use alloc::string::String;
+
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
@@ -199,6 +202,20 @@ impl Command {
             order: Order::Mixed,
             examples: &[],
             action,
+        }
+    }
+
+    /// Its options and arguments with the option that changes what follows: `run --image`, `events --all`.
+    pub fn other_form(&self) -> Option<String> {
+        match self.order {
+            // A flag says all; what has a value is followed by a command.
+            Order::MixedUnless(option) if option.kind == Kind::Flag => {
+                Some(format!("[options] --{}", option.long))
+            }
+            Order::MixedUnless(option) => {
+                Some(format!("[options] --{} {} [COMMAND] [ARG...]", option.long, option.value))
+            }
+            _ => None,
         }
     }
 

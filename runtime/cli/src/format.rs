@@ -5,6 +5,7 @@ pub mod event;
 pub mod features;
 pub mod list;
 pub mod plan;
+pub mod prometheus;
 pub mod rules;
 pub mod state;
 pub mod table;

@@ -40,7 +40,7 @@ impl<'a> Invocation<'a> {
     /// The state of containers.
     pub fn store(&self) -> Result<Store, Failure> {
         let root = state_root::of(self.globals, self.args)?;
-        let store = Store::open(&root.path, self.trace)?;
+        let store = root.open(self.trace)?;
         if root.is_sticky {
             state_root::keep(&root.path)?;
         }

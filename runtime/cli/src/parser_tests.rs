@@ -145,6 +145,44 @@ fn flags() {
 }
 
 #[test]
+fn letters_behind_one_dash() {
+    let exec = find("exec").unwrap();
+    for line in ["-it c ls -it", "-ti c ls -it", "-i -t c ls -it", "-tiit c ls -it"] {
+        let parsed = parse_command(exec, &words(line)).unwrap();
+        assert!(parsed.values.flag(&TTY) && parsed.values.flag(&INTERACTIVE), "{line}");
+        assert!(!parsed.values.flag(&DETACH), "{line}");
+        assert_eq!(parsed.arguments, ["c", "ls", "-it"], "{line}");
+    }
+    let parsed = parse_command(exec, &words("-i c ls")).unwrap();
+    assert!(!parsed.values.flag(&TTY));
+    let parsed = parse_command(exec, &words("-tie A=1 -dg 5 c ls")).unwrap();
+    assert!(parsed.values.flag(&TTY) && parsed.values.flag(&DETACH));
+    assert_eq!(parsed.values.texts(&ENV).collect::<Vec<_>>(), ["A=1"]);
+    assert_eq!(parsed.values.integers(&ADDITIONAL_GIDS).collect::<Vec<_>>(), [5]);
+    assert_eq!(parsed.arguments, ["c", "ls"]);
+    assert!(parse_command(exec, &["-ith"]).unwrap().values.flag(&HELP));
+    // A name is a name.
+    let parsed = parse_command(exec, &words("-tty -env A=1 c")).unwrap();
+    assert!(parsed.values.flag(&TTY) && !parsed.values.flag(&INTERACTIVE));
+    // Behind the first argument, where options may be; what is none is an argument there.
+    let delete = find("delete").unwrap();
+    assert!(parse_command(delete, &words("c -fh")).unwrap().values.flag(&FORCE));
+    assert_eq!(parse_command(delete, &words("c -fx")).unwrap().arguments, ["c", "-fx"]);
+    // -v is the program's, and one dash is one dash.
+    for (line, text) in [
+        ("exec --it c ls", "flag provided but not defined: -it"),
+        ("exec -itv c ls", "flag provided but not defined: -itv"),
+        // All but the last one are flags: no value begins in the middle.
+        ("exec -eit c ls", "flag provided but not defined: -eit"),
+        ("exec -it=true c ls", "flag provided but not defined: -it"),
+        ("exec -te", "flag needs an argument: -env"),
+        ("exec -tg x c ls", "invalid value \"x\" for flag -additional-gids: parse error"),
+    ] {
+        assert_eq!(refusal(line), text, "{line}");
+    }
+}
+
+#[test]
 fn what_another_program_is_given() {
     let exec = find("exec").unwrap();
     let parsed =

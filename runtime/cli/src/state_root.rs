@@ -4,8 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use container::{Error, Store, Trace};
 use rustix::fs::{Mode, chmod};
-use sys::Context;
+use sys::{Context, Errno};
 
 use crate::definition::NAME;
 use crate::definition::options::ROOT;
@@ -36,6 +37,25 @@ pub(crate) fn of(globals: &Values<'_>, args: sys::Args) -> Result<StateRoot, Fai
         }
         _ => StateRoot { path: format!("/run/{NAME}"), is_given: false, is_sticky: false },
     })
+}
+
+impl StateRoot {
+    /// The containers that it has.
+    pub fn open(&self, trace: &'static Trace) -> Result<Store, Failure> {
+        Store::open(&self.path, trace).map_err(|error| match error {
+            Error::System(error) if error.errno == Errno::ACCESS && self.is_roots() => {
+                Failure::new(format_args!(
+                    "{error}: that is root's; for containers of your own, set XDG_RUNTIME_DIR or give --root"
+                ))
+            }
+            error => error.into(),
+        })
+    }
+
+    /// Whether it is root's, and neither given nor this user's.
+    fn is_roots(&self) -> bool {
+        !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
+    }
 }
 
 fn given(path: &str) -> Result<String, Failure> {

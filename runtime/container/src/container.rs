@@ -64,6 +64,11 @@ impl Container {
         Some((pid, identity::open_alive(pid, identity)?))
     }
 
+    /// It is not whole yet: nobody is to see it.
+    pub(crate) fn not_found(&self) -> Error {
+        Error::NotFound(self.id().into())
+    }
+
     /// Where the container is in its life. What the record says is checked against the kernel each
     /// time, so that it holds whatever was killed meanwhile.
     ///
@@ -72,7 +77,7 @@ impl Container {
     /// so that who has seen it may start it. If its freezer cannot be read.
     pub fn status(&self) -> Result<Status, Error> {
         match self.unfinished_status()? {
-            Status::Creating => Err(Error::NotFound),
+            Status::Creating => Err(self.not_found()),
             status => Ok(status),
         }
     }
@@ -164,7 +169,7 @@ impl Container {
 
     fn start_program(&self) -> Result<(), Error> {
         if directory::is_locked(self.directory.as_fd()) {
-            return Err(Error::NotFound);
+            return Err(self.not_found());
         }
         // Who waits to be started is asked once, by starting it.
         let start = self.start_waiting()?;
@@ -219,8 +224,8 @@ impl Container {
             },
             _ => {}
         }
-        let none = if self.is_begun { Error::NotFound } else { Error::NotRunning };
-        let (pid, pidfd) = self.init().ok_or(none)?;
+        let none = || if self.is_begun { self.not_found() } else { Error::NotRunning };
+        let (pid, pidfd) = self.init().ok_or_else(none)?;
         match sys::signal::send(pidfd.as_fd(), signal) {
             Err(Errno::SRCH) => return Err(Error::NotRunning),
             Err(errno) => {

@@ -51,7 +51,7 @@ fn try_create(
 ) -> Result<Child, Error> {
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
-    let cpus = StartCpus::enter(options.start_cpus, trace)?;
+    let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
     let bundle = Bundle::load(options, trace)?;
     let mut making = Making::begin(store, options, &bundle)?;
     let console = making.console(true, connected)?;
@@ -84,7 +84,7 @@ fn try_run(
 ) -> Result<i32, Error> {
     let trace = store.trace();
     let permit = admit(trace, create.warn)?;
-    let cpus = StartCpus::enter(create.start_cpus, trace)?;
+    let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
     let mut making = Making::begin(store, create, &bundle)?;
     let mut console = making.console(options.detach, connected)?;

@@ -14,10 +14,45 @@ use crate::directory;
 use crate::record::{self, Found};
 use crate::state::Status;
 use crate::takeover::Takeover;
-use crate::{Container, Error, Warn, hooks, identity};
+use crate::{Container, Error, Store, Warn, hooks, identity};
 
 /// How long `delete` waits for an init that may just be dying of a `kill`.
 const GRACE: Duration = Duration::from_millis(50);
+
+/// What [`Store::delete`] has removed.
+#[derive(Debug)]
+pub enum Removed {
+    /// A container, whose init had this pid; 0 if it never had one.
+    Container(i32),
+    /// What there was of one, if anything: why there is none.
+    Remains(Error),
+}
+
+impl Store {
+    /// Removes a container as [`Container::delete`] does, or else what is left of one: of a create that was killed before it
+    /// wrote its record, or, with `force`, of a container whose record is damaged.
+    ///
+    /// # Errors
+    /// As of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
+    pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
+        match self.container(id) {
+            Ok(container) => {
+                let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+                match container.delete(force, warn) {
+                    // Another one was sooner.
+                    Err(error) if force && error.is_not_found() => {}
+                    result => result?,
+                }
+                Ok(Removed::Container(pid))
+            }
+            Err(error) if error.is_not_found() || (error.is_damaged() && force) => {
+                self.sweep(id)?;
+                Ok(Removed::Remains(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
 
 impl Container {
     /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
@@ -31,7 +66,7 @@ impl Container {
         match status {
             Status::Stopped | Status::Created => {}
             _ if force => {}
-            Status::Creating => return Err(Error::NotFound),
+            Status::Creating => return Err(self.not_found()),
             // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
             Status::Running if self.ends_within(GRACE) => {}
             _ => {

@@ -12,7 +12,7 @@ use crate::Status;
 #[derive(Debug)]
 pub enum Error {
     /// No container of this id.
-    NotFound,
+    NotFound(String),
     /// There is one already.
     Exists,
     /// The container has no process.
@@ -108,7 +108,7 @@ impl Error {
 
     /// Whether the container does not exist: `delete --force` is content with that.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound)
+        matches!(self, Self::NotFound(_))
     }
 
     /// What another attempt goes on with where the kernel kills what is born into the container's cgroup, so that
@@ -134,7 +134,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound => f.write_str("container does not exist"),
+            // The words that engines look for, then which one.
+            Self::NotFound(id) => write!(f, "container does not exist: {id}"),
             Self::Exists => f.write_str("container with given ID already exists"),
             Self::NotRunning => f.write_str("container not running"),
             Self::CannotStart(Status::Stopped) => {

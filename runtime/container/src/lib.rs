@@ -48,6 +48,7 @@ mod warn;
 
 pub use container::Container;
 pub use create::{compile, create, run};
+pub use delete::Removed;
 pub use error::Error;
 pub use exec::{ExecOptions, ProcessDocument};
 pub use features::{Features, features};

@@ -1,24 +1,55 @@
 //! Pid files: complete or not there.
 
 use alloc::format;
-use rustix::fs::{CWD, Mode, OFlags, openat, rename, unlink};
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fstat, openat, rename, renameat_with,
+    statat, unlink,
+};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use sys::Context;
 
-/// Writes the pid beside the file and renames it, so that a reader never sees half a number.
+/// The last pid that this process has written to a pid file; 0 if none. A command writes one such file.
+static WRITTEN: AtomicI32 = AtomicI32::new(0);
+
+/// Writes the pid beside the file and renames it, so that a reader never sees half a number. What is there and is
+/// no file, such as a FIFO or /dev/null, stays and is written to.
 pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),
         None => (Default::default(), path),
     };
     let temporary = format!("{directory}.{name}");
-    let written = write_beside(&temporary, pid)
-        .and_then(|()| rename(temporary.as_str(), path).context("rename pid file", path));
-    if written.is_err() {
-        remove(&temporary);
+    let written = write_beside(&temporary, pid).and_then(|()| put_in_place(&temporary, path, pid));
+    match &written {
+        Ok(()) => WRITTEN.store(pid.as_raw_nonzero().get(), Ordering::Relaxed),
+        Err(_) => discard(&temporary),
     }
     written
+}
+
+fn put_in_place(temporary: &str, path: &str, pid: Pid) -> Result<(), sys::Error> {
+    // One call where there is nothing yet. Old file systems and filters around dayfly refuse it.
+    if renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE).is_ok() {
+        return Ok(());
+    }
+    let there = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    match there.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(kind) if kind.is_fifo() || kind.is_char_device() || kind.is_socket() => {
+            discard(temporary);
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())
+                .context("open pid file", path)?;
+            sys::stdio::write_all(file, text(pid).as_bytes()).context("write pid file", path)
+        }
+        _ => rename(temporary, path).context("rename pid file", path),
+    }
+}
+
+fn text(pid: Pid) -> alloc::string::String {
+    format!("{}", pid.as_raw_nonzero())
 }
 
 fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
@@ -28,17 +59,35 @@ fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
     let file = match create() {
         // Left by a command that was killed.
         Err(Errno::EXIST) => {
-            remove(temporary);
+            discard(temporary);
             create()
         }
         result => result,
     }
     .context("create pid file", temporary)?;
-    let text = format!("{}", pid.as_raw_nonzero());
-    sys::stdio::write_all(file, text.as_bytes()).context("write pid file", temporary)
+    sys::stdio::write_all(file, text(pid).as_bytes()).context("write pid file", temporary)
 }
 
-/// Removes a pid file of a launch that failed.
+fn discard(temporary: &str) {
+    let _ = unlink(temporary);
+}
+
+/// Removes the pid file of a launch that failed, if this command has written it: nothing that the caller had there.
 pub(crate) fn remove(path: &str) {
-    let _ = unlink(path);
+    if is_ours(path) {
+        let _ = unlink(path);
+    }
+}
+
+fn is_ours(path: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = openat(CWD, path, flags, Mode::empty()) else { return false };
+    if !fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file()) {
+        return false;
+    }
+    let mut bytes = [0; 16];
+    let Ok(length) = rustix::io::read(&file, &mut bytes) else { return false };
+    let number = core::str::from_utf8(bytes.get(..length).unwrap_or_default());
+    let number = number.ok().and_then(|number| number.parse::<i32>().ok());
+    number.is_some_and(|number| number > 0 && number == WRITTEN.load(Ordering::Relaxed))
 }

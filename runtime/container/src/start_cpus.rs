@@ -13,17 +13,17 @@ use sys::{Context, Errno};
 use topology::Topology;
 use topology::pin::Pin;
 
-use crate::{Error, Trace};
+use crate::{Error, Trace, Warn};
 
 /// Where the command ran before, if it went elsewhere.
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
-    /// Goes to `cpus`, if that is asked for.
+    /// Goes to `cpus`, if that is asked for. Some of them may not be there: that is warned of.
     ///
     /// # Errors
     /// Words that are none; none of these CPUs is there, or none is allowed here.
-    pub(crate) fn enter(cpus: Option<&str>, trace: &Trace) -> Result<Self, Error> {
+    pub(crate) fn enter(cpus: Option<&str>, trace: &Trace, warn: Warn<'_>) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
@@ -34,7 +34,18 @@ impl StartCpus {
             ))),
             result => {
                 result.context("sched_setaffinity", cpus)?;
-                Ok(Self(Some(own)))
+                let left = Self(Some(own));
+                let there = sched_getaffinity(None).context("sched_getaffinity", "")?;
+                let missing: NumberSet =
+                    cpus.iter().filter(|cpu| !there.is_set(*cpu as usize)).collect();
+                if !missing.is_empty() {
+                    let those =
+                        if missing.iter().nth(1).is_some() { "these are" } else { "this is" };
+                    (warn.1)(&format!(
+                        "--start-cpus {cpus}: {missing}: {those} not online or not allowed here"
+                    ));
+                }
+                Ok(left)
             }
         }
     }

@@ -86,7 +86,7 @@ impl Store {
         check_id(id)?;
         let directory = match self.directory(id) {
             Ok(directory) => directory,
-            Err(Errno::NOENT) => return Err(Error::NotFound),
+            Err(Errno::NOENT) => return Err(Error::NotFound(id.into())),
             Err(errno) => Err(errno).context("open", format!("{}/{id}", self.path))?,
         };
         match record::read(directory.as_fd(), id)? {
@@ -99,12 +99,12 @@ impl Store {
             // Whoever makes it may have come to the end between the two looks.
             Found::Whole(_) => match record::read(directory.as_fd(), id)? {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
-                Found::Nothing | Found::Damaged(..) => Err(Error::NotFound),
+                Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),
             },
             // Without a record nothing else exists: what is there is a create that has just begun,
             // or one that was killed before it did anything.
-            Found::Nothing => Err(Error::NotFound),
-            Found::Damaged(..) if is_locked(directory.as_fd()) => Err(Error::NotFound),
+            Found::Nothing => Err(Error::NotFound(id.into())),
+            Found::Damaged(..) if is_locked(directory.as_fd()) => Err(Error::NotFound(id.into())),
             Found::Damaged(_, damage) => Err(damaged(id, damage)),
         }
     }
@@ -257,7 +257,7 @@ impl Store {
             match self.container(id).map(|container| container.state()) {
                 Ok(Ok(state)) => states.push(state),
                 // It is being made, or removed.
-                Ok(Err(Error::NotFound)) => {}
+                Ok(Err(Error::NotFound(_))) => {}
                 Ok(Err(error)) | Err(error) => self.complain(id, &error),
             }
         }
@@ -271,8 +271,8 @@ impl Store {
             return;
         }
         let _ = match error {
-            Error::NotFound if fstat(&directory).is_ok_and(|stat| is_fresh(&stat)) => Ok(()),
-            Error::NotFound => writeln!(
+            Error::NotFound(_) if fstat(&directory).is_ok_and(|stat| is_fresh(&stat)) => Ok(()),
+            Error::NotFound(_) => writeln!(
                 Stderr,
                 "load container {id}: record is missing (delete --force removes what is left)"
             ),

@@ -251,7 +251,7 @@ impl trace::Failed for Error {
             | Self::Topology(topology::Error::System(error))
             | Self::Cache(cache::Error::System(error))
             | Self::System(error) => error.errno(),
-            Self::NotFound | Self::NoConfiguration(_) => Errno::NOENT.errno(),
+            Self::NotFound(_) | Self::NoConfiguration(_) => Errno::NOENT.errno(),
             Self::Exists => Errno::EXIST.errno(),
             Self::NotRunning => Errno::SRCH.errno(),
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {

@@ -25,6 +25,13 @@ pub enum Error {
         /// The step's failure.
         cause: Box<Error>,
     },
+    /// A step of the parent for a mount of the configuration.
+    Mount {
+        /// What was to be mounted where.
+        mount: String,
+        /// What exactly failed.
+        error: sys::Error,
+    },
     /// A step of init.
     Init {
         /// The step: name and object.
@@ -96,7 +103,7 @@ pub(crate) fn words(failure: &Failure) -> String {
 impl Failed for Error {
     fn errno(&self) -> u16 {
         match self {
-            Self::Parent(error) => error.errno(),
+            Self::Parent(error) | Self::Mount { error, .. } => error.errno(),
             Self::Plan { cause, .. } => cause.errno(),
             Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
             Self::Cgroup(cgroup::Error::System(error))
@@ -121,6 +128,9 @@ impl fmt::Display for Error {
             Self::Parent(error) => write!(f, "unable to start container process: {error}"),
             Self::Plan { broken, cause } => {
                 write!(f, "{cause}; {broken}: this is a bug of dayfly, please report it")
+            }
+            Self::Mount { mount, error } => {
+                write!(f, "unable to start container process: {mount}: {error}")
             }
             Self::Init { step, detail, errno } => {
                 f.write_str("unable to start container process: error during container init: ")?;

@@ -15,7 +15,7 @@ use core::ffi::CStr;
 use cgroup::Cgroup;
 use init::{filesystem, take};
 use plan::step::{ParentStep, SecurityModule, Slot};
-use plan::{Labelled, Plan};
+use plan::{Labelled, Plan, purpose};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
 use rustix::io::Errno;
@@ -101,14 +101,14 @@ impl Parent<'_> {
                 }
             };
             self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
-            result.map_err(|error| self.reason_of(error))?;
+            result.map_err(|error| self.reason_of(step, error))?;
         }
         Ok(())
     }
 
     /// Why a step failed: where init had said that it failed, nothing could be done with it any more.
     #[cold]
-    fn reason_of(&self, error: Error) -> Error {
+    fn reason_of(&self, step: &ParentStep, error: Error) -> Error {
         let heard = match (&error, &self.channel) {
             (Error::Parent(_) | Error::Cgroup(_) | Error::Resctrl(_), Some(channel)) => {
                 channel::heard_failure(channel)
@@ -117,7 +117,15 @@ impl Parent<'_> {
         };
         match heard {
             Some(failed) => unexpected(self.plan, failed, &Message::Ready, || Error::death(None)),
-            None => error,
+            None => match error {
+                Error::Parent(error) if error.op != OUT_OF_ORDER => {
+                    match purpose::of_parent(self.plan, step) {
+                        Some(mount) => Error::Mount { mount, error },
+                        None => error.into(),
+                    }
+                }
+                error => error,
+            },
         }
     }
 

@@ -77,7 +77,9 @@ impl Caller {
         }
         let namespaces = Namespaces::of(linux);
         if !namespaces.user() {
-            return Err(Error::config("rootless container requires user namespaces"));
+            return Err(Error::config(
+                "rootless container requires user namespaces: \"dayfly spec --rootless\" writes a config.json with one",
+            ));
         }
         if namespaces.new.contains(CloneFlags::NEWUSER) {
             for (list, what) in [(&linux.uid_mappings, "UID"), (&linux.gid_mappings, "GID")] {

@@ -32,6 +32,7 @@ mod namespaces;
 mod newborn;
 mod path;
 mod process;
+pub mod purpose;
 mod request;
 mod state;
 pub mod step;

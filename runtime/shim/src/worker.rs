@@ -171,7 +171,7 @@ pub(crate) struct Failed(pub i32, pub String);
 impl From<container::Error> for Failed {
     fn from(error: container::Error) -> Self {
         let code = match error {
-            container::Error::NotFound => code::NOT_FOUND,
+            container::Error::NotFound(_) => code::NOT_FOUND,
             container::Error::Exists => code::ALREADY_EXISTS,
             _ => code::UNKNOWN,
         };

@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 
 /// A key that differs from a known one in case only. What it says is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,7 +158,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<'_, 'de, V> {
 
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        let Self { visitor, found, .. } = self;
+        let Self { visitor, found, fields } = self;
+        // What has fields is an object; serde would take a list of their values as well.
+        if !fields.is_empty() {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &"an object"));
+        }
         visitor.visit_seq(List { inner, found })
     }
 

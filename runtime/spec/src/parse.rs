@@ -139,7 +139,12 @@ fn describe(text: &str, error: &serde_json::Error) -> ParseError {
     }
     let start_of_line: usize =
         text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    let read = text.as_bytes().get(..start_of_line + column).unwrap_or(text.as_bytes());
+    let mut read = text.as_bytes().get(..start_of_line + column).unwrap_or(text.as_bytes());
+    // A list in the place of something else is that thing, none of its values.
+    if message.starts_with("invalid type: sequence") {
+        let begin = read.iter().rposition(|byte| *byte == b'[');
+        read = begin.and_then(|begin| read.get(..begin)).unwrap_or(read);
+    }
     ParseError { line, column, property: locate::property_at(read), message }
 }
 
@@ -158,6 +163,17 @@ mod tests {
         let shown = wrong.to_string();
         assert!(shown.starts_with("process.user.uid: invalid value: integer `-1`"), "{shown}");
         assert!(shown.ends_with("at line 3 column 22"), "{shown}");
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for (text, property) in
+            [("[]", ""), ("[\"1.0.0\"]", ""), (r#"{"root": ["rootfs"]}"#, "root")]
+        {
+            let wrong = error(text);
+            assert_eq!(wrong.property, property, "{text}");
+            assert_eq!(wrong.message, "invalid type: sequence, expected an object", "{text}");
+        }
     }
 
     #[test]

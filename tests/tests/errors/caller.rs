@@ -8,8 +8,8 @@ use dayfly_tests::runtime::Call;
 use dayfly_tests::view::View;
 use dayfly_tests::{case, cgroups};
 use serde_json::json;
-use std::fs;
-use std::io::IsTerminal;
+use std::fs::{self, File};
+use std::io::{IsTerminal, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ const CASES: &[Case] = &[
     case!(cgroup_was_killed_beside_sockets).on(&[View::V2]).unlike_runc(),
     case!(link_beside_the_pid_file),
     case!(leftover_beside_the_pid_file).unlike_runc(),
+    case!(pid_file_that_the_caller_has).unlike_runc(),
+    case!(pid_file_that_is_no_file).unlike_runc(),
 ];
 
 /// Returns a call of the runtime through the command line `through`.
@@ -158,4 +160,54 @@ fn leftover_beside_the_pid_file(bed: &Bed) {
     c.create_with(&["--pid-file", pid_file.to_str().expect("path")]).ok();
     assert_eq!(fs::read_to_string(&pid_file).expect("read"), c.pid().to_string());
     assert!(!bed.dir.join(".pid").exists());
+}
+
+/// A command that fails takes back what it has written, and nothing else.
+fn pid_file_that_the_caller_has(bed: &Bed) {
+    let pid_file = bed.dir.join("pid");
+    let path = pid_file.to_str().expect("path");
+    let kept = || assert_eq!(fs::read_to_string(&pid_file).expect("read"), "1234");
+    fs::write(&pid_file, "1234").expect("write");
+    // Before there is a process.
+    let c = bed.bundle().set("/root/path", json!("nowhere")).make();
+    let _ = c.create_with(&["--pid-file", path]).exits(1);
+    kept();
+    // After it was written.
+    let c = bed.bundle().args(&["/no/such"]).make();
+    let _ = c.run_with(&["--pid-file", path]).exits(1);
+    assert!(!pid_file.exists());
+    let c = bed.bundle().make().detached();
+    fs::write(&pid_file, "1234").expect("write");
+    let _ = c.exec_with(&["-u", "nobody", "--pid-file", path], &["true"]).exits(255);
+    kept();
+    let _ = c.exec_with(&["-d", "--pid-file", path], &["/no/such"]).exits(255);
+    assert!(!pid_file.exists());
+}
+
+/// It stays what it is, whether the command succeeds or fails.
+fn pid_file_that_is_no_file(bed: &Bed) {
+    let path = |name: &str| bed.dir.join(name).to_string_lossy().into_owned();
+    bed.program("mkfifo", &[&path("fifo")]).run().ok();
+    bed.program("mknod", &[&*path("null"), "c", "1", "3"]).run().ok();
+    let fails = bed.bundle().args(&["/no/such"]).make();
+    let none = bed.bundle().set("/root/path", json!("nowhere")).make();
+    for name in ["fifo", "null"] {
+        let kind = || fs::symlink_metadata(path(name)).expect("stat").file_type();
+        let before = kind();
+        for c in [&fails, &none] {
+            let _ = c.run_with(&["--pid-file", &path(name)]).exits(1);
+            c.assert_gone(name);
+            assert_eq!(kind(), before, "{name}");
+        }
+    }
+    let c = bed.bundle().make();
+    c.create_with(&["--pid-file", &path("null")]).ok();
+    c.delete_force().ok();
+    // Both ends are open, so that nobody waits.
+    let mut reader = File::options().read(true).write(true).open(path("fifo")).expect("open");
+    c.create_with(&["--pid-file", &path("fifo")]).ok();
+    let mut bytes = [0; 16];
+    let length = reader.read(&mut bytes).expect("read");
+    assert_eq!(str::from_utf8(&bytes[..length]), Ok(&*c.pid().to_string()));
+    assert!(!bed.dir.join(".fifo").exists() && !bed.dir.join(".null").exists());
 }

@@ -178,9 +178,9 @@ fn gc_counts_mounts(bed: &Bed) {
     // `image gc` is for containers of images, whose directories it removes; mounts have commands of their own.
     leave();
     let told = gc(&["image", "gc"]);
-    assert!(told.starts_with("1 directories of containers and 3 mounts removed\n"), "{told}");
+    assert!(told.starts_with("1 directory of containers and 3 mounts removed\n"), "{told}");
     assert_eq!(mounts(), 2);
-    assert_eq!(gc(&["gc"]), "1 directories, 2 mounts, 0 ranges of ids removed\n");
+    assert_eq!(gc(&["gc"]), "1 directory, 2 mounts, 0 ranges of ids removed\n");
     nothing_is_left(bed);
 }
 
@@ -204,7 +204,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
         .run()
         .ok();
     assert!(
-        outcome.stdout.starts_with("above\n1\nabove\n1\nabove\n1 images and 3 layers removed"),
+        outcome.stdout.starts_with("above\n1\nabove\n1\nabove\n1 image and 3 layers removed"),
         "{outcome}"
     );
     nothing_is_left(bed);

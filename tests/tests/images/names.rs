@@ -63,7 +63,7 @@ fn names_and_their_removal(bed: &Bed) {
             .run()
             .ok()
             .stdout
-            .contains("1 images and 1 layers")
+            .contains("1 image and 1 layer")
     );
     kept(2);
     let digest = listed[0]["digest"].as_str().expect("digest");

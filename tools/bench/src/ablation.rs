@@ -14,6 +14,7 @@ use chart::Picture;
 use plan::FastPaths;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
+use report::count::counted;
 use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
@@ -160,7 +161,7 @@ fn text(rows: &[Row]) -> String {
         for row in group {
             table.row(cells(row));
         }
-        let _ = writeln!(text, "{title}, {} rounds\n{table}", row.wall_us.count);
+        let _ = writeln!(text, "{title}, {}\n{table}", counted(row.wall_us.count, "round"));
         done.push(title);
     }
     text
@@ -183,6 +184,8 @@ fn cells(row: &Row) -> Vec<String> {
         } else {
             String::new()
         });
+    } else if row.without != BASELINE {
+        cells.push("too few rounds".to_owned());
     }
     cells
 }

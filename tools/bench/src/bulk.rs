@@ -16,6 +16,7 @@ use crate::{Error, burst};
 use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
+use report::count::counted;
 use report::csv::quoted;
 use report::interrupt;
 use report::statistics::{Summary, median};
@@ -111,7 +112,7 @@ fn picture(rows: &[Row], count: usize) -> Picture {
         let how = format!("{} at a time", row.width);
         (how, row.runtime.clone(), median(&mut row.start_s.clone()))
     });
-    results::bars(&format!("The starts of {count} containers"), "s, median", medians)
+    results::bars(&format!("The starts of {}", counted(count, "container")), "s, median", medians)
 }
 
 fn figures(rounds: &[Round], figure: fn(&Round) -> f64) -> Vec<f64> {
@@ -237,7 +238,9 @@ fn text(rows: &[Row], first: &str, options: &Bulk) -> String {
         let count = options.count;
         let _ = writeln!(
             text,
-            "{count} containers created{limits}, then started {how}, {rounds} rounds\n{table}"
+            "{} created{limits}, then started {how}, {}\n{table}",
+            counted(count, "container"),
+            counted(rounds, "round")
         );
     }
     text

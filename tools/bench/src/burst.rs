@@ -11,6 +11,7 @@ use chart::{Axis, Picture};
 use limit::{LONGEST_WAIT, Limit};
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
+use report::count::counted;
 use report::csv::quoted;
 use report::interrupt;
 use report::progress::Progress;
@@ -250,7 +251,11 @@ fn text(rows: &[Row], idle: &Health, count: usize) -> String {
             table.row(cells(row, first));
             health.row(row.load.health.cells(&row.runtime));
         }
-        let _ = writeln!(text, "{width} in flight, {rounds} rounds of {count}\n{table}\n{health}");
+        let _ = writeln!(
+            text,
+            "{width} in flight, {} of {count}\n{table}\n{health}",
+            counted(rounds, "round")
+        );
     }
     for row in rows.iter().filter(|row| row.load.failed > 0) {
         let reason = row.load.reason.as_deref().unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::stand::{Entrant, Stand};
 use chart::Picture;
 use perf::Perf;
 use report::Table;
+use report::count::counted;
 use report::csv::quoted;
 use report::progress::Progress;
 use serde::Serialize;
@@ -112,7 +113,8 @@ fn text(options: &Flame, rows: &[Row]) -> String {
         table.row(cells);
     }
     let Flame { count, width, .. } = options;
-    format!("% of the CPU time of {count} containers, {width} in flight\n{table}\n")
+    let containers = counted(*count, "container");
+    format!("% of the CPU time of {containers}, {width} in flight\n{table}\n")
 }
 
 /// Formats each stack in a column, as flame graph tools expect it.
@@ -133,8 +135,10 @@ fn picture(options: &Flame, row: &Row) -> Picture {
     let subjects = SUBJECTS.iter().map(|(name, parts)| ((*name).to_owned(), owned(parts)));
     Picture::Flame(chart::Flame {
         title: format!(
-            "{}: {} containers, {} in flight",
-            row.runtime, options.count, options.width
+            "{}: {}, {} in flight",
+            row.runtime,
+            counted(options.count, "container"),
+            options.width
         ),
         stacks: row.stacks.clone(),
         classes: [locks].into_iter().chain(subjects).collect(),

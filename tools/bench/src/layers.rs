@@ -176,8 +176,9 @@ fn text(
         let failed = row.load.failed;
         let _ = writeln!(
             text,
-            "{}, {layers} layers, {} at a time: {failed} failed: {reason}",
+            "{}, {}, {} at a time: {failed} failed: {reason}",
             mode.name(),
+            report::count::counted(layers, "layer"),
             row.width
         );
     }

@@ -7,6 +7,7 @@
 
 use crate::cgroup::Parent;
 use crate::{Error, stand};
+use report::count::counted;
 use report::interrupt;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -186,7 +187,9 @@ pub fn clear() -> Result<Cleared, Error> {
         }
         if !failed {
             cleared.told.push(format!(
-                "{name}: {cgroups} cgroups, {mounts} mounts and its directories removed"
+                "{name}: {}, {} and its directories removed",
+                counted(cgroups, "cgroup"),
+                counted(mounts, "mount")
             ));
         }
     }

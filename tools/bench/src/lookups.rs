@@ -9,6 +9,7 @@ use crate::process::Failure;
 use crate::results::{self, Out, bars};
 use crate::{Error, circumstances, process};
 use defaults::CAPABILITIES;
+use report::count::counted;
 use report::progress::Progress;
 use report::statistics::Summary;
 use report::{Table, interrupt, say};
@@ -227,7 +228,8 @@ fn text(rows: &[Row], all: usize) -> String {
         0 => String::new(),
         newer => format!("; {newer} more are newer than this libseccomp"),
     };
-    format!("{names} names of the engines' profile × {passes}, {rounds} rounds{left}\n{table}")
+    let rounds = counted(rounds, "round");
+    format!("{names} names of the engines' profile × {passes}, {rounds}{left}\n{table}")
 }
 
 fn csv(rows: &[Row]) -> String {

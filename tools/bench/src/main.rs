@@ -17,7 +17,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = report::usage::arguments::<Options>().command;
+    // `dayfly trace` is one of the experiments, and a command of its own.
+    let name = match std::env::args_os().nth(1) {
+        Some(word) if word == "trace" => "dayfly",
+        _ => "dayfly bench",
+    };
+    let command = report::usage::arguments_as::<Options>(name).command;
     dayfly_bench::report::end_with_the_report();
     let result =
         interrupt::catch(Second::Waits).map_err(Error::from).and_then(|()| execute(command));

@@ -16,6 +16,7 @@ use crate::{Error, burst};
 use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, FEWEST_ROUNDS, Pairing};
+use report::count::counted;
 use report::csv::quoted;
 use report::statistics::Summary;
 use serde::Serialize;
@@ -204,7 +205,7 @@ fn text(rows: &[Row], first: &str) -> String {
             table.row(cells);
         }
         let (name, rounds) = group.first().map_or(("", 0), |row| (&row.figure, row.rounds.len()));
-        let _ = writeln!(text, "{name}, {rounds} rounds\n{table}");
+        let _ = writeln!(text, "{name}, {}\n{table}", counted(rounds, "round"));
     }
     text
 }

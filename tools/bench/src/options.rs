@@ -3,6 +3,7 @@
 use crate::config::Profile;
 use crate::race::{Operation, Rounds};
 use crate::view::View;
+use ::report::time::time;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -199,7 +200,7 @@ pub struct Common {
 #[derive(Debug, Args)]
 pub struct Timing {
     /// Number of measured rounds
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
     pub rounds: usize,
     /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -256,10 +257,10 @@ pub struct Burst {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
     pub start_limit: Vec<u16>,
     /// Containers per round
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 32)]
     pub count: usize,
     /// Rounds of each runtime at each width
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 8)]
     pub rounds: usize,
 }
 
@@ -273,7 +274,7 @@ pub struct Spaced {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
     pub interval: Duration,
     /// Number of starts of each runtime
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
     pub count: usize,
 }
 
@@ -286,8 +287,8 @@ pub struct Mounts {
     /// Lengths of the mount table
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,100,1000")]
     pub mounts: Vec<usize>,
-    /// Rounds at each length
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    /// Rounds at each length, in five sweeps: the next multiple of 5
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 50)]
     pub rounds: usize,
 }
 
@@ -314,10 +315,10 @@ pub struct Layers {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
     pub width: Vec<usize>,
     /// Starts per round, at least as many as at a time
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 16)]
     pub count: usize,
     /// Rounds of each way with each number of layers
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 5)]
     pub rounds: usize,
     /// Use no user namespaces, so that no layer must be mapped
     #[arg(long)]
@@ -428,25 +429,6 @@ pub struct Bundle {
     pub profile: Profile,
 }
 
-/// Parses `10s`, `60ms`, `250us` or `0`.
-///
-/// # Errors
-/// The expected format.
-pub fn time(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    // The longer suffixes come first, since all end in s.
-    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let seconds = units.into_iter().find_map(|(suffix, unit)| {
-        let number: f64 = text.strip_suffix(suffix)?.parse().ok()?;
-        Some(number * unit)
-    });
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "a time is a number and us, ms or s, such as 60ms".to_owned())
-}
-
 /// Parses a number above 0.
 ///
 /// # Errors
@@ -464,17 +446,6 @@ mod tests {
     #[test]
     fn definition_is_sound() {
         Options::command().debug_assert();
-    }
-
-    #[test]
-    fn reads_times() {
-        assert_eq!(time("60ms"), Ok(Duration::from_millis(60)));
-        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
-        assert_eq!(time("0"), Ok(Duration::ZERO));
-        for bad in ["", "5", "ms", "-1s", "NaNs", "1e99s"] {
-            assert!(time(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

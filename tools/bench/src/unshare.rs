@@ -7,6 +7,7 @@ use crate::options::Unshare;
 use crate::process::{self, Sample};
 use crate::results::{self, Out};
 use crate::{Error, circumstances};
+use report::count::counted;
 use report::progress::Progress;
 use report::statistics::Summary;
 use report::{Table, interrupt, say};
@@ -89,7 +90,8 @@ fn text(row: &Row) -> String {
         let cells = figures.into_iter().flatten().map(|s| format!("{s:.4}"));
         table.row(std::iter::once(name.to_owned()).chain(cells).collect());
     }
-    format!("unshare(CLONE_NEWIPC) × {}, {} rounds\n{table}", row.count, row.wall_s.len())
+    let rounds = counted(row.wall_s.len(), "round");
+    format!("unshare(CLONE_NEWIPC) × {}, {rounds}\n{table}", row.count)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use words::{setting, word};
 use crate::account::{self, Owner};
 use crate::group::Group;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use report::time;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -385,17 +386,7 @@ pub enum Pool {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time such as 500ms, 2s or 1m");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    let seconds = match &text[digits.len()..] {
-        "ms" => number / 1e3,
-        "s" | "" => number,
-        "m" => number * 60.0,
-        _ => return Err(wrong()),
-    };
-    let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-    if time < Duration::from_millis(10) { Err(wrong()) } else { Ok(time) }
+    time::within(time::seconds(text)?, Duration::from_millis(10), Duration::MAX)
 }
 
 /// The column that groups are sorted by.

@@ -1,19 +1,212 @@
-//! Completions for bash, zsh and fish.
+//! Completions for bash, zsh and fish: clap's, with the names of containers and images that there are.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use clap::Command;
 use clap_complete::Shell;
 use dayfly_cli::definition::NAME;
 
 use crate::command;
 
-/// Writes one file per shell, under the name that the shell looks for.
+const BASH: &str = include_str!("completions/names.bash");
+const ZSH: &str = include_str!("completions/names.zsh");
+const FISH: &str = include_str!("completions/names.fish");
+
+/// Commands whose container is one that there is not yet.
+const MAKERS: [&str; 3] = ["create", "restore", "run"];
+
+/// What a command's words are besides its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// The name of a command below.
+    Words,
+    /// A container that there is, then other things.
+    Container,
+    /// An image that there is, then other things.
+    Image,
+    /// Images that there are.
+    Images,
+    /// Other things.
+    Other,
+}
+
+impl Takes {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Words => "words",
+            Self::Container => "container",
+            Self::Image => "image",
+            Self::Images => "images",
+            Self::Other => "other",
+        }
+    }
+
+    fn of(command: &Command) -> Self {
+        let makes = MAKERS.contains(&command.get_name());
+        let first = command.get_positionals().next();
+        let name =
+            first.and_then(|first| first.get_value_names()?.first()).map(|name| name.as_str());
+        match name {
+            _ if command.has_subcommands() => Self::Words,
+            Some("CONTAINER") if !makes => Self::Container,
+            Some("IMAGE") => match first.and_then(|first| first.get_num_args()) {
+                Some(count) if count.max_values() > 1 => Self::Images,
+                _ => Self::Image,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A command that shells know more about than clap does.
+struct Known {
+    /// How it is called, without the program: none for the program itself.
+    words: String,
+    takes: Takes,
+    /// Options that are followed by a value.
+    valued: Vec<String>,
+}
+
+/// Writes one file a shell, named as the shell looks for it.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
+    let known = known();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut command::with_tools(), NAME, directory)?;
+        let path = clap_complete::generate_to(shell, &mut command::with_tools(), NAME, directory)?;
+        let text = fs::read_to_string(&path)?;
+        let text = match shell {
+            Shell::Bash => bash(&text, &known),
+            Shell::Zsh => zsh(&text),
+            _ => fish(&text, &known),
+        };
+        let missing = || io::Error::other(format!("{shell}: clap's text is not what it was"));
+        fs::write(path, text.ok_or_else(missing)?)?;
     }
     Ok(())
+}
+
+/// Every command by every name.
+fn known() -> Vec<Known> {
+    let mut all = Vec::new();
+    let mut whole = command::with_tools();
+    whole.build();
+    collect(&whole, "", &mut all);
+    all
+}
+
+fn collect(command: &Command, words: &str, all: &mut Vec<Known>) {
+    let options = command.get_opts().filter(|option| option.get_action().takes_values());
+    let valued = options.flat_map(|option| {
+        let long = option.get_long().into_iter().map(|long| format!("--{long}"));
+        long.chain(option.get_short().map(|short| format!("-{short}"))).collect::<Vec<_>>()
+    });
+    all.push(Known {
+        words: words.to_owned(),
+        takes: Takes::of(command),
+        valued: valued.collect(),
+    });
+    for below in command.get_subcommands() {
+        let names = std::iter::once(below.get_name()).chain(below.get_all_aliases());
+        for name in names {
+            collect(below, format!("{words} {name}").trim_start(), all);
+        }
+    }
+}
+
+/// A function that knows the commands, in the place of clap's registration the one that asks it.
+fn bash(text: &str, known: &[Known]) -> Option<String> {
+    let (before, _) = text.split_once("\nif [[ \"${BASH_VERSINFO[0]}\" -eq 4")?;
+    let mut text = before.to_owned();
+    text.push_str("\n# What the words of a command are, then its options that have a value.\n");
+    text.push_str("_dayfly_takes() {\n    case $1 in\n");
+    for Known { words, takes, valued } in known {
+        let _ =
+            writeln!(text, "        '{words}') echo '{} {}' ;;", takes.word(), valued.join(" "));
+    }
+    text.push_str("        *) echo 'other ' ;;\n    esac\n}\n");
+    Some(text + BASH)
+}
+
+/// Its own actions, where clap has none or takes a name for a file's.
+fn zsh(text: &str) -> Option<String> {
+    const END: &str = "\nif [ \"$funcstack[1]\" = \"_dayfly\" ]; then";
+    let (before, after) = text.split_once(END)?;
+    let (mut lines, mut command, mut done) = (String::new(), "", 0);
+    for line in before.lines() {
+        let name = line.trim_start().strip_prefix('(').and_then(|line| line.strip_suffix(')'));
+        command = name.unwrap_or(command);
+        let is_image = [":image -- ", "*::images -- "].iter().any(|text| line.contains(text));
+        let line = match line {
+            "':CONTAINER:' \\" if !MAKERS.contains(&command) => {
+                "':CONTAINER:_dayfly_containers' \\".to_owned()
+            }
+            line if line.starts_with("'--image=[") => {
+                line.replace(":REF:'", ":REF:_dayfly_images'")
+            }
+            line if is_image => line.replace(":_default'", ":_dayfly_images'"),
+            line => line.to_owned(),
+        };
+        done +=
+            usize::from(line.contains("_dayfly_containers'") || line.contains("_dayfly_images'"));
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    (done > 10).then(|| format!("{lines}{ZSH}{END}{after}"))
+}
+
+/// Lines beside clap's.
+fn fish(text: &str, known: &[Known]) -> Option<String> {
+    // Clap has a backslash too many before quotes in descriptions of values, at which fish refuses the line.
+    let mut text = text.replace(r#"\\""#, r#"\""#) + FISH;
+    let globals = known.first()?.valued.join(" ");
+    for Known { words, takes, valued } in known {
+        let (several, names) = match takes {
+            Takes::Container => (0, "containers"),
+            Takes::Image => (0, "images"),
+            Takes::Images => (1, "images"),
+            Takes::Words | Takes::Other => continue,
+        };
+        let _ = writeln!(
+            text,
+            "complete -c {NAME} -n \"__dayfly_awaits '{words}' {several} {globals} {}\" -f -a \"(__dayfly_{names})\"",
+            valued.join(" ")
+        );
+    }
+    let _ = writeln!(
+        text,
+        "complete -c {NAME} -n \"__fish_dayfly_using_subcommand run\" -l image -r -f -a \"(__dayfly_images)\""
+    );
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_where_there_are_some() {
+        let known = known();
+        let takes = |words: &str| known.iter().find(|known| known.words == words).unwrap().takes;
+        for (words, expected) in [
+            ("", Takes::Words),
+            ("image", Takes::Words),
+            ("kill", Takes::Container),
+            ("rm", Takes::Container),
+            ("exec", Takes::Container),
+            ("create", Takes::Other),
+            ("run", Takes::Other),
+            ("image inspect", Takes::Image),
+            ("image rm", Takes::Images),
+            ("image rmi", Takes::Images),
+            ("image export", Takes::Image),
+            ("image import", Takes::Other),
+        ] {
+            assert_eq!(takes(words), expected, "{words}");
+        }
+        let run = known.iter().find(|known| known.words == "run").unwrap();
+        assert!(run.valued.iter().any(|option| option == "--image"));
+    }
 }

@@ -5,7 +5,6 @@ use crate::options::{Format, Limit as Command, SetLimit, Width};
 use limit::{Limit, State};
 use report::{Error, sayln};
 use rustix::io::Errno;
-use std::time::Duration;
 
 /// Prints, sets or removes the limit.
 ///
@@ -54,12 +53,12 @@ fn set(options: &SetLimit) -> Result<(), Error> {
         Width::Starts(width) => width,
         Width::Auto => measured()?,
     };
-    let longest = Duration::from_secs(options.longest.into());
+    let longest = options.longest;
     Limit::set(width, longest).map_err(|errno| failed("set", errno))?;
     sayln!(
         "at most {} in flight at once until the next boot; others wait, each for up to {} s",
         starts(width.into()),
-        options.longest
+        longest.as_secs()
     );
     Ok(())
 }

@@ -93,7 +93,7 @@ impl Work {
 /// # Errors
 /// Mount operations without root; a file that cannot be written; SIGINT.
 pub fn locks(options: &Locks) -> Result<(), Error> {
-    let (curves, same) = measure(&options.work, Duration::from_millis(options.time))?;
+    let (curves, same) = measure(&options.work, options.time)?;
     if let Some(file) = &options.svg {
         fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
     }

@@ -1,6 +1,7 @@
 //! The options of `dayfly host`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use report::time;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -144,13 +145,13 @@ pub struct Locks {
     /// The work of the threads
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lock,mounts")]
     pub work: Vec<Work>,
-    /// Time to measure each number of threads, in milliseconds, divided into five rounds
-    #[arg(long, value_name = "MS", default_value_t = Locks::TIME.as_millis() as u64, value_parser = clap::value_parser!(u64).range(5..=60_000))]
-    pub time: u64,
+    /// How long each number of threads is measured, over five rounds
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = measured)]
+    pub time: Duration,
 }
 
 impl Locks {
-    /// The default time to measure each number of threads.
+    /// How long each number of threads is measured, unless another time is given: `--time` says so too.
     pub const TIME: Duration = Duration::from_millis(250);
 }
 
@@ -200,9 +201,21 @@ pub struct SetLimit {
     /// measures first
     #[arg(value_name = "WIDTH|auto")]
     pub width: Width,
-    /// Maximum wait of a start in seconds, after which it proceeds without a permit. The kubelet times out after 120 s
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=32_767))]
-    pub longest: u16,
+    /// How long a start waits at most, in whole seconds; then it goes on without a permit. The kubelet gives up after
+    /// 120 s
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest)]
+    pub longest: Duration,
+}
+
+fn measured(text: &str) -> Result<Duration, String> {
+    time::within(time::milliseconds(text)?, Duration::from_millis(5), Duration::from_secs(60))
+}
+
+/// In whole seconds, as a semaphore keeps them.
+fn longest(text: &str) -> Result<Duration, String> {
+    let longest = time::seconds(text)?;
+    let longest = Duration::from_secs(longest.as_secs() + u64::from(longest.subsec_nanos() > 0));
+    time::within(longest, Duration::from_secs(1), Duration::from_secs(32_767))
 }
 
 /// The maximum number of concurrent starts.

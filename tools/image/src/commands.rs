@@ -15,9 +15,9 @@ use crate::source::{Blobs, Source};
 use crate::store::{Freed, Store};
 use crate::unpack::Limits;
 use ::rootfs::MOST_LAYERS;
+use report::count::counted;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
 /// Executes a command.
 ///
@@ -67,7 +67,7 @@ fn pull(options: &Pull) -> Result<()> {
     let access = Access {
         plain_http: options.plain_http,
         auth_file: options.authfile.clone(),
-        patience: Duration::from_secs(options.timeout),
+        patience: options.timeout,
     };
     let source = Source::pull(&reference, &platform(&options.bringing)?, &access)?;
     bring(&store, &source, &options.name, &options.bringing)
@@ -135,7 +135,8 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         eprintln!("dayfly-image: warning: {}", printable(&sentence));
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    print(&format!("{} {}: {layers} layers, {unpacked} unpacked\n", names.join(" "), image.digest))
+    let layers = counted(layers, "layer");
+    print(&format!("{} {}: {layers}, {unpacked} unpacked\n", names.join(" "), image.digest))
 }
 
 fn ls(options: &Ls) -> Result<()> {
@@ -213,14 +214,16 @@ fn gc(options: &Gc) -> Result<()> {
     let left = rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
     if left.directories > 0 {
         let rootfs::Left { directories, mounts } = left;
-        print(&format!("{directories} directories of containers and {mounts} mounts removed\n"))?;
+        let (directories, mounts) = (counted(directories, "directory"), counted(mounts, "mount"));
+        print(&format!("{directories} of containers and {mounts} removed\n"))?;
     }
     report(store.collect(&claim)?)
 }
 
 fn report(freed: Freed) -> Result<()> {
     let Freed { images, layers, bytes } = freed;
-    print(&format!("{images} images and {layers} layers removed, {} freed\n", list::size(bytes)))
+    let (images, layers) = (counted(images, "image"), counted(layers, "layer"));
+    print(&format!("{images} and {layers} removed, {} freed\n", list::size(bytes)))
 }
 
 fn write_out(options: &Export) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use dayfly_image::error::printable;
 use dayfly_image::options::{Command, Options};
+use dayfly_image::rootfs::options::RootfsCommand;
 use dayfly_image::{commands, rootfs};
 use report::interrupt::{self, Second};
 use report::usage;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
                 commands::execute(command).map_err(|error| error.to_string())
             }
             Command::Rootfs(command) => rootfs::execute(&command),
+            Command::Gc(gc) => rootfs::execute(&RootfsCommand::Gc(gc)),
         },
     };
     match result {

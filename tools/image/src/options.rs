@@ -2,15 +2,13 @@
 // The docstrings are help texts too, where brackets mark optional parts.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_rust_codeblocks)]
 
-pub mod size;
 pub mod store;
 
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
-use crate::registry::PATIENCE;
 use crate::rootfs::options::RootfsCommand;
-use crate::store::WAIT;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use report::{size, time};
 use std::path::PathBuf;
 use std::time::Duration;
 use store::StoreOptions;
@@ -33,6 +31,9 @@ pub enum Command {
     /// Assemble root filesystems from layers
     #[command(subcommand)]
     Rootfs(RootfsCommand),
+    /// Remove what killed commands have left: mounts, directories and ranges of ids
+    #[command(hide = true)]
+    Gc(crate::rootfs::options::Gc),
 }
 
 /// Commands of `dayfly image`.
@@ -138,14 +139,18 @@ pub struct Pull {
     #[arg(long)]
     pub plain_http: bool,
     /// Timeout of an answer of the registry, and of each 64 KiB of a layer
-    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub timeout: u64,
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = patience)]
+    pub timeout: Duration,
     /// A file with passwords, as in containers-auth.json(5)
     #[arg(long, value_name = "FILE")]
     pub authfile: Option<PathBuf>,
     /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(3600))
 }
 
 /// An output format.
@@ -209,15 +214,15 @@ pub struct Rm {
 #[derive(Debug, Args)]
 pub struct Waiting {
     /// How long to wait for other commands that use the store: gc waits for imports, and imports and exports for gc
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT.as_secs())]
-    pub wait: u64,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::seconds)]
+    pub wait: Duration,
 }
 
 impl Waiting {
     /// Returns it as a duration.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.wait)
+        self.wait
     }
 }
 

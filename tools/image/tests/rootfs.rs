@@ -146,6 +146,6 @@ ln -s $T/state/here $T/store/containers/here/owner
 "$R" rootfs gc
 ls $T/store/containers
 "#,
-        "stale\n0\n1\n1 directories, 0 mounts, 0 ranges of ids removed\nhere\n",
+        "stale\n0\n1\n1 directory, 0 mounts, 0 ranges of ids removed\nhere\n",
     );
 }

@@ -1,6 +1,7 @@
 //! The options of `dayfly profile`.
 
 use clap::{Args, Parser, Subcommand};
+use report::time;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,18 +56,16 @@ pub struct Learn {
     /// Use this runtime, whose own calls under the filter are learned too [default: dayfly]
     #[arg(long, value_name = "PATH")]
     pub runtime: Option<PathBuf>,
-    /// Abort a run after this many seconds; it has failed then
-    #[arg(long = "deadline", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    /// End a run after this time; it has failed then
+    #[arg(long = "deadline", value_name = "TIME", default_value = "60s", value_parser = deadline)]
     pub deadline: Duration,
     /// Run this program in the container instead of the bundle's
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 }
 
-/// Parses a number of seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
-    seconds.map(Duration::from_secs).ok_or_else(|| "a number from 1 to 86400".to_owned())
+fn deadline(text: &str) -> Result<Duration, String> {
+    time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(86_400))
 }
 
 #[cfg(test)]

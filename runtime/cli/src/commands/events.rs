@@ -1,21 +1,32 @@
 //! `events`: a container's statistics, and its want of memory.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
+use cgroup::stats::Stats;
 use cgroup::{Cgroup, OomEvent, OomWatch};
 use container::{Container, Status};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::print;
-use crate::definition::options::{INTERVAL, STATS};
+use super::{list, print};
+use crate::definition::options::{EVENTS_ALL, EVENTS_FORMAT, INTERVAL, STATS};
 use crate::failure::Failure;
 use crate::format::event::{Event, Figures};
+use crate::format::prometheus;
 use crate::invocation::Invocation;
 
 const DEFAULT_INTERVAL: i64 = 5_000_000_000;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let is_json = match invocation.values.text(&EVENTS_FORMAT) {
+        None | Some("json") => true,
+        Some("prometheus") => false,
+        Some(_) => return Err(Failure::new("invalid format option")),
+    };
+    if invocation.values.flag(&EVENTS_ALL) {
+        return of_all(invocation, is_json);
+    }
     let container = invocation.container()?;
     let interval = match invocation.values.duration(&INTERVAL).unwrap_or(DEFAULT_INTERVAL) {
         nanoseconds @ 1.. => Duration::from_nanos(nanoseconds.unsigned_abs()),
@@ -25,20 +36,17 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     if container.status()? == Status::Stopped {
         return Err(Failure::new(format_args!("container with id {id} is not running")));
     }
-    let location = container
-        .cgroup_location()
-        .ok_or_else(|| Failure::new("the container has no cgroup of its own"))?;
-    let cgroup = Cgroup::open(location)?;
-    if invocation.values.flag(&STATS) {
-        return print(&stats(&container, &cgroup)?);
+    let cgroup = cgroup(&container)?;
+    if !is_json || invocation.values.flag(&STATS) {
+        return print(&Usage::read(&container, &cgroup)?.text(is_json)?);
     }
     let mut watch = cgroup.watch_oom()?;
     loop {
         if follow(id, &mut watch, interval)? {
             return Ok(());
         }
-        match stats(&container, &cgroup) {
-            Ok(line) => print(&line)?,
+        match Usage::read(&container, &cgroup) {
+            Ok(usage) => print(&usage.text(true)?)?,
             // The container may end between the watch and the reading.
             Err(_) if matches!(watch.read()?, OomEvent::End) => return Ok(()),
             Err(failure) => return Err(failure),
@@ -46,13 +54,76 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-fn stats(container: &Container, cgroup: &Cgroup) -> Result<String, Failure> {
-    let stats = cgroup.stats()?;
-    let rdt = match container.resctrl_group() {
-        Some(group) => group.stats()?,
-        None => resctrl::Stats::default(),
-    };
-    Event::Stats { id: container.id(), data: &Figures::new(&stats, &rdt) }.line()
+fn cgroup(container: &Container) -> Result<Cgroup, Failure> {
+    let location = container
+        .cgroup_location()
+        .ok_or_else(|| Failure::new("the container has no cgroup of its own"))?;
+    Ok(Cgroup::open(location)?)
+}
+
+/// Prints the figures of every container that runs. One that ends meanwhile, or whose figures can't be read, is no
+/// reason to lose those of the others.
+fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
+    if !invocation.arguments.is_empty() {
+        return Err(Failure::new("--all is for all containers: give it no id"));
+    }
+    if is_json && !invocation.values.flag(&STATS) {
+        return Err(Failure::new("--all is only for --stats and --format prometheus"));
+    }
+    let states = list::states(invocation)?;
+    if states.is_empty() {
+        return Ok(());
+    }
+    let (store, mut all) = (invocation.store()?, Vec::new());
+    for state in states {
+        let Ok(container) = store.container(&state.id) else { continue };
+        let is_over = || !matches!(container.status(), Ok(status) if status != Status::Stopped);
+        if is_over() || container.cgroup_location().is_none() {
+            continue;
+        }
+        match cgroup(&container).and_then(|cgroup| Usage::read(&container, &cgroup)) {
+            Ok(usage) => all.push(usage),
+            Err(_) if is_over() => {}
+            Err(failure) => (invocation.tell)(&alloc::format!("{}: {}", state.id, failure.message)),
+        }
+    }
+    if !is_json {
+        let figures: Vec<_> = all.iter().map(Usage::figures).collect();
+        return print(&prometheus::text(&figures));
+    }
+    all.iter().try_for_each(|usage| print(&usage.text(true)?))
+}
+
+/// What a container has used.
+struct Usage {
+    id: String,
+    stats: Stats,
+    rdt: resctrl::Stats,
+}
+
+impl Usage {
+    fn read(container: &Container, cgroup: &Cgroup) -> Result<Self, Failure> {
+        let stats = cgroup.stats()?;
+        let rdt = match container.resctrl_group() {
+            Some(group) => group.stats()?,
+            None => resctrl::Stats::default(),
+        };
+        Ok(Self { id: container.id().into(), stats, rdt })
+    }
+
+    fn figures(&self) -> prometheus::Figures<'_> {
+        prometheus::Figures { id: &self.id, stats: &self.stats, rdt: &self.rdt }
+    }
+
+    fn text(&self, is_json: bool) -> Result<String, Failure> {
+        match is_json {
+            true => {
+                let data = Figures::new(&self.stats, &self.rdt);
+                Event::Stats { id: &self.id, data: &data }.line()
+            }
+            false => Ok(prometheus::text(&[self.figures()])),
+        }
+    }
 }
 
 /// Tells of want of memory for the time of `interval`. True if the container has ended.

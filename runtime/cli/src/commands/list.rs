@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{State, Store};
+use container::State;
 use rustix::fs::{Access, CWD, access};
 use rustix::termios::tcgetwinsize;
 use sys::stdio::stdout;
@@ -54,13 +54,13 @@ fn config(state: &State) -> Option<Vec<u8>> {
 
 /// The containers. A state root that is not there holds none, but one that the command line names is
 /// expected to be there.
-fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
+pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {
         Err(Errno::NOENT) if !root.is_given => Ok(Vec::new()),
         result => {
             result.context("open", &root.path)?;
-            Ok(Store::open(&root.path, invocation.trace)?.list()?)
+            Ok(root.open(invocation.trace)?.list()?)
         }
     }
 }

@@ -164,6 +164,7 @@ as in the container's configuration.",
             &PIDFD_SOCKET,
             &CWD,
             &ENV,
+            &INTERACTIVE,
             &TTY,
             &USER,
             &ADDITIONAL_GIDS,
@@ -185,10 +186,13 @@ as in the container's configuration.",
             Argument::new("ARG").optional().repeated(),
         ],
         order: Order::OptionsFirst,
-        examples: &[Example {
-            line: "exec -e HOME=/tmp web ls -l /tmp",
-            does: "list a directory of the container web",
-        }],
+        examples: &[
+            Example {
+                line: "exec -e HOME=/tmp web ls -l /tmp",
+                does: "list a directory of the container web",
+            },
+            Example { line: "exec -it web sh", does: "run a shell on a terminal" },
+        ],
         ..Command::new(
             "exec",
             Status(commands::exec::command),
@@ -260,9 +264,18 @@ container's processes alone. Options that sort or draw trees can't be used.",
     Command {
         description: "\
 Prints a line of JSON with the container's resource use at every interval, and
-one whenever the kernel kills a process of the container for lack of memory.",
-        options: &[&STATS, &INTERVAL],
-        examples: &[Example { line: "events --stats web", does: "print the figures of now" }],
+one whenever the kernel kills a process of the container for lack of memory.
+With --format prometheus it prints the figures of now as Prometheus scrapes
+them, each with the container's id as a label, and ends.",
+        order: Order::MixedUnless(&EVENTS_ALL),
+        options: &[&STATS, &INTERVAL, &EVENTS_FORMAT, &EVENTS_ALL],
+        examples: &[
+            Example { line: "events --stats web", does: "print the figures of now" },
+            Example {
+                line: "events --format prometheus --all",
+                does: "print those of all running containers for Prometheus",
+            },
+        ],
         ..Command::new(
             "events",
             Run(commands::events::command),
@@ -386,7 +399,7 @@ removes images and layers that nothing names.",
         order: Order::PassedOn,
         ..Command::new(
             "gc",
-            Execute("dayfly-image", &["rootfs", "gc"]),
+            Execute("dayfly-image", &["gc"]),
             "remove what killed commands have left",
         )
     },

@@ -119,6 +119,10 @@ pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the containe
 /// Its environment.
 pub static ENV: Opt =
     Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
+/// What happens anyway.
+pub static INTERACTIVE: Opt =
+    Opt::flag("interactive", "has no effect: the process has standard input in any case")
+        .short('i');
 /// Whether it gets a terminal.
 pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
 /// Who it runs as.
@@ -251,6 +255,20 @@ pub static NO_TRUNC: Opt =
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 
 // events.
+/// JSON or metrics.
+pub static EVENTS_FORMAT: Opt = Opt::text(
+    "format",
+    "FORMAT",
+    "json (default), or prometheus: statistics of now in Prometheus' text format",
+)
+.short('f')
+.choices(&["json", "prometheus"]);
+/// Of every container.
+pub static EVENTS_ALL: Opt = Opt::flag(
+    "all",
+    "instead of one container's print the statistics of all that run; with --stats or --format prometheus",
+)
+.short('a');
 /// One set of figures.
 pub static STATS: Opt = Opt::flag("stats", "print the container's statistics once and end");
 /// The time between two.

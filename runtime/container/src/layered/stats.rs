@@ -12,9 +12,11 @@ use trace::{Phase, Timeline};
 pub(crate) fn line(recipe: &Recipe, counts: Counts) -> String {
     let on_host = counts.attached + counts.detached;
     format!(
-        "rootfs: {} mode, {} layers; {on_host} mount operations on the host, 1 in the container",
+        "rootfs: {} mode, {} layer{}; {on_host} mount operation{} on the host, 1 in the container",
         recipe.mode.name(),
         recipe.layers.len(),
+        if recipe.layers.len() == 1 { "" } else { "s" },
+        if on_host == 1 { "" } else { "s" },
     )
 }
 

@@ -6,7 +6,7 @@ use core::ffi::CStr;
 
 use init::hooks;
 use plan::step::InitStep;
-use plan::{CgroupPlan, Labelled, Plan};
+use plan::{CgroupPlan, Labelled, Plan, purpose};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use sys::Context;
@@ -127,20 +127,24 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
                 }
                 _ => "",
             };
-            let step = format!("mount {}", step.label().object);
+            let step = named(plan, step);
             Error::Init { step, detail: format!("{detail}{hint}"), errno }
         }
-        Some(step) => {
-            let label = step.label();
-            let object = label.object;
-            let step = if object.is_empty() {
-                label.name.to_string()
-            } else {
-                format!("{} {object}", label.name)
-            };
-            Error::Init { step, detail, errno }
-        }
+        Some(step) => Error::Init { step: named(plan, step), detail, errno },
         None => Error::Init { step: "unknown step".into(), detail, errno },
+    }
+}
+
+/// A step of init, and the mount of the configuration that it is for.
+fn named(plan: &Plan, step: &InitStep) -> String {
+    let label = step.label();
+    let name = match label.object.is_empty() {
+        true => label.name.to_string(),
+        false => format!("{} {}", label.name, label.object),
+    };
+    match purpose::of_init(plan, step) {
+        Some(mount) => format!("{mount}: {name}"),
+        None => name,
     }
 }
 

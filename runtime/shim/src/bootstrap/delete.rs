@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{Store, Trace, Warn, unmount_on_host};
+use container::{Removed, Store, Trace, Warn, unmount_on_host};
 use proto::messages::task::DeleteResponse;
 use proto::messages::time::Timestamp;
 use rustix::fs::{Access, CWD, access};
@@ -92,20 +92,9 @@ fn remove_container(
     let trace: &'static Trace = Box::leak(Box::new(Trace::new("delete", args, 0, None)));
     let store = Store::open(root, trace)?;
     let warn = Warn(warn, warn);
-    match store.container(id) {
-        Ok(container) => {
-            let pid = container.state().map_or(0, |state| state.pid);
-            match container.delete(true, warn) {
-                // Another one was sooner.
-                Err(error) if !error.is_not_found() => Err(error.into()),
-                _ => Ok(u32::try_from(pid).unwrap_or(0)),
-            }
-        }
-        Err(error) if error.is_not_found() || error.is_damaged() => {
-            store.sweep(id)?;
-            Ok(0)
-        }
-        Err(error) => Err(error.into()),
+    match store.delete(id, true, warn)? {
+        Removed::Container(pid) => Ok(u32::try_from(pid).unwrap_or(0)),
+        Removed::Remains(_) => Ok(0),
     }
 }
 

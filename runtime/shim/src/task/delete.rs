@@ -37,11 +37,7 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     let log = work.log();
     let warn = |message: &str| log.warning(message);
     let store = work.store(place)?;
-    match store.container(&place.id) {
-        Ok(container) => container.delete(true, container::Warn(&warn, &warn))?,
-        Err(error) if error.is_not_found() || error.is_damaged() => store.sweep(&place.id)?,
-        Err(error) => return Err(error.into()),
-    }
+    store.delete(&place.id, true, container::Warn(&warn, &warn))?;
     container::unmount_on_host(rootfs)?;
     Ok(Vec::new())
 }

@@ -4,6 +4,7 @@ use super::{Case, Row};
 use crate::probe::Health;
 use report::Table;
 use report::bootstrap::{self, Pairing};
+use report::count::counted;
 use report::statistics::Summary;
 use std::fmt::Write;
 
@@ -41,7 +42,12 @@ pub(super) fn latencies(rows: &[Row], count: usize) -> String {
         }
         let rounds = at_width().map(|row| row.load.rates.len()).max().unwrap_or(0);
         let count = count.max(width);
-        let _ = writeln!(text, "{width} at a time, {rounds} rounds of {count} starts\n{table}");
+        let _ = writeln!(
+            text,
+            "{width} at a time, {} of {}\n{table}",
+            counted(rounds, "round"),
+            counted(count, "start")
+        );
     }
     text
 }
@@ -63,7 +69,11 @@ pub(super) fn health(rows: &[Row], idle: &Health) -> String {
     let mut table = Table::new(&Health::HEADINGS);
     table.row(idle.cells("(idle)"));
     for Row { case: Case { mode, layers }, width, load } in rows {
-        table.row(load.health.cells(&format!("{width} × {}, {layers} layers", mode.name())));
+        table.row(load.health.cells(&format!(
+            "{width} × {}, {}",
+            mode.name(),
+            counted(*layers, "layer")
+        )));
     }
     format!("{table}\n")
 }

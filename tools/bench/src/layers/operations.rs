@@ -72,7 +72,8 @@ pub(super) fn text(counted: &[Counted]) -> String {
     if layers.is_empty() {
         return "This kernel does not tell of mounts (6.15 does): none were counted.\n".to_owned();
     }
-    let headings: Vec<String> = layers.iter().map(|layers| format!("{layers} layers")).collect();
+    let headings: Vec<String> =
+        layers.iter().map(|layers| report::count::counted(*layers, "layer")).collect();
     let title = format!("mount operations on the host, {CONTAINERS} containers");
     let headings: Vec<&str> =
         [title.as_str(), "by"].into_iter().chain(headings.iter().map(String::as_str)).collect();

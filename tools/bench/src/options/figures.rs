@@ -3,6 +3,7 @@
 use super::{Common, Faas, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
+use report::size;
 use std::path::PathBuf;
 
 /// The output format of an experiment.
@@ -80,8 +81,8 @@ pub struct Memory {
     /// Number of measurements of each figure
     #[arg(long, value_name = "N", value_parser = some, default_value = "6")]
     pub rounds: usize,
-    /// Precision of the smallest limit, in KiB
-    #[arg(long, value_name = "KIB", value_parser = some, default_value = "16")]
+    /// How close the smallest limit is looked for
+    #[arg(long, value_name = "SIZE", value_parser = size::kibibytes, default_value = "16k")]
     pub precision: usize,
     /// Number of starts in a row that must succeed with a limit
     #[arg(long, value_name = "N", value_parser = some, default_value = "3")]
@@ -125,7 +126,7 @@ pub struct Bulk {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,16")]
     pub width: Vec<usize>,
     /// Rounds of each runtime at each width
-    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 6)]
     pub rounds: usize,
     /// Limit each container to 2 CPUs and 4 GiB of memory, like "podman create --cpus 2 -m 4g"; requires these
     /// controllers

@@ -2,6 +2,7 @@
 
 use super::{Common, some, time};
 use clap::{Args, ValueEnum};
+use report::size;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +28,8 @@ pub struct Groups {
     /// Number of threads of an instance, each with a transaction at a time
     #[arg(long, value_name = "N", value_parser = some, default_value = "4")]
     pub threads: usize,
-    /// Memory of an instance, in MiB
-    #[arg(long, value_name = "MIB", value_parser = some, default_value = "256")]
+    /// Memory of an instance
+    #[arg(long, value_name = "SIZE", value_parser = size::mebibytes, default_value = "256m")]
     pub memory: usize,
 }
 

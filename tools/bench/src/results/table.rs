@@ -5,6 +5,7 @@ use crate::accounting;
 use crate::start::Weighed;
 use report::Table;
 use report::bootstrap::Estimate;
+use report::count::counted;
 use std::fmt::Write;
 
 /// Formats the times: a table for each step and pause.
@@ -110,7 +111,7 @@ fn by_group(rows: &[Row], headings: &[&str], cells: impl Fn(&Row) -> Vec<String>
             table.row(cells(row));
         }
         let rounds = group.iter().map(|row| row.wall_us.count).max().unwrap_or(0);
-        let _ = writeln!(text, "{title}, {rounds} rounds\n{table}");
+        let _ = writeln!(text, "{title}, {}\n{table}", counted(rounds, "round"));
     }
     text
 }

@@ -3,6 +3,7 @@
 use super::calibrate::Cost;
 use super::figures::{Category, Figures};
 use report::Table;
+use report::count::counted;
 use report::statistics::Summary;
 use std::fmt::Write;
 
@@ -16,10 +17,10 @@ pub fn one(figures: &Figures) -> String {
     let wall = figures.wall_us;
     let _ = writeln!(
         text,
-        "{} {}, {} starts: wall time {} ms, median {}, σ {}, p99 {}",
+        "{} {}, {}: wall time {} ms, median {}, σ {}, p99 {}",
         figures.runtime,
         figures.command,
-        wall.count,
+        counted(wall.count, "start"),
         ms(wall.mean),
         ms(wall.median),
         ms(wall.deviation),

@@ -107,21 +107,7 @@ pub fn bytes(text: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     let wrong = || format!("{text:?} is no size: give bytes, or a number with K, M, G or T");
-    let upper = text.to_ascii_uppercase();
-    let upper = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
-    let shift = match upper.as_bytes().last() {
-        Some(b'K') => 10,
-        Some(b'M') => 20,
-        Some(b'G') => 30,
-        Some(b'T') => 40,
-        _ => 0,
-    };
-    let digits = if shift == 0 { upper } else { &upper[..upper.len() - 1] };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+    let bytes = report::size::bytes(text).map_err(|_| wrong())?;
     // v1 shows "no limit" as the largest number of pages that a 64-bit counter can hold.
     Ok((bytes < 0x7fff_ffff_ffff_f000).then_some(bytes))
 }

@@ -4,6 +4,7 @@ use super::verdict::Level::{Good, Note, Warning};
 use super::verdict::{Section, Verdict};
 use crate::facts::Facts;
 use report::Error;
+use report::count::counted;
 use topology::{List, Topology};
 
 /// With no more CPUs than this, lock contention is negligible.
@@ -124,11 +125,4 @@ fn caches(topology: &Topology) -> Verdict {
 
 fn cpus(count: usize) -> String {
     counted(count, "CPU")
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
 }

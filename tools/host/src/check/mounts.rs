@@ -5,6 +5,7 @@ use super::verdict::Level::{Error, Good, Note, Warning};
 use super::verdict::{Level, Section, Verdict};
 use crate::engines::Containerd;
 use crate::facts::{Facts, Mount, mounts};
+use report::count::counted;
 use report::statistics::median;
 use std::fs;
 use std::time::Instant;
@@ -42,7 +43,7 @@ fn length(facts: &Facts, table: &[Mount], measure: bool) -> Verdict {
         median(&mut times)
     });
     let read = time.map_or_else(String::new, |time| format!(", read in {time:.0} µs"));
-    let fact = format!("{count} mounts{read}");
+    let fact = format!("{}{read}", counted(count, "mount"));
     let slow = time.unwrap_or(0.0);
     let leaked = "findmnt -t overlay; umount what no container uses any more";
     let verdict = match (count, slow) {
@@ -182,15 +183,7 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
     verdict.figure("maps_once", containerd.maps_once())
 }
 
-/// Formats `1 layer`, `2 layers`.
-fn counted(count: u64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
-}
-
-/// Formats digits in groups of three: `20 200`.
+/// Digits in groups of three: `20 200`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

@@ -3,6 +3,7 @@
 use super::text::{cache_name, megabytes};
 use super::{Hardware, Node};
 use chart::{Boxes, Cell, Matrix, Outer, Tray};
+use report::count::counted;
 use topology::List;
 
 /// The meaning of the CPUs' colours, in the order of their numbers.
@@ -65,8 +66,4 @@ fn outer(hardware: &Hardware, node: &Node) -> Outer {
 
 fn cell(hardware: &Hardware, cpu: u32) -> Cell {
     Cell { text: cpu.to_string(), kind: usize::from(hardware.cpus.isolated.contains(cpu)) }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,6 +1,7 @@
 //! Advice from the curves: how many starts to run concurrently, and on which CPUs.
 
 use super::{Curve, Point};
+use report::count::counted;
 use serde::Serialize;
 
 /// The fraction of a placement's maximum throughput that counts as good enough.
@@ -86,23 +87,25 @@ fn about_width(curve: &Curve, knee: Point) -> Advice {
     let last = curve.points.last().copied().unwrap_or(knee);
     let text = match (last.threads > starts, curve.work) {
         (true, "mounts") => format!(
-            "have at most {starts} {} in flight: {} threads get {:.0} mounts a second done, {} get {:.0}",
-            plural(starts),
-            starts,
+            "have at most {} in flight: {} {} {:.0} mounts a second done, {} {} {:.0}",
+            counted(starts, "start"),
+            counted(starts, "thread"),
+            get(starts),
             knee.per_second,
             last.threads,
+            get(last.threads),
             last.per_second
         ),
         (true, _) => format!(
-            "have at most {starts} {} in flight: a turn takes {:.2} µs with {starts}, {:.2} µs with {}",
-            plural(starts),
+            "have at most {} in flight: a turn takes {:.2} µs with {starts}, {:.2} µs with {}",
+            counted(starts, "start"),
             knee.turn_us,
             last.turn_us,
             last.threads
         ),
         (false, _) => format!(
-            "have {starts} {} in flight, one a CPU: up to that, more get more done",
-            plural(starts)
+            "have {} in flight, one a CPU: up to that, more get more done",
+            counted(starts, "start")
         ),
     };
     Advice { about: "width", starts: Some(starts), cpus: None, text }
@@ -122,8 +125,8 @@ fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> Advice {
     Advice { about: "cpus", starts: None, cpus: Some(cpus), text }
 }
 
-fn plural(starts: usize) -> &'static str {
-    if starts == 1 { "start" } else { "starts" }
+fn get(threads: usize) -> &'static str {
+    if threads == 1 { "gets" } else { "get" }
 }
 
 #[cfg(test)]

@@ -31,9 +31,7 @@ use ureq::{Agent, Body, ResponseExt};
 
 /// The host that serves Docker Hub.
 const HUBS_HOST: &str = "registry-1.docker.io";
-/// The default timeout of connecting, of the answer, and of each [`PROGRESS`] of a blob.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-/// The maximum length of an error response to read, in bytes.
+/// Longest answer to be read that is a refusal, in bytes.
 const REFUSAL: u64 = 64 << 10;
 
 /// Options for accessing a registry.

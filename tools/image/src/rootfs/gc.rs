@@ -3,6 +3,7 @@
 use super::mounted::{Mounted, directories, homes, release, try_lock};
 use super::options::Gc;
 use super::{Result, plain};
+use report::count::counted;
 use std::fs;
 use std::path::Path;
 
@@ -24,7 +25,8 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
     let (directories, mounts) =
         (left.directories + containers.directories, left.mounts + containers.mounts);
     let ranges = leases.sweep().map_err(plain)?;
-    println!("{directories} directories, {mounts} mounts, {ranges} ranges of ids removed");
+    let (directories, mounts) = (counted(directories, "directory"), counted(mounts, "mount"));
+    println!("{directories}, {mounts}, {} of ids removed", counted(ranges, "range"));
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The command line of `dayfly rootfs`.
 
-use crate::options::size::bytes;
 use crate::options::store::StoreOptions;
 use clap::{Args, Subcommand, ValueEnum};
+use report::size::bytes;
 use std::path::PathBuf;
 
 /// Commands of `dayfly rootfs`.

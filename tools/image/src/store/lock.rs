@@ -10,10 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// The default timeout. Removing layers takes seconds; an import may take longer than anybody wants to wait.
-pub const WAIT: Duration = Duration::from_secs(60);
-
-/// A held lock: shared, it keeps unreferenced objects from being removed; exclusive, nobody uses them.
+/// That nothing unreferenced is removed meanwhile, or, held alone, that nobody relies on it.
 #[derive(Debug)]
 pub struct Lock {
     _file: OwnedFd,

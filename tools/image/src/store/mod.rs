@@ -21,7 +21,7 @@ mod work;
 
 pub use gc::Freed;
 pub use layers::{LayerInfo, Published};
-pub use lock::{Holder, Lock, WAIT};
+pub use lock::{Holder, Lock};
 pub use refs::Image;
 pub use work::Work;
 

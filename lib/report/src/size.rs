@@ -1,6 +1,7 @@
 //! Sizes as users write them.
 
-/// Parses a number of bytes with an optional suffix: `k`, `m`, `g`, `t` (1024, 1024², …), which `b` or `ib` may follow.
+/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), small or large, also with `b` or `ib`
+/// after it.
 ///
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
@@ -21,6 +22,32 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         Err(_) => return Err("it is too large".to_owned()),
     };
     number.checked_mul(1 << (10 * power)).ok_or_else(|| "it is too large".to_owned())
+}
+
+/// Sizes in KiB, which a number without a unit means too.
+///
+/// # Errors
+/// Why it is no size, or none that can be counted so.
+pub fn kibibytes(text: &str) -> Result<usize, String> {
+    counted_in(text, "KiB", 1 << 10)
+}
+
+/// Sizes in MiB, which a number without a unit means too.
+///
+/// # Errors
+/// As [`kibibytes`].
+pub fn mebibytes(text: &str) -> Result<usize, String> {
+    counted_in(text, "MiB", 1 << 20)
+}
+
+fn counted_in(text: &str, name: &str, unit: u64) -> Result<usize, String> {
+    let size = bytes(text)?;
+    let is_plain = text.trim().bytes().all(|byte| byte.is_ascii_digit());
+    let count = if is_plain { size } else { size / unit };
+    if count == 0 || !is_plain && !size.is_multiple_of(unit) {
+        return Err(format!("a size in whole {name}, from 1 {name} on"));
+    }
+    usize::try_from(count).map_err(|_| "it is too large".to_owned())
 }
 
 #[cfg(test)]
@@ -44,6 +71,19 @@ mod tests {
         let huge = format!("{}0", u64::MAX);
         for text in ["", "k", "-1", "1x", "1.5g", "1kk", "k1", "17179869184g", &huge] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_a_unit() {
+        for (text, count) in [("16", 16), ("16k", 16), ("1m", 1024)] {
+            assert_eq!(kibibytes(text), Ok(count), "{text}");
+        }
+        for (text, count) in [("256", 256), ("256m", 256), ("1GiB", 1024)] {
+            assert_eq!(mebibytes(text), Ok(count), "{text}");
+        }
+        for text in ["0", "0m", "512k", "1025k", "x", ""] {
+            assert!(mebibytes(text).is_err(), "{text}");
         }
     }
 }

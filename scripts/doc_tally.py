@@ -1,0 +1,39 @@
+# The tally of the scripts that check documentation: results as they come, their sum at the end.
+#
+# DAYFLY_TALLY  file that gets one line `passed failed skipped`
+
+import os
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def counts(self):
+        return [self.passed, self.failed, self.skipped]
+
+    def add(self, counts):
+        """Counts of another tally."""
+        self.passed, self.failed, self.skipped = (mine + other for mine, other in zip(self.counts(), counts))
+
+    def passes(self, name, note=""):
+        self.passed += 1
+        print(f"test {name} ... ok{note}", flush=True)
+
+    def fails(self, name, why=None, lines=()):
+        self.failed += 1
+        print(f"test {name} ... FAILED" + (f": {why}" if why else ""), flush=True)
+        for line in lines:
+            print(f"    {line}", flush=True)
+
+    def skips(self, name, reason):
+        self.skipped += 1
+        print(f"test {name} ... skipped: {reason}", flush=True)
+
+    def end(self, title):
+        """Prints the sum, adds it to the file; the exit status."""
+        print(f"{title}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
+        if os.environ.get("DAYFLY_TALLY"):
+            with open(os.environ["DAYFLY_TALLY"], "a", encoding="ascii") as file:
+                file.write(f"{self.passed} {self.failed} {self.skipped}\n")
+        return 1 if self.failed else 0
