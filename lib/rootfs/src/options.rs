@@ -6,6 +6,7 @@ use core::ffi::CStr;
 
 use sys::mount::MountAttr;
 
+use crate::files::EtcFile;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
@@ -36,6 +37,8 @@ pub struct Recipe {
     pub user_xattr: bool,
     /// What somebody else wants of the overlay, in the place of what it is told here otherwise.
     pub foreign: Option<Foreign>,
+    /// Files of /etc that it has of its own; only where changes can be made.
+    pub files: Vec<EtcFile>,
 }
 
 /// An overlay as somebody else describes it.

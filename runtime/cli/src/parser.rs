@@ -1,7 +1,7 @@
 //! Reads a command line by the definitions, as runc's parser would.
 //!
 //! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a
-//! value only after `=`. `--` ends them. Where the definition lets them, they may follow positional
+//! value only after `=`. Letters of flags may share a dash, `-it`, and the last one may be an option with a value. `--` ends them. Where the definition lets them, they may follow positional
 //! arguments; there, what looks like an option but is none is an argument (`kill CONTAINER -9`).
 
 use alloc::vec::Vec;
@@ -94,6 +94,10 @@ pub fn parse<'a>(
         }
         let (name, value) = split(arg)?;
         let Some(option) = find(options, name) else {
+            if let Some(bundle) = bundle(options, arg) {
+                take_bundle(&bundle, &mut rest, &mut parsed.values)?;
+                continue;
+            }
             if parsed.arguments.is_empty() {
                 return Err(UsageError::Undefined(name));
             }
@@ -122,6 +126,35 @@ fn is_options_first(order: Order, values: &Values<'_>) -> bool {
 
 fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
     options.iter().copied().chain([&HELP]).find(|option| option.is_named(name))
+}
+
+/// The options that letters after one dash stand for, `-it` for `-i -t`. All but the last are flags.
+#[cold]
+fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let mut buffer = [0; 4];
+    let letter = |letter: char| find(options, letter.encode_utf8(&mut buffer));
+    let found: Vec<&'static Opt> = letters.chars().map(letter).collect::<Option<_>>()?;
+    let (_, before) = found.split_last()?;
+    before.iter().all(|option| option.kind == Kind::Flag).then_some(found)
+}
+
+/// Takes the options of a bundle, and the value of its last one, if that has one.
+#[cold]
+fn take_bundle<'a>(
+    bundle: &[&'static Opt],
+    rest: &mut impl Iterator<Item = &'a str>,
+    values: &mut Values<'a>,
+) -> Result<(), UsageError<'a>> {
+    for option in bundle.iter().copied() {
+        let value = match option.kind {
+            Kind::Flag => "true",
+            _ => rest.next().ok_or(UsageError::NeedsArgument(option.long))?,
+        };
+        check(option.kind, option.long, value)?;
+        values.push(option, value);
+    }
+    Ok(())
 }
 
 /// Name and value of `--name=value`.

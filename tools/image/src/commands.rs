@@ -165,11 +165,10 @@ fn rm(options: &Rm) -> Result<()> {
     let mut gone: Vec<Reference> = Vec::new();
     // Everything that is asked for is there, before the first one goes.
     for text in &options.images {
-        let image = match store.find_image(text) {
+        let (image, named) = match store.find_named(text) {
             Err(Error::NoImage(_)) if options.force => continue,
-            image => image?,
+            found => found?,
         };
-        let named = Reference::parse(text).ok();
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
         // By its name one name goes, by its digest all.
