@@ -8,8 +8,11 @@ pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod features;
 pub(crate) mod kill;
+mod image_options;
 mod layers;
 pub(crate) mod list;
+pub(crate) mod logs;
+mod network;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod ps;
@@ -21,6 +24,7 @@ pub(crate) mod state;
 pub(crate) mod stop;
 mod tool;
 pub(crate) mod update;
+mod volumes;
 
 use core::fmt::Write;
 

@@ -36,6 +36,7 @@ pub use cgroup_kill::kills_newborn;
 pub use copy::copy_process;
 pub use crowd::is_crowded;
 pub use error::Error;
+pub use id_helper::map_ids;
 pub use hooks::{Manner, run_all as run_hooks};
 pub use init::fault;
 pub use init::hooks::{HookFailure, wait};
