@@ -17,10 +17,10 @@ use sys::Context;
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
 
 use crate::attached::{Attached, Counts};
+use crate::files::{ETC, Etc};
 use crate::layers::{Layer, open_directory, open_layer};
 use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
-use crate::files::{ETC, Etc};
 use crate::{Error, Mode, Upper, copy, look};
 
 /// What is left of an assembly.

@@ -8,8 +8,8 @@ use core::ffi::CStr;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, Mode as Permissions, OFlags, Stat, chmodat, chownat, fchmod, fchown, mkdirat,
-    openat, unlinkat,
+    AtFlags, FileType, Mode as Permissions, OFlags, Stat, chmodat, chownat, fchmod, fchown,
+    mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -61,7 +61,12 @@ impl Etc {
 }
 
 /// Puts a recipe's files into `upper`, which is empty, in a directory like that of the layers, or else like `top`, the root.
-pub(crate) fn put(recipe: &Recipe, upper: BorrowedFd<'_>, etc: Etc, top: Root) -> Result<(), sys::Error> {
+pub(crate) fn put(
+    recipe: &Recipe,
+    upper: BorrowedFd<'_>,
+    etc: Etc,
+    top: Root,
+) -> Result<(), sys::Error> {
     if recipe.files.is_empty() {
         return Ok(());
     }

@@ -274,7 +274,8 @@ mod tests {
         for (text, name) in [("box", "layout:box"), ("box:1", "localhost/box:1")] {
             assert_eq!(named(text).as_deref(), Ok(name), "{text}");
         }
-        let add = |file: &str| std::os::unix::fs::symlink("../images/x", dir.join("refs").join(file));
+        let add =
+            |file: &str| std::os::unix::fs::symlink("../images/x", dir.join("refs").join(file));
         add("registry.test%2Fteam%2Fbox:latest").unwrap();
         for text in ["team/box", "team/box:latest", "registry.test/team/box"] {
             assert_eq!(named(text).as_deref(), Ok("registry.test/team/box:latest"), "{text}");
@@ -292,7 +293,9 @@ mod tests {
         let hex = "5e".repeat(32);
         for manifest in [
             format!(r#"{{"config":{{"digest":"sha256:{hex}","size":1}},"layers":[]}}"#),
-            format!("{{ \"layers\": [{{\"digest\": \"sha256:00\"}}],\n \"config\" : {{ \"size\": 1,\n \"digest\" : \"sha256:{hex}\" }} }}"),
+            format!(
+                "{{ \"layers\": [{{\"digest\": \"sha256:00\"}}],\n \"config\" : {{ \"size\": 1,\n \"digest\" : \"sha256:{hex}\" }} }}"
+            ),
         ] {
             assert_eq!(configuration(&manifest), Some(&*hex), "{manifest}");
         }

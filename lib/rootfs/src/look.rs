@@ -23,7 +23,8 @@ pub fn read(
     name: &CStr,
     limit: usize,
 ) -> Result<Option<Vec<u8>>, Error> {
-    let object = || format!("/{}/{} of the image", directory.to_string_lossy(), name.to_string_lossy());
+    let object =
+        || format!("/{}/{} of the image", directory.to_string_lossy(), name.to_string_lossy());
     read_in(layers, directory, name, limit)
         .map_err(|errno| sys::Error::new("read", object(), errno).into())
 }
@@ -96,7 +97,8 @@ mod tests {
         for layer in ["a", "b", "c"] {
             fs::create_dir_all(dir.join(layer)).unwrap();
         }
-        let text: String = ["a", "b", "c"].map(|name| format!("{}\n", dir.join(name).display())).concat();
+        let text: String =
+            ["a", "b", "c"].map(|name| format!("{}\n", dir.join(name).display())).concat();
         let layers = Layers::anywhere(&text).unwrap();
         let get = |limit| read(&layers, c"etc", c"passwd", limit);
         assert_eq!(get(9), Ok(None));

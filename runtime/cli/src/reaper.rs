@@ -30,7 +30,8 @@ pub fn run(args: sys::Args) -> i32 {
     match try_run(args) {
         Ok(status) => status,
         Err(errno) => {
-            let _ = writeln!(Stderr, "error: init of the container: {}", sys::errno::describe(errno));
+            let _ =
+                writeln!(Stderr, "error: init of the container: {}", sys::errno::describe(errno));
             NOT_EXECUTABLE
         }
     }

@@ -12,8 +12,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
-use sys::{Context, Errno};
 use sys::clone::CloneFlags;
+use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
 use crate::directory::{self, START, path_in};

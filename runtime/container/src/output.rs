@@ -166,7 +166,8 @@ impl Container {
     }
 
     fn watch_log(&self) -> Result<OwnedFd, Error> {
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).context("inotify", FILE)?;
+        let watch =
+            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).context("inotify", FILE)?;
         let path = crate::directory::path_in(self.directory.as_fd(), FILE);
         inotify::add_watch(&watch, path.as_str(), WatchFlags::MODIFY).context("inotify", FILE)?;
         Ok(watch)

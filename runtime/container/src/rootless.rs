@@ -35,7 +35,7 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     if !caller.is_rootless() {
         return Ok(());
     }
-    trace.work(Phase::Namespaces, "enter user namespace", "", || match granted(&caller)? {
+    trace.work(Phase::Platform, "enter user namespace", "", || match granted(&caller)? {
         Some(helpers) => enter_mapped(&helpers),
         None => enter_alone(&caller),
     })

@@ -100,7 +100,9 @@ impl Store {
         names.retain(|id| id.len() == GENERATED && is_hex(id) && id.starts_with(beginning));
         match names.len() {
             0 | 1 => Ok(names.pop()),
-            count => Err(Error::Text(format!("{beginning} is the beginning of {count} container ids"))),
+            count => {
+                Err(Error::Text(format!("{beginning} is the beginning of {count} container ids")))
+            }
         }
     }
 

@@ -90,9 +90,11 @@ fn entrypoint(invocation: &Invocation<'_>) -> Result<Option<Vec<String>>, Failur
     match invocation.values.texts(&ENTRYPOINT).last() {
         None => Ok(None),
         Some("") => Ok(Some(Vec::new())),
-        Some(text) if text.starts_with('[') => serde_json::from_str(text).map(Some).map_err(|error| {
-            Failure::new(format_args!("--entrypoint {text}: no list of words in JSON: {error}"))
-        }),
+        Some(text) if text.starts_with('[') => {
+            serde_json::from_str(text).map(Some).map_err(|error| {
+                Failure::new(format_args!("--entrypoint {text}: no list of words in JSON: {error}"))
+            })
+        }
         Some(text) => Ok(Some(Vec::from([text.to_string()]))),
     }
 }
@@ -135,8 +137,10 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
     let pids = match values.integer(&PIDS_LIMIT) {
         // As Podman and Docker have it.
         Some(0) => Some(-1),
-        Some(number @ ..-1) => {
-            return Err(Failure::new(format_args!("--pids-limit {number}: must be -1 (no limit) or more")));
+        Some(number @ ..=-2) => {
+            return Err(Failure::new(format_args!(
+                "--pids-limit {number}: must be -1 (no limit) or more"
+            )));
         }
         number => number,
     };
@@ -145,8 +149,8 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
 
 fn log_size(text: Option<&str>) -> Result<u64, Failure> {
     let Some(text) = text else { return Ok(LOG) };
-    let bytes =
-        size::parse(text).map_err(|error| Failure::new(format_args!("--log-size {text}: {error}")))?;
+    let bytes = size::parse(text)
+        .map_err(|error| Failure::new(format_args!("--log-size {text}: {error}")))?;
     match u64::try_from(bytes) {
         Ok(size) if LOGS.contains(&bytes) => Ok(size),
         _ => Err(Failure::new(format_args!("--log-size {text}: must be 4k or more"))),
@@ -157,7 +161,9 @@ fn log_size(text: Option<&str>) -> Result<u64, Failure> {
 fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
     const OWN: &str = "/proc/self/exe";
     if invocation.values.is_set(&PRESERVE_FDS) {
-        return Err(Failure::new("--init hands on no descriptors: --preserve-fds has no place beside it"));
+        return Err(Failure::new(
+            "--init hands on no descriptors: --preserve-fds has no place beside it",
+        ));
     }
     let path = readlinkat(CWD, OWN, Vec::new()).ok().and_then(|path| path.into_string().ok());
     let path = path.unwrap_or_default();

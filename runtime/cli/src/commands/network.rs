@@ -18,7 +18,7 @@ use crate::invocation::Invocation;
 pub enum Asked {
     None,
     Host,
-    Namespace(OwnedFd, String),
+    Namespace { _open: OwnedFd, path: String },
 }
 
 impl Asked {
@@ -41,7 +41,7 @@ impl Asked {
         match self {
             Self::None => Network::None,
             Self::Host => Network::Host,
-            Self::Namespace(_, path) => Network::Join(path),
+            Self::Namespace { path, .. } => Network::Join(path),
         }
     }
 }
@@ -62,5 +62,5 @@ fn of_path(path: &str) -> Result<Asked, Failure> {
 
 fn opened(namespace: OwnedFd) -> Asked {
     let path = format!("/proc/self/fd/{}", namespace.as_raw_fd());
-    Asked::Namespace(namespace, path)
+    Asked::Namespace { _open: namespace, path }
 }

@@ -4,8 +4,8 @@ use alloc::format;
 
 use container::{CreateOptions, RunOptions};
 
-use super::{create, print};
 use super::layers::{Mounts, Places, new_id};
+use super::{create, print};
 use crate::definition::NAME;
 use crate::definition::images::{BACKGROUND, CONTAINER_NAME, IMAGE, REMOVE, RUN_DETACH};
 use crate::definition::options::{KEEP, LAYERS, NO_SUBREAPER};

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use container::REAPER;
-use rustix::fs::{Access, CWD, access};
+use rustix::fs::{Access, access};
 use spec::mount_options::{self, Propagation};
 use spec::{InRoot, Mount, Str};
 
@@ -67,7 +67,9 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
             // A label of SELinux, where there is none.
             "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
             "z" | "Z" => return Err(format!("{word}: dayfly gives files no labels: chcon does")),
-            "U" => return Err("U: dayfly changes no owners: chown does, or idmap shows others".into()),
+            "U" => {
+                return Err("U: dayfly changes no owners: chown does, or idmap shows others".into());
+            }
             word if UNFIT.contains(&word) || !mount_options::known().any(|known| known == word) => {
                 return Err(format!("there is no option {word:?} of a bind mount"));
             }
@@ -86,7 +88,9 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
 /// Where it goes.
 fn place(destination: &str) -> Result<InRoot<'_>, String> {
     if !destination.starts_with('/') {
-        return Err(format!("the place in the container, {destination:?}, must be an absolute path"));
+        return Err(format!(
+            "the place in the container, {destination:?}, must be an absolute path"
+        ));
     }
     let place = InRoot::new(destination);
     match place.as_str() {
@@ -102,8 +106,10 @@ fn mount<'a>(text: &'a str) -> Result<Mount<'a>, String> {
     let mut words: Vec<Str<'a>> = Vec::new();
     let mut memory: Vec<String> = Vec::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
-        let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
-        let value_of = || value.filter(|value| !value.is_empty()).ok_or(format!("{key} has no value"));
+        let (key, value) =
+            word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
+        let value_of =
+            || value.filter(|value| !value.is_empty()).ok_or(format!("{key} has no value"));
         match key {
             "type" => kind = value_of()?,
             "source" | "src" => source = Some(value_of()?),
@@ -200,7 +206,10 @@ mod tests {
             ("/usr:/x:rw,size=3", "no option \"size=3\""),
             ("/usr:/x:remount", "no option \"remount\""),
             ("/usr:/x:U", "changes no owners"),
-            ("/no/such:/data", "/no/such, which is to be bound to /data: no such file or directory"),
+            (
+                "/no/such:/data",
+                "/no/such, which is to be bound to /data: no such file or directory",
+            ),
         ] {
             let error = volume(text).unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
@@ -209,7 +218,8 @@ mod tests {
 
     #[test]
     fn mounts_at_length() {
-        let bound = mount("type=bind,source=/usr,target=/x,readonly,bind-propagation=rslave").unwrap();
+        let bound =
+            mount("type=bind,source=/usr,target=/x,readonly,bind-propagation=rslave").unwrap();
         assert_eq!(words(&bound), ["nosuid", "nodev", "rbind", "ro", "rslave"]);
         let memory = mount("type=tmpfs,dst=/t,tmpfs-size=1m,tmpfs-mode=0700,noexec").unwrap();
         assert_eq!(

@@ -30,7 +30,11 @@ pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<Et
         Network::None | Network::Join(_) => None,
     };
     let hosts = with_name(hosts.as_deref().unwrap_or(LOCALHOST), name);
-    let all = [("hostname", Some(format!("{name}\n"))), ("hosts", Some(hosts)), ("resolv.conf", resolver)];
+    let all = [
+        ("hostname", Some(format!("{name}\n"))),
+        ("hosts", Some(hosts)),
+        ("resolv.conf", resolver),
+    ];
     let is_free = |file: &str| {
         let path = format!("/etc/{file}");
         !spec.mounts.iter().any(|mount| mount.destination == "/etc" || *mount.destination == *path)
@@ -44,10 +48,13 @@ pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<Et
 /// A file of the host's; none that is not there, or long, or no text.
 fn of_host(path: &str) -> Option<String> {
     // The file itself may be behind a link.
-    let path = rustix::fs::readlinkat(CWD, path, Vec::new()).ok().and_then(|target| {
-        let target = target.into_string().ok()?;
-        Some(if target.starts_with('/') { target } else { format!("/etc/{target}") })
-    }).unwrap_or_else(|| String::from(path));
+    let path = rustix::fs::readlinkat(CWD, path, Vec::new())
+        .ok()
+        .and_then(|target| {
+            let target = target.into_string().ok()?;
+            Some(if target.starts_with('/') { target } else { format!("/etc/{target}") })
+        })
+        .unwrap_or_else(|| String::from(path));
     match read_owned_at(CWD, path.as_str(), |_| true, LONGEST) {
         Ok(Owned::Read(bytes)) => String::from_utf8(bytes).ok(),
         _ => None,
