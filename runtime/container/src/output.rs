@@ -174,8 +174,11 @@ impl Container {
     }
 }
 
-/// Copies a file from `at` to its end.
+/// Copies a file from `at` to its end, or from its beginning where somebody has truncated it (`>/dev/stdout` of a shell).
 fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
+    if fstat(log)?.st_size.unsigned_abs() < *at {
+        *at = 0;
+    }
     let mut bytes = [0u8; 16384];
     loop {
         match pread(log, &mut bytes, *at) {

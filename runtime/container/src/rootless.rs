@@ -1,7 +1,8 @@
 //! A user who runs an image, or a container in layers: root of a user namespace, as overlayfs takes that.
 //!
-//! The command itself goes there, and goes on: no process stays outside, so that terminals, signals and exit codes are
-//! as ever. With ids in /etc/subuid and /etc/subgid, and newuidmap and newgidmap in the PATH, the namespace has these
+//! The command itself goes there, and executes itself again: no process stays outside, so that terminals, signals and exit
+//! codes are as ever. Again, since what it runs from is on a mount of the namespace that it has left, of which it could take
+//! no read-only copy (`launch::seal_self`). With ids in /etc/subuid and /etc/subgid, and newuidmap and newgidmap in the PATH, the namespace has these
 //! after the user's own, which becomes root's; else the user's own alone.
 
 use alloc::format;
@@ -10,8 +11,8 @@ use alloc::vec::Vec;
 
 use plan::Caller;
 use plan::step::{IdHelper, ParentStep};
-use rustix::fd::AsFd;
-use rustix::fs::CWD;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat, stat};
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpid};
@@ -38,7 +39,26 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     trace.work(Phase::Platform, "enter user namespace", "", || match granted(&caller)? {
         Some(helpers) => enter_mapped(&helpers),
         None => enter_alone(&caller),
-    })
+    })?;
+    execute_again(env);
+    Ok(())
+}
+
+/// Returns only if the program is not where it was: then a copy of it will do.
+fn execute_again(args: sys::Args) {
+    const OWN: &str = "/proc/self/exe";
+    let open = || -> Result<OwnedFd, Errno> {
+        let path = readlinkat(CWD, OWN, Vec::new())?;
+        let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let (named, own) = (fstat(&file)?, stat(OWN)?);
+        match (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) {
+            true => Ok(file),
+            false => Err(Errno::NOENT),
+        }
+    };
+    if let Ok(file) = open() {
+        let _ = sys::exec::execve_fd(file.as_fd(), args, None);
+    }
 }
 
 /// What maps the ids that are granted to the user; none where none are, or nobody can.
@@ -122,7 +142,7 @@ fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
 }
 
 /// In the child: maps the ids of its maker, when that is in its user namespace.
-fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &rustix::fd::OwnedFd) -> i32 {
+fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
     match read(go_on, &mut [0u8]) {
         Ok(1) => {}
         _ => return 1,
