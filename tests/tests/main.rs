@@ -53,6 +53,7 @@ mod remounts;
 mod rootfs;
 mod rootless;
 mod run;
+mod run_image;
 mod seccomp;
 mod security;
 mod shim;
@@ -107,6 +108,7 @@ const RUNTIME: &[Subject] = &[
     ("labels::selinux", labels::selinux_mounts::CASES),
     ("refused", refused::CASES),
     ("rootfs", rootfs::CASES),
+    ("run_image", run_image::CASES),
     ("seccomp", seccomp::CASES),
     ("listener", listener::CASES),
     ("notify", notify::CASES),
