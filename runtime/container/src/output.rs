@@ -240,13 +240,13 @@ mod tests {
             ("", 3, ""),
         ] {
             std::fs::write(&path, text).unwrap();
-            let log = OwnedFd::from(std::fs::File::open(&path).unwrap());
+            let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
             let at = beginning_of_tail(&log, lines).unwrap() as usize;
             assert_eq!(&text[at..], rest, "{text:?} {lines}");
         }
         let long = "x\n".repeat(20_000);
         std::fs::write(&path, &long).unwrap();
-        let log = OwnedFd::from(std::fs::File::open(&path).unwrap());
+        let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
         assert_eq!(beginning_of_tail(&log, 10_000).unwrap(), 20_000);
         std::fs::remove_file(path).unwrap();
     }

@@ -126,12 +126,12 @@ With --image there is no bundle: configuration and layers are those of an image
 of the store (\"dayfly image\"), and the command line goes on with the command to
 run, \"run --image REF [COMMAND [ARG...]]\". REF is a name, its last part where
 that leaves no choice, or the beginning of a digest. Nothing is left of the
-container in the end; with -d it stays, stopped, until \"dayfly delete\". Layers are
-assembled without an entry in the host's mount table where the kernel can do
-that; with --userns auto all files belong to a range of ids that no other
+container in the end; with -d it stays, stopped, until \"dayfly delete\". Layers
+are assembled without an entry in the host's mount table where the kernel can
+do that; with --userns auto all files belong to a range of ids that no other
 container has, of those that /etc/subuid and /etc/subgid grant to dayfly or
-containers. A user without root gets a user namespace, with the ids that the two
-files grant to that user.",
+containers. A user without root gets a user namespace, with the ids that the
+two files grant to that user.",
     order: Order::MixedUnless(&IMAGE),
     options: &[
         &BUNDLE,
