@@ -93,7 +93,12 @@ impl<'a> ImageRun<'a> {
             root.readonly |= self.read_only;
         }
         let name = self.host_name(id);
-        spec.hostname = Some(Str::from(String::from(name)));
+        let linux = spec.linux.as_ref();
+        if self.hostname.is_some()
+            || linux.is_some_and(|linux| linux.namespace(NamespaceKind::Uts).is_some())
+        {
+            spec.hostname = Some(Str::from(String::from(name)));
+        }
         spec.annotations.insert(Str::new(NAME), Str::from(self.name.clone()));
         if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
             // As `spec --rootless` has it: terminals cannot belong to a group that is not there.

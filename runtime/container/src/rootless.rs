@@ -163,8 +163,10 @@ impl Container {
     /// # Errors
     /// Those of setns(2).
     pub fn join_its_makers(&self) -> Result<(), Error> {
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root || !self.record.confined || self.owns(CloneFlags::NEWUSER) {
+        if !self.record.confined || self.owns(CloneFlags::NEWUSER) {
+            return Ok(());
+        }
+        if rustix::process::geteuid().is_root() {
             return Ok(());
         }
         let Some((_, init)) = self.init() else { return Ok(()) };
