@@ -1,13 +1,20 @@
 //! `run --image` with the options that users of engines have in their fingers, and what becomes of wrong ones.
 
+#[path = "run_image/background.rs"]
+pub mod in_background;
+#[path = "run_image/inits.rs"]
+pub mod inits;
+#[path = "run_image/users.rs"]
+pub mod users_alone;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
 use dayfly_tests::rootfs::busybox;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
-use dayfly_tests::user::{User, can_be};
+use dayfly_tests::user::can_be;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, program, wait};
+use dayfly_tests::{case, wait};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -26,16 +33,6 @@ pub const CASES: &[Case] = &[
     case!(files_of_etc).unlike_runc().needs(programs),
     case!(names_and_ids_of_images).unlike_runc().needs(programs),
     case!(the_name_in_traces_and_lists).unlike_runc().needs(programs),
-    case!(logs_of_the_background).unlike_runc().needs(programs),
-    case!(a_log_is_bounded).unlike_runc().needs(programs),
-    case!(logs_that_are_followed).unlike_runc().needs(programs),
-    case!(wrong_backgrounds).unlike_runc().needs(programs),
-    case!(detached_as_before).unlike_runc().needs(programs),
-    case!(beginnings_of_ids).unlike_runc().needs(programs),
-    case!(an_init_reaps_and_passes_signals_on).unlike_runc().needs(programs),
-    case!(an_init_ends_as_the_program_does).unlike_runc().needs(programs),
-    case!(users_of_one_id).unlike_runc().needs(users),
-    case!(users_with_ranges).unlike_runc().needs(users),
 ];
 
 fn programs() -> Result<(), String> {
@@ -460,211 +457,4 @@ fn the_name_in_traces_and_lists(bed: &Bed) {
     let state: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(state["annotations"]["run.dayfly.image"], "test:latest");
     delete(bed, &id);
-}
-
-fn logs_of_the_background(bed: &Bed) {
-    image_of(bed, vec![]);
-    for userns in ["host", "auto"] {
-        let script = "cat; echo one; echo two >&2; echo three; echo four >>/dev/stdout";
-        let id = background(bed, &["--userns", userns], script);
-        ends(bed, &id);
-        let log = |options: &[&str]| {
-            let all = [&["logs"], options, &[id.as_str()]].concat();
-            call(bed, &all).run().ok().stdout
-        };
-        assert_eq!(log(&[]), "one\ntwo\nthree\nfour\n", "{userns}");
-        assert_eq!(log(&["--tail", "2"]), "three\nfour\n");
-        assert_eq!(log(&["--tail", "0"]), "");
-        assert_eq!(log(&["--tail", "all"]), "one\ntwo\nthree\nfour\n");
-        assert_eq!(log(&["-f"]), "one\ntwo\nthree\nfour\n", "one that has ended is not waited for");
-        call(bed, &["logs", "--tail", "-1", &id]).run().fails("number of lines");
-        delete(bed, &id);
-    }
-    call(bed, &["logs", "nobody"]).run().fails("container does not exist");
-}
-
-/// Whoever writes on is told; nothing of the host grows.
-fn a_log_is_bounded(bed: &Bed) {
-    image_of(bed, vec![]);
-    let id = background(bed, &["--log-size", "64k"], "yes; echo $? >/tmp/status; sleep 1000");
-    let size = || call(bed, &["logs", &id]).run().ok().stdout.len();
-    wait::until_true("a full log", || size() == 65536);
-    let status = || call(bed, &["exec", &id, "cat", "/tmp/status"]).run().stdout;
-    wait::until_true("the program to be told", || status() == "1\n");
-    assert_eq!(size(), 65536);
-    assert!(mounts_of(bed));
-    delete(bed, &id);
-}
-
-fn logs_that_are_followed(bed: &Bed) {
-    image_of(bed, vec![]);
-    let fifo = bed.dir.join("fifo");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).expect("mkfifo");
-    let volume = format!("{}:/fifo", path(&fifo));
-    let id =
-        background(bed, &["-v", &volume], "echo a; while read line; do echo $line; done </fifo");
-    let following = call(bed, &["logs", "--follow", &id]).spawn();
-    wait::until_true("the first line", || following.stdout() == "a\n");
-    let mut writer = fs::OpenOptions::new().write(true).open(&fifo).expect("open");
-    std::io::Write::write_all(&mut writer, b"b\n").expect("write");
-    wait::until_true("what came later", || following.stdout() == "a\nb\n");
-    assert!(!following.has_ended());
-    std::io::Write::write_all(&mut writer, b"c\n").expect("write");
-    drop(writer);
-    assert_eq!(following.wait().ok().stdout, "a\nb\nc\n");
-    delete(bed, &id);
-}
-
-fn wrong_backgrounds(bed: &Bed) {
-    image_of(bed, vec![]);
-    refused(bed, &["-dt"], "-d and -t: nobody would be at the other end");
-    refused(bed, &["--log-size", "64k"], "--log-size needs -d");
-    refused(bed, &["-d", "--log-size", "1"], "must be 4k or more");
-    refused(bed, &["-d", "--log-size", "x"], "invalid size");
-    // A program that is not there: told here, not in a log, and nothing stays.
-    let outcome = run(bed, &["-d", "--image", "test", "/no/such"]).run();
-    assert!(outcome.stderr.contains("/no/such") && outcome.stdout.is_empty(), "{outcome}");
-    assert_eq!(outcome.code(), 1, "{outcome}");
-    nothing_is_left(bed);
-    let id = background(bed, &["--rm"], "true");
-    ends(bed, &id);
-    delete(bed, &id);
-}
-
-/// Prints nothing, and leaves the output where the caller has it.
-fn detached_as_before(bed: &Bed) {
-    image_of(bed, vec![]);
-    let id = bed.id();
-    let args = ["--detach", "--name", &id, "--image", "test", "echo", "out"];
-    let running = run(bed, &args).spawn();
-    wait::until_true("its output", || running.stdout() == "out\n");
-    running.wait().ok();
-    call(bed, &["logs", &id]).run().fails("has no log");
-    assert!(!mounts_of(bed));
-    delete(bed, &id);
-    // Of a bundle `-d` is the same.
-    let c = bed.bundle().args(&["/bin/sleep", "1000"]).make();
-    assert_eq!(c.run_with(&["-d"]).ok().stdout, "");
-}
-
-fn beginnings_of_ids(bed: &Bed) {
-    image_of(bed, vec![]);
-    for name in ["abcd000000000001", "abcd000000000002", "abce-named"] {
-        let args = ["-d", "--name", name, "--image", "test", "sleep", "1000"];
-        assert_eq!(run(bed, &args).run().ok().stdout, format!("{name}\n"));
-    }
-    let pid = |id: &str| call(bed, &["state", id]).run();
-    assert!(pid("abcd000000000001").ok().stdout.contains("abcd000000000001"));
-    for ambiguous in ["abcd", "abcd00000000000"] {
-        pid(ambiguous).fails("is the beginning of 2 container ids");
-        call(bed, &["delete", "--force", ambiguous]).run().fails("is the beginning of 2");
-    }
-    // Names that somebody gave, and less than three digits, are not completed.
-    for none in ["abce", "ab", "abcd000000000003"] {
-        pid(none).fails("container does not exist");
-    }
-    call(bed, &["delete", "--force", "abce"]).run().ok();
-    call(bed, &["state", "abce-named"]).run().ok();
-    call(bed, &["delete", "--force", "abcd000000000001"]).run().ok();
-    let outcome = call(bed, &["exec", "abcd0", "hostname"]).run().ok();
-    assert_eq!(outcome.stdout, "abcd000000000002\n");
-    call(bed, &["kill", "abcd0", "KILL"]).run().ok();
-    ends(bed, "abcd0");
-    call(bed, &["delete", "abcd0"]).run().ok();
-    delete(bed, "abce-named");
-}
-
-fn an_init_reaps_and_passes_signals_on(bed: &Bed) {
-    image_of(bed, vec![]);
-    // Orphans end while the program does not wait for them.
-    let script = "for i in 1 2 3; do (sleep 0 &); done; exec sleep 1000";
-    let zombies = "grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null";
-    for userns in ["host", "auto"] {
-        let id = background(bed, &["--init", "--userns", userns], script);
-        let list = |words: &str| call(bed, &["exec", &id, "sh", "-c", words]).run().stdout;
-        wait::until_true("the program", || list("cat /proc/2/cmdline").starts_with("sleep"));
-        wait::until_true("no zombie", || list(zombies).is_empty());
-        assert!(list("cat /proc/1/cmdline").starts_with("/dev/init\0sh\0-c\0"), "{userns}");
-        // What it runs from can't be written to.
-        let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/dev/init"]).run();
-        assert!(outcome.stderr.contains("/dev/init: "), "{outcome}");
-        let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/proc/1/exe"]).run();
-        assert!(outcome.stderr.contains("/proc/1/exe: "), "{outcome}");
-        call(bed, &["kill", &id, "TERM"]).run().ok();
-        ends(bed, &id);
-        delete(bed, &id);
-    }
-}
-
-fn an_init_ends_as_the_program_does(bed: &Bed) {
-    image_of(bed, vec![users_layer()]);
-    sh(bed, &["--init"], "exit 7").exits(7);
-    sh(bed, &["--init", "-u", "www", "--read-only"], "exit 3").exits(3);
-    sh(bed, &["--init"], "kill -9 $$").exits(137);
-    assert_eq!(
-        sh(bed, &["--init"], "trap 'echo x' USR1; kill -USR1 1; sleep 0.2").ok().stdout,
-        "x\n"
-    );
-    let id = bed.id();
-    let outcome =
-        run(bed, &["--init", "--name", &id, "--image", "test", "nosuch"]).run().exits(127);
-    assert!(outcome.stderr.contains("error: exec nosuch: no such file or directory"), "{outcome}");
-    nothing_is_left(bed);
-}
-
-/// A user, and an image in the user's store.
-fn user_with_image(bed: &Bed, user: &User) {
-    let layout = layout(bed, vec![]);
-    let base = user.bed.runtime().parent().expect("base");
-    program::copy(&image::program(), &base.join("dayfly-image"));
-    let import = ["image", "import", "--ignore-owners", path(&layout.dir), "--name", "test"];
-    user.bed.call_bare(&import).run().ok();
-}
-
-fn as_user(user: &User, args: &[&str]) -> Call {
-    user.bed.call(args)
-}
-
-/// Where nobody maps more than the user's own id: no helper is in the PATH.
-fn users_of_one_id(bed: &Bed) {
-    let user = User::new(bed);
-    user_with_image(bed, &user);
-    let base = user.bed.runtime().parent().expect("base");
-    let script = format!(
-        "PATH=/nowhere exec {}/dayfly run --image test cat /proc/self/uid_map",
-        base.display()
-    );
-    let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run().ok();
-    let words: Vec<&str> = outcome.stdout.split_ascii_whitespace().collect();
-    assert_eq!(words, ["0", &user.uid.to_string(), "1"], "{outcome}");
-    without_unshare(&user);
-}
-
-fn users_with_ranges(bed: &Bed) {
-    let user = User::new(bed);
-    user_with_image(bed, &user);
-    let id = user.bed.id();
-    let script = "id -u; echo x >/f && busybox chown 7:8 /f && stat -c %u:%g /f; exit 5";
-    let args = ["run", "--name", &id, "--image", "test", "sh", "-c", script];
-    assert_eq!(as_user(&user, &args).run().exits(5).stdout, "0\n7:8\n");
-    without_unshare(&user);
-}
-
-fn without_unshare(user: &User) {
-    let id = user.bed.id();
-    let args = ["run", "--init", "--name", &id, "--image", "test", "sh", "-c", "hostname; exit 4"];
-    assert_eq!(as_user(user, &args).run().exits(4).stdout, format!("{id}\n"));
-    let args = ["run", "-d", "--name", &id, "--image", "test", "sh", "-c", "echo out; sleep 1000"];
-    let outcome = as_user(user, &args).run().ok();
-    assert_eq!(outcome.stdout, format!("{id}\n"));
-    assert!(outcome.stderr.contains("kept without a limit"), "{outcome}");
-    let log = || as_user(user, &["logs", &id]).run().ok().stdout;
-    wait::until_true("its output", || log() == "out\n");
-    let exec = as_user(user, &["exec", &id, "sh", "-c", "hostname; echo y >/new"]).run().ok();
-    assert_eq!(exec.stdout, format!("{id}\n"));
-    as_user(user, &["delete", "--force", &id]).run().ok();
-    as_user(user, &["state", &id]).run().fails("container does not exist");
-    let containers =
-        user.bed.runtime().parent().expect("base").join("home/.local/share/dayfly/containers");
-    assert_eq!(fs::read_dir(containers).map_or(0, Iterator::count), 0);
 }
