@@ -17,10 +17,11 @@ use sys::Context;
 use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
 
 use crate::attached::{Attached, Counts};
+use crate::files::{ETC, Etc};
 use crate::layers::{Layer, open_directory, open_layer};
 use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
-use crate::{Error, Mode, Upper, copy};
+use crate::{Error, Mode, Upper, copy, look};
 
 /// What remains of an assembly.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Assembly<'a> {
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
+    /// What /etc is, where somebody has to know.
+    etc: Etc,
     changes: Option<Changes>,
     attached: Attached,
 }
@@ -54,6 +57,7 @@ impl<'a> Assembly<'a> {
             parents: Vec::new(),
             context: None,
             top: None,
+            etc: Etc::default(),
             changes: None,
             attached: Attached::default(),
         }
@@ -100,6 +104,9 @@ impl<'a> Assembly<'a> {
         }
         if mode.is_attached() {
             self.top = Some(self.attached.top()?);
+            if !self.recipe.files.is_empty() {
+                self.etc = self.attached.etc()?;
+            }
         }
         Ok(())
     }
@@ -125,6 +132,10 @@ impl<'a> Assembly<'a> {
             let opened = opened.context("open layer", object())?;
             if self.top.is_none() {
                 self.top = Some(upper::Root::of(opened.as_fd())?);
+            }
+            if !self.recipe.files.is_empty() {
+                let stat = look::look(opened.as_fd(), ETC).context("look for etc in", object())?;
+                self.etc = self.etc.after(stat.as_ref());
             }
             set_directory(context.as_fd(), c"lowerdir+", opened.as_fd(), by_path)?;
         }
@@ -157,7 +168,7 @@ impl<'a> Assembly<'a> {
     /// Those of mkdir(2), and of creating a tmpfs.
     pub fn make_upper(&mut self) -> Result<(), Error> {
         let Some(top) = &self.top else { return Ok(()) };
-        self.changes = upper::make(self.recipe, top)?;
+        self.changes = upper::make(self.recipe, top, self.etc)?;
         if let Some(tree) = self.changes.as_ref().and_then(Changes::tmpfs)
             && self.recipe.is_attached()
         {

@@ -19,7 +19,9 @@ use rustix::mount::{
 use rustix::process::fchdir;
 use sys::Context;
 
+use crate::files::Etc;
 use crate::layers::Layer;
+use crate::look;
 use crate::options::{Foreign, Recipe, Upper};
 use crate::remove::{names, open_directory, remove_all};
 use crate::upper::Root;
@@ -114,6 +116,17 @@ impl Attached {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = openat(self.places()?, c"0", flags, Permissions::empty());
         Root::of(top.context("open", "top layer")?.as_fd())
+    }
+
+    /// What /etc is in the layers.
+    pub fn etc(&self) -> Result<Etc, sys::Error> {
+        let mut etc = Etc::default();
+        for number in 0..self.layers {
+            let name = CString::new(format!("{number}/etc")).unwrap_or_default();
+            let stat = look::look(self.places()?, &name).context("look for etc in", "layer")?;
+            etc = etc.after(stat.as_ref());
+        }
+        Ok(etc)
     }
 
     /// Mounts the overlay, clones its tree and detaches the mount.
@@ -297,6 +310,7 @@ mod tests {
             label: None,
             user_xattr: false,
             foreign: None,
+            files: Vec::new(),
         }
     }
 

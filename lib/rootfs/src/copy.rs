@@ -25,7 +25,7 @@ use crate::ids::RANGE;
 use crate::options::{Recipe, Upper};
 use crate::remove::{empty, names, open_directory, remove_at};
 use crate::upper::new_tmpfs;
-use crate::{Error, layers};
+use crate::{Error, files, layers};
 
 const DIRECTORY: &CStr = c"copy";
 /// Prefixes of overlayfs's own extended attributes.
@@ -69,6 +69,7 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
         let stat = fstat(&from).context("stat", path.to_string_lossy())?;
         copier.finish(from.as_fd(), place.as_fd(), c".", &stat).context("copy", "/")?;
     }
+    files::replace(recipe, place.as_fd())?;
     let tree = match tmpfs {
         Some(tmpfs) => tmpfs,
         None => {

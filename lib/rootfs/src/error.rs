@@ -34,6 +34,13 @@ pub enum Error {
         /// The number of matching images.
         count: usize,
     },
+    /// More than one image whose name ends so.
+    AmbiguousImage {
+        /// What was given.
+        reference: String,
+        /// Some of their names.
+        names: Vec<String>,
+    },
     /// The kernel is too old for the requested mode.
     Kernel {
         /// The requested mode.
@@ -68,6 +75,9 @@ impl fmt::Display for Error {
             ),
             Self::ManyImages { reference, count } => {
                 write!(f, "{reference} is the beginning of {count} digests")
+            }
+            Self::AmbiguousImage { reference, names } => {
+                write!(f, "image {reference} may be {}: name one in full", names.join(" or "))
             }
             Self::Kernel { mode, has: (major, minor) } => {
                 let (needs, minor_needed) = mode.needs();

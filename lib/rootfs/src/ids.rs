@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
 
 use census::{Census, own_mount_namespace};
-pub use grants::{Config, Grants};
+pub use grants::{Config, Grants, granted_to};
 
 use crate::Error;
 use crate::remove::{names, open_directory};

@@ -17,24 +17,37 @@ use crate::{Error, name};
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names in an error.
 const MOST_ALIKE: usize = 3;
+/// The tag that is meant where none is named.
+const LATEST: &str = "latest";
+
+/// An image of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its directory.
+    pub directory: String,
+    /// The name in the store by which it was found; none where it was by a digest.
+    pub name: Option<String>,
+}
 
 /// Returns the directory of the image for a reference, a digest, or a digest's prefix.
 ///
 /// # Errors
-/// If no image matches, or more than one.
+/// As [`look_up`].
 pub fn find(store: &str, reference: &str) -> Result<String, Error> {
+    look_up(store, reference).map(|found| found.directory)
+}
+
+/// The image that a text means: its name; the digest of its manifest or of its configuration, or the beginning of
+/// one; or the last part of its name, if that leaves no choice.
+///
+/// # Errors
+/// If there is none, or more than one.
+pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
     // Names are stored in their familiar form; earlier versions stored them as given.
     for name in [Cow::Borrowed(name::familiar(&tagged)), Cow::Owned(name::full(&tagged))] {
-        let path = format!("{store}/refs/{}", encode(&name));
-        match readlinkat(CWD, path.as_str(), Vec::new()) {
-            Ok(target) => {
-                let target = target.to_string_lossy();
-                let digest = target.rsplit('/').next().unwrap_or_default();
-                return Ok(format!("{store}/images/{digest}"));
-            }
-            Err(Errno::NOENT | Errno::NAMETOOLONG) => {}
-            Err(errno) => return Err(sys::Error::new("readlink", path, errno).into()),
+        if let Some(directory) = target(store, &name)? {
+            return Ok(Found { directory, name: Some(name.into_owned()) });
         }
     }
     let digits = reference.strip_prefix("sha256:").unwrap_or(reference);
@@ -44,17 +57,65 @@ pub fn find(store: &str, reference: &str) -> Result<String, Error> {
             false => Vec::new(),
         };
     match &found[..] {
-        [digest] => Ok(format!("{store}/images/{digest}")),
-        [] => Err(Error::NoImage {
-            store: store.to_string(),
-            reference: reference.to_string(),
-            alike: alike(store, reference),
-        }),
+        [digest] => Ok(Found { directory: format!("{store}/images/{digest}"), name: None }),
+        [] => by_last_part(store, reference),
         _ => Err(Error::ManyImages { reference: reference.to_string(), count: found.len() }),
     }
 }
 
-/// Returns the digests of images that start with these digits.
+/// The directory of the image that has exactly this name.
+fn target(store: &str, name: &str) -> Result<Option<String>, Error> {
+    let path = format!("{store}/refs/{}", encode(name));
+    match readlinkat(CWD, path.as_str(), Vec::new()) {
+        Ok(target) => {
+            let target = target.to_string_lossy();
+            let digest = target.rsplit('/').next().unwrap_or_default();
+            Ok(Some(format!("{store}/images/{digest}")))
+        }
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
+        Err(errno) => Err(sys::Error::new("readlink", path, errno).into()),
+    }
+}
+
+/// The image whose name ends in this one, as `box` is the end of `localhost/box:latest` and of `layout:box`.
+fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
+    let names = names_of(store);
+    let meant: Vec<&String> = names.iter().filter(|name| is_short_for(reference, name)).collect();
+    let none = |alike| Error::NoImage {
+        store: store.to_string(),
+        reference: reference.to_string(),
+        alike,
+    };
+    match &meant[..] {
+        [] => Err(none(alike(&names, reference))),
+        [name] => match target(store, name)? {
+            Some(directory) => Ok(Found { directory, name: Some((*name).clone()) }),
+            None => Err(none(Vec::new())),
+        },
+        _ => Err(Error::AmbiguousImage {
+            reference: reference.to_string(),
+            names: meant.into_iter().take(MOST_ALIKE).cloned().collect(),
+        }),
+    }
+}
+
+/// Whether a reference is the end of a name: with the tag that both have, or without one and the name's is `latest`;
+/// or alone the name's tag, as layouts have names for their images.
+fn is_short_for(reference: &str, name: &str) -> bool {
+    let (path, tag) = split_tag(name);
+    let (wanted, wanted_tag) = split_tag(reference);
+    if wanted.is_empty() || reference.contains('@') {
+        return false;
+    }
+    let ends = path.strip_suffix(wanted).is_some_and(|before| before.ends_with('/'));
+    match wanted_tag {
+        "" => ends && tag == LATEST || wanted == tag && tag != LATEST,
+        wanted_tag => ends && wanted_tag == tag,
+    }
+}
+
+/// The images whose manifest's digest begins with some digits; if there is none, those whose configuration's does, by
+/// which Docker and Podman call them.
 fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     let path = format!("{store}/images");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -63,29 +124,51 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
         directory => directory.and_then(|directory| names(directory.as_fd())),
     };
     let all = all.context("read", &path)?;
-    let fitting =
-        all.iter().filter_map(|name| name.to_str().ok()).filter(|name| name.starts_with(digits));
-    Ok(fitting.map(String::from).collect())
+    let all: Vec<&str> = all.iter().filter_map(|name| name.to_str().ok()).collect();
+    let manifests = all.iter().filter(|name| name.starts_with(digits));
+    let found: Vec<String> = manifests.map(ToString::to_string).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let of_configuration = |image: &&&str| {
+        let text = sys::fs::read_text(format!("{path}/{image}/manifest.json").as_str());
+        text.is_ok_and(|text| configuration(&text).is_some_and(|hex| hex.starts_with(digits)))
+    };
+    Ok(all.iter().filter(of_configuration).map(ToString::to_string).collect())
 }
 
-/// Returns names of the store that the user may have meant, who wrote only the last part or the tag, or left out the
-/// tag.
-fn alike(store: &str, reference: &str) -> Vec<String> {
+/// The digits of the digest that a manifest has for the image's configuration: the first digest in its member `config`,
+/// which has no objects in it (image-spec, manifest.md) but annotations, which nobody gives it.
+fn configuration(manifest: &str) -> Option<&str> {
+    let (_, config) = manifest.split_once("\"config\"")?;
+    let config = config.trim_start().strip_prefix(':')?.trim_start().strip_prefix('{')?;
+    let (config, _) = config.split_once('}')?;
+    let (_, digest) = config.split_once("\"digest\"")?;
+    let digest = digest.trim_start().strip_prefix(':')?.trim_start().strip_prefix("\"sha256:")?;
+    let (hex, _) = digest.split_once('"')?;
+    hex.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(hex)
+}
+
+/// All names of a store, in order.
+fn names_of(store: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let refs = openat(CWD, format!("{store}/refs").as_str(), flags, Mode::empty());
     let Ok(all) = refs.and_then(|directory| names(directory.as_fd())) else { return Vec::new() };
+    let mut all: Vec<String> =
+        all.iter().filter_map(|file| file.to_str().ok()).map(decode).collect();
+    all.sort();
+    all
+}
+
+/// Names that somebody may have meant who wrote only their last part, or their tag, or forgot the tag.
+fn alike(names: &[String], reference: &str) -> Vec<String> {
     let (wanted, _) = split_tag(name::familiar(reference));
-    let all = all.iter().filter_map(|file| file.to_str().ok()).map(decode);
-    let mut alike: Vec<String> = all
-        .filter(|there| {
-            let (path, tag) = split_tag(there);
-            let last = path.rsplit('/').next().unwrap_or_default();
-            !wanted.is_empty() && (wanted == path || wanted == last || wanted == tag)
-        })
-        .collect();
-    alike.sort();
-    alike.truncate(MOST_ALIKE);
-    alike
+    let is_alike = |there: &&String| {
+        let (path, tag) = split_tag(there);
+        let last = path.rsplit('/').next().unwrap_or_default();
+        !wanted.is_empty() && (wanted == path || wanted == last || wanted == tag)
+    };
+    names.iter().filter(is_alike).take(MOST_ALIKE).cloned().collect()
 }
 
 /// Splits a reference into its name and its tag, if it has one.
@@ -102,7 +185,7 @@ fn with_tag(reference: &str) -> String {
     let last = reference.rsplit('/').next().unwrap_or_default();
     match last.contains([':', '@']) {
         true => reference.to_string(),
-        false => format!("{reference}:latest"),
+        false => format!("{reference}:{LATEST}"),
     }
 }
 
@@ -177,14 +260,57 @@ mod tests {
             assert_eq!(find(store, text), Ok(format!("{store}/images/{file}")), "{text}");
         }
         for (text, meant) in [
-            ("box", vec!["layout:box", "localhost/box:1"]),
             ("localhost/box", vec!["localhost/box:1"]),
+            ("box:2", vec!["layout:box", "localhost/box:1"]),
             ("alpine:3", vec!["alpine:latest"]),
             ("registry.test/alpine", vec![]),
+            ("latest", vec!["alpine:latest"]),
             ("", vec![]),
         ] {
             let Err(Error::NoImage { alike, .. }) = find(store, text) else { panic!("{text}") };
             assert_eq!(alike, meant, "{text}");
+        }
+        let named = |text: &str| look_up(store, text).map(|found| found.name.unwrap());
+        for (text, name) in [("box", "layout:box"), ("box:1", "localhost/box:1")] {
+            assert_eq!(named(text).as_deref(), Ok(name), "{text}");
+        }
+        let add =
+            |file: &str| std::os::unix::fs::symlink("../images/x", dir.join("refs").join(file));
+        add("registry.test%2Fteam%2Fbox:latest").unwrap();
+        for text in ["team/box", "team/box:latest", "registry.test/team/box"] {
+            assert_eq!(named(text).as_deref(), Ok("registry.test/team/box:latest"), "{text}");
+        }
+        let names = vec!["layout:box".into(), "registry.test/team/box:latest".into()];
+        assert_eq!(named("box"), Err(Error::AmbiguousImage { reference: "box".into(), names }));
+        for text in ["eam/box", "ox", "box@sha256:00", "team/box:1"] {
+            assert!(matches!(named(text), Err(Error::NoImage { .. })), "{text}");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn the_digest_of_a_configuration() {
+        let hex = "5e".repeat(32);
+        for manifest in [
+            format!(r#"{{"config":{{"digest":"sha256:{hex}","size":1}},"layers":[]}}"#),
+            format!(
+                "{{ \"layers\": [{{\"digest\": \"sha256:00\"}}],\n \"config\" : {{ \"size\": 1,\n \"digest\" : \"sha256:{hex}\" }} }}"
+            ),
+        ] {
+            assert_eq!(configuration(&manifest), Some(&*hex), "{manifest}");
+        }
+        for manifest in ["", "{}", r#"{"config":{}}"#, r#"{"config":{"digest":"sha256:../x"}}"#] {
+            assert_eq!(configuration(manifest), None, "{manifest}");
+        }
+        let dir = std::env::temp_dir().join(format!("dayfly-config-{}", std::process::id()));
+        let store = dir.to_str().unwrap();
+        let image = dir.join("images").join("a".repeat(64));
+        std::fs::create_dir_all(&image).unwrap();
+        let text = format!(r#"{{"config":{{"digest":"sha256:{hex}"}}}}"#);
+        std::fs::write(image.join("manifest.json"), text).unwrap();
+        let path = Ok(format!("{store}/images/{}", "a".repeat(64)));
+        for text in [&*hex, &hex[..12], &format!("sha256:{hex}")] {
+            assert_eq!(find(store, text), path, "{text}");
         }
         std::fs::remove_dir_all(dir).unwrap();
     }

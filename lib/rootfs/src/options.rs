@@ -6,6 +6,7 @@ use core::ffi::CStr;
 
 use sys::mount::MountAttr;
 
+use crate::files::EtcFile;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
@@ -35,6 +36,8 @@ pub struct Recipe {
     pub user_xattr: bool,
     /// Overlay options from another program, which replace the default ones.
     pub foreign: Option<Foreign>,
+    /// Files of /etc that it has of its own; only where changes can be made.
+    pub files: Vec<EtcFile>,
 }
 
 /// An overlay described by another program.

@@ -4,7 +4,7 @@ use alloc::ffi::CString;
 use alloc::format;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode as Permissions, chmodat, chownat, fstat, mkdirat};
+use rustix::fs::{AtFlags, Mode as Permissions, Stat, chmodat, chownat, fstat, mkdirat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -13,23 +13,28 @@ use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::MountAttrFlags;
 
+use crate::files::{self, Etc};
 use crate::layers::{open_directory, open_layer};
 use crate::options::{Recipe, Upper};
 
 /// Owner and permissions of a root directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Root {
-    uid: Uid,
-    gid: Gid,
-    mode: Permissions,
+    pub uid: Uid,
+    pub gid: Gid,
+    pub mode: Permissions,
 }
 
 impl Root {
     /// Returns those of a directory, as seen through its mount.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
-        let stat = fstat(directory).context("stat", "top layer")?;
+        Ok(Self::from_stat(&fstat(directory).context("stat", "top layer")?))
+    }
+
+    /// Those that somebody has asked for.
+    pub fn from_stat(stat: &Stat) -> Self {
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        Ok(Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) })
+        Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) }
     }
 }
 
@@ -48,8 +53,8 @@ impl Changes {
     }
 }
 
-/// Creates `upper` and `work`.
-pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys::Error> {
+/// Makes `upper`, with the recipe's own files in it, and `work`.
+pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {
         Upper::None => return Ok(None),
@@ -78,7 +83,9 @@ pub(crate) fn make(recipe: &Recipe, root: &Root) -> Result<Option<Changes>, sys:
     chownat(&at, c"upper", Some(root.uid), Some(root.gid), flags).context("chown", &place)?;
     chmodat(&at, c"upper", root.mode, AtFlags::empty()).context("chmod", &place)?;
     let open = |name| open_layer(at.as_fd(), name).context("open", &place);
-    Ok(Some(Changes { upper: open(c"upper")?, work: open(c"work")?, tmpfs }))
+    let upper = open(c"upper")?;
+    files::put(recipe, upper.as_fd(), etc, *root)?;
+    Ok(Some(Changes { upper, work: open(c"work")?, tmpfs }))
 }
 
 /// Returns an empty, detached tmpfs.

@@ -7,9 +7,12 @@ pub(crate) mod delete;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod features;
+mod image_options;
 pub(crate) mod kill;
 mod layers;
 pub(crate) mod list;
+pub(crate) mod logs;
+mod network;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod ps;
@@ -21,6 +24,7 @@ pub(crate) mod state;
 pub(crate) mod stop;
 mod tool;
 pub(crate) mod update;
+mod volumes;
 
 use core::fmt::Write;
 

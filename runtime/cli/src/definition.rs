@@ -1,6 +1,7 @@
 //! What the command line offers, as data: parser, help, man pages and completions all come from here.
 
 mod commands;
+pub mod images;
 pub mod options;
 
 pub use commands::COMMANDS;

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::fmt::{Display, Write};
 
 use container::{Trace, VARIABLE};
@@ -13,7 +14,8 @@ use sys::stdio::Stderr;
 use trace::Format;
 
 use crate::commands;
-use crate::definition::options::{CONTAINER_NAME, HELP, IMAGE, TRACE, VERSION};
+use crate::definition::images::IMAGE;
+use crate::definition::options::{HELP, TRACE, VERSION};
 use crate::definition::{ALIASES, COMMANDS, GLOBALS, NAME, Opt, Order, find, find_alias};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
@@ -21,11 +23,15 @@ use crate::help::{CommandHelp, ProgramHelp, ProgramUsage, Usage};
 use crate::invocation::Invocation;
 use crate::logging::Log;
 use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
+use crate::reaper;
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
     let entered = if is_traced(args) { trace::now() } else { 0 };
     sys::stdio::ensure_open();
+    if args.iter().next().is_some_and(|name| name.to_bytes() == container::REAPER.as_bytes()) {
+        return reaper::run(args);
+    }
     let mut log = Log::default();
     if let Some(switches) = TEST_BUILD {
         let _ = writeln!(Stderr, "warning: {}", for_tests(switches));
@@ -101,7 +107,9 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         let _ = writeln!(Stderr, "warning: {message}");
         log.record_warning(message);
     };
+    let named = RefCell::default();
     let invocation = Invocation {
+        named: &named,
         args,
         globals,
         values: &values,
@@ -113,9 +121,11 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let result = commands::run(command, &invocation);
     // Of a command that failed as well; its own failure counts more than the trace's.
     let id = match values.is_set(&IMAGE) {
-        true => values.text(&CONTAINER_NAME).unwrap_or("image"),
-        false => arguments.first().copied().unwrap_or_default(),
+        true => named.take(),
+        false => arguments.first().copied().unwrap_or_default().to_string(),
     };
+    // Nothing was made of what was refused.
+    let id = if id.is_empty() && values.is_set(&IMAGE) { "image" } else { &id };
     let written = trace.write(id);
     let status = result?;
     written.map(|()| status).map_err(Failure::from)

@@ -1,5 +1,8 @@
 //! One call of a command: everything it was given.
 
+use alloc::string::String;
+use core::cell::RefCell;
+
 use container::{Container, Store, Trace};
 use plan::FastPaths;
 
@@ -20,6 +23,8 @@ pub(crate) struct Invocation<'a> {
     pub values: &'a Values<'a>,
     /// What is no option.
     pub arguments: &'a [&'a str],
+    /// The id of the container that it has made of an image.
+    pub named: &'a RefCell<String>,
     /// Where its time goes.
     pub trace: &'static Trace,
     /// Writes a warning to the log.
@@ -50,7 +55,18 @@ impl<'a> Invocation<'a> {
     /// The container named by the first argument.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
-        Ok(self.store()?.container(id)?)
+        self.find(&self.store()?, id)
+    }
+
+    /// The container of that id, or of an id that begins so.
+    pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
+        Ok(match store.container(id) {
+            Err(error) if error.is_not_found() => match store.complete(id)? {
+                Some(id) => store.container(&id)?,
+                None => return Err(error.into()),
+            },
+            found => found?,
+        })
     }
 
     /// What a start makes use of: everything, but for what `DAYFLY_WITHOUT` names (for benchmarks).

@@ -21,6 +21,7 @@ pub mod values;
 mod commands;
 mod dispatch;
 mod invocation;
+mod reaper;
 mod state_root;
 
 pub use dispatch::run;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::definition::options::*;
-use crate::definition::{COMMANDS, Command, GLOBALS, Order, find};
+use crate::definition::{COMMANDS, Command, GLOBALS, Order, find, images};
 use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 use crate::values::Values;
 
@@ -293,4 +293,21 @@ proptest! {
         let _ = crate::size::parse(&text).map_err(|error| error.to_string());
         let _ = crate::number::parse::<u32>(&text);
     }
+}
+
+#[test]
+fn letters_that_share_a_dash() {
+    let line = ["run", "-itv", "/a:/b", "--rm", "-v", "/c:/d", "--image", "web", "sh", "-it"];
+    let (_, _, parsed) = read(&line);
+    let values = parsed.values;
+    assert!(values.flag(&images::INTERACTIVE) && values.flag(&TTY) && values.flag(&images::REMOVE));
+    assert_eq!(values.texts(&images::VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
+    assert_eq!(parsed.arguments, ["sh", "-it"]);
+    // An option with a value can only be the last one.
+    assert_eq!(refusal("run -ivt /a:/b"), "flag provided but not defined: -ivt");
+    assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
+    assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");
+    assert_eq!(refusal("run -itv"), "flag needs an argument: -volume");
+    // What is no option is an argument where runc takes it for one.
+    assert_eq!(read(&["kill", "web", "-9"]).2.arguments, ["web", "-9"]);
 }

@@ -9,11 +9,11 @@ use core::time::Duration;
 use cgroup::{Cgroup, FreezerState};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
-use sys::Errno;
 use sys::clone::CloneFlags;
+use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
 use crate::directory::{self, START, path_in};
@@ -98,6 +98,30 @@ impl Container {
             Waiter::Gone | Waiter::None => {}
         }
         Ok(if self.is_frozen()? { Status::Paused } else { Status::Running })
+    }
+
+    /// Its network namespace, of a container that runs.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`].
+    pub fn network(&self) -> Result<OwnedFd, Error> {
+        let (pid, pidfd) = match (self.status()?, self.init()) {
+            (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
+            (_, Some(init)) => init,
+        };
+        let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
+        // By number it may have been another process's, if this one has ended.
+        match sys::signal::send(pidfd.as_fd(), 0) {
+            Ok(()) => Ok(network),
+            Err(_) => Err(Error::NotRunning),
+        }
+    }
+
+    /// Whether its root filesystem comes from layers, which take rights to be removed.
+    pub fn has_layers(&self) -> bool {
+        self.record.layered.is_some()
     }
 
     fn is_frozen(&self) -> Result<bool, Error> {

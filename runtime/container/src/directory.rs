@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::defence::{Defence, is_off};
 
-use crate::Error;
+use crate::{Error, output};
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
@@ -54,6 +54,7 @@ pub(crate) fn remove(
         }
         // Looked for only here: few have one.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            output::detach(directory);
             rootfs::empty(directory).context("clear", id)?;
             remove_directory(root, id)
         }

@@ -1,56 +1,169 @@
 //! Images of a store, as `run --image` finds them: unpacked, with a bundle's configuration.
 
+mod files;
+mod user;
+
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use rootfs::{EtcFile, Layers};
 use rustix::io::Errno;
-use spec::{Spec, Str};
+use spec::resources::{Cpu, Memory, Pids};
+use spec::{InRoot, Mount, Namespace, NamespaceKind, Process, Spec, Str};
+use sys::Context;
 
 use crate::Error;
 
 /// The group of terminals.
 const TTY: u32 = 5;
+/// The annotation that names the image.
+const NAME: &str = "run.dayfly.image";
+/// Bytes of a host name (sethostname(2)).
+const LONGEST_NAME: usize = 64;
+/// Microseconds over which CPU time is counted.
+const PERIOD: u64 = 100_000;
+/// Where the container has the program that reaps: on a tmpfs, so that nothing of it is in the root filesystem.
+pub const REAPER: &str = "/dev/init";
 
 /// An image, and what its container does differently.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRun<'a> {
     /// The image's directory in the store, absolute.
     pub directory: String,
+    /// What it is called.
+    pub name: String,
     /// What to run instead of the image's own command; empty leaves it.
     pub command: &'a [&'a str],
+    /// What to run instead of the image's entrypoint and command, before `command`.
+    pub entrypoint: Option<Vec<String>>,
     /// A terminal.
     pub tty: bool,
     /// Further environment.
     pub env: Vec<&'a str>,
     /// Another working directory.
     pub cwd: Option<&'a str>,
-    /// Another user and group.
-    pub user: Option<(u32, Option<u32>)>,
+    /// Another user and group, `USER[:GROUP]`.
+    pub user: Option<&'a str>,
     /// Nothing may be written to the root filesystem.
     pub read_only: bool,
-    /// Its host name.
+    /// Its host name; the container's id without one.
     pub hostname: Option<&'a str>,
+    /// Mounts besides those that every container has.
+    pub mounts: Vec<Mount<'a>>,
+    /// Limits.
+    pub limits: Limits,
+    /// Its network.
+    pub network: Network<'a>,
+    /// The file that is to be its first process, and reap: dayfly's own.
+    pub reaper: Option<String>,
+    /// Bytes of its output that are kept, where that is kept.
+    pub log: Option<u64>,
+}
+
+/// Limits of a container that runs an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: Option<i64>,
+    /// CPU time, in thousandths of a CPU.
+    pub milli_cpus: Option<u32>,
+    /// Processes and threads.
+    pub pids: Option<i64>,
+}
+
+/// The network of a container that runs an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Network<'a> {
+    /// One of its own, with a loopback device alone.
+    #[default]
+    None,
+    /// The host's.
+    Host,
+    /// The one at this path.
+    Join(&'a str),
 }
 
 impl<'a> ImageRun<'a> {
-    /// Changes the image's configuration.
-    pub(crate) fn apply(&self, spec: &mut Spec<'a>) -> Result<(), Error> {
+    /// Changes the image's configuration for the container `id`, whose layers are listed in the file `layers`.
+    pub(crate) fn apply(&self, spec: &mut Spec<'a>, id: &str, layers: &str) -> Result<(), Error> {
         refuse_without_filter(spec)?;
         if let Some(root) = &mut spec.root {
             root.readonly |= self.read_only;
         }
-        if let Some(name) = self.hostname {
-            spec.hostname = Some(Str::new(name));
+        let name = self.host_name(id);
+        let linux = spec.linux.as_ref();
+        if self.hostname.is_some()
+            || linux.is_some_and(|linux| linux.namespace(NamespaceKind::Uts).is_some())
+        {
+            spec.hostname = Some(Str::from(String::from(name)));
         }
+        spec.annotations.insert(Str::new(NAME), Str::from(self.name.clone()));
         if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
             // As `spec --rootless` has it: terminals cannot belong to a group that is not there.
             for mount in spec.mounts.iter_mut().filter(|mount| *mount.kind == *"devpts") {
                 mount.options.retain(|option| **option != *"gid=5");
             }
         }
+        self.add_mounts(spec);
+        self.limits.add(spec);
+        if self.network != Network::None {
+            let linux = spec.linux.get_or_insert_default();
+            linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::Network);
+            if let Network::Join(path) = self.network {
+                let path = Some(Str::new(path));
+                linux.namespaces.push(Namespace { kind: NamespaceKind::Network, path });
+            }
+        }
         let Some(process) = &mut spec.process else { return Ok(()) };
-        if !self.command.is_empty() {
+        self.set_command(process)?;
+        process.terminal |= self.tty;
+        let has_name = |entry: &Str<'_>| entry.starts_with("HOSTNAME=");
+        if !process.env.iter().any(has_name) {
+            process.env.push(Str::from(format!("HOSTNAME={name}")));
+        }
+        process.env.extend(self.env.iter().map(|entry| Str::new(entry)));
+        if let Some(cwd) = self.cwd {
+            process.cwd = Str::new(cwd);
+        }
+        self.user.map_or(Ok(()), |user| self.set_user(process, user, layers))
+    }
+
+    /// The files of /etc that the container has of its own.
+    pub(crate) fn files(&self, spec: &Spec<'_>, id: &str) -> Vec<EtcFile> {
+        files::files(self.host_name(id), self.network, spec)
+    }
+
+    fn host_name<'n>(&self, id: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        // Ids have no letters of several bytes.
+        self.hostname.unwrap_or_else(|| id.get(..LONGEST_NAME).unwrap_or(id))
+    }
+
+    /// Adds mounts, each in the place of one that has the same destination.
+    fn add_mounts(&self, spec: &mut Spec<'a>) {
+        let reaper = self.reaper.as_ref().map(|file| Mount {
+            destination: InRoot::known(REAPER),
+            kind: Str::new("bind"),
+            source: Some(Str::from(file.clone())),
+            options: ["bind", "ro", "nosuid", "nodev"].map(Str::new).into(),
+            ..Mount::default()
+        });
+        for mount in self.mounts.iter().cloned().chain(reaper) {
+            match spec.mounts.iter_mut().find(|there| there.destination == mount.destination) {
+                Some(there) => *there = mount,
+                None => spec.mounts.push(mount),
+            }
+        }
+    }
+
+    fn set_command(&self, process: &mut Process<'a>) -> Result<(), Error> {
+        if let Some(entrypoint) = &self.entrypoint {
+            process.args = entrypoint.iter().map(|word| Str::from(word.clone())).collect();
+        } else if !self.command.is_empty() {
             let path = format!("{}/entrypoint", self.directory);
             let words = match sys::fs::read_text(path.as_str()) {
                 Ok(text) => text.trim().parse().unwrap_or(0),
@@ -58,22 +171,52 @@ impl<'a> ImageRun<'a> {
                 Err(errno) => return Err(sys::Error::new("read", path, errno).into()),
             };
             process.args.truncate(words);
-            process.args.extend(self.command.iter().map(|word| Str::new(word)));
         }
+        process.args.extend(self.command.iter().map(|word| Str::new(word)));
         if process.args.is_empty() {
             return Err(Error::text("the image has no command of its own: name one"));
         }
-        process.terminal |= self.tty;
-        process.env.extend(self.env.iter().map(|entry| Str::new(entry)));
-        if let Some(cwd) = self.cwd {
-            process.cwd = Str::new(cwd);
-        }
-        if let Some((uid, gid)) = self.user {
-            process.user.uid = uid;
-            process.user.gid = gid.unwrap_or(0);
-            process.user.additional_gids.clear();
+        if self.reaper.is_some() {
+            process.args.insert(0, Str::new(REAPER));
         }
         Ok(())
+    }
+
+    fn set_user(&self, process: &mut Process<'a>, user: &str, layers: &str) -> Result<(), Error> {
+        let text = sys::fs::read_text(layers).context("read", layers)?;
+        let mut user = user::resolve(user, &Layers::of_store(&text)?)?;
+        if sys::user_namespace::is_nested() {
+            user.groups.retain(|group| sys::user_namespace::has_group(*group));
+        }
+        process.user.uid = user.uid;
+        process.user.gid = user.gid;
+        process.user.additional_gids = user.groups;
+        if !self.env.iter().any(|entry| entry.starts_with("HOME=")) {
+            // That is of the image's user. The container's /etc/passwd is asked, where nothing is said.
+            process.env.retain(|entry| !entry.starts_with("HOME="));
+        }
+        Ok(())
+    }
+}
+
+impl Limits {
+    fn add(self, spec: &mut Spec<'_>) {
+        if self == Self::default() {
+            return;
+        }
+        let linux = spec.linux.get_or_insert_default();
+        let resources = linux.resources.get_or_insert_with(Box::default);
+        if self.memory.is_some() {
+            resources.memory = Some(Memory { limit: self.memory, ..Memory::default() });
+        }
+        if let Some(milli) = self.milli_cpus {
+            let quota = i64::from(milli) * PERIOD.cast_signed() / 1000;
+            resources.cpu =
+                Some(Cpu { quota: Some(quota), period: Some(PERIOD), ..Cpu::default() });
+        }
+        if self.pids.is_some() {
+            resources.pids = Some(Pids { limit: self.pids });
+        }
     }
 }
 

@@ -200,6 +200,7 @@ pub(crate) fn prepare(
             label: label(spec),
             user_xattr: in_user_namespace,
             foreign: None,
+            files: options.image.as_ref().map(|image| image.files(spec, id)).unwrap_or_default(),
         },
         record: Box::new(LayeredRecord {
             directory: if on_disk { directory } else { String::new() },

@@ -30,12 +30,14 @@ mod make;
 mod making;
 mod notify;
 mod options;
+mod output;
 mod owner;
 mod path;
 mod pid_file;
 mod placement;
 mod record;
 mod request;
+mod rootless;
 mod snapshot;
 mod spool;
 mod start_cpus;
@@ -53,11 +55,12 @@ pub use error::Error;
 pub use exec::{ExecOptions, ProcessDocument};
 pub use features::{Features, features};
 pub use host_cache::clear as clear_cache;
-pub use image::ImageRun;
+pub use image::{ImageRun, Limits, Network, REAPER};
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
 pub use layered::{LayeredOptions, UserNamespace, free_ids};
 pub use options::{CgroupDriver, CreateOptions, RunOptions};
+pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,
 };

@@ -27,6 +27,7 @@ use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::making::Making;
 use crate::notify;
+use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::snapshot::Snapshot;
 use crate::store::Claim;
@@ -176,6 +177,7 @@ impl Making<'_> {
             let make = || own.make_directory();
             trace.work(Phase::Mounts, "make directory", options.id, make)?;
         }
+        let redirected = self.keep_output(directory)?;
         if request.wait_for_start {
             trace.point("listen", START)?;
             given.start = Some(listen_for_start(directory)?);
@@ -198,11 +200,21 @@ impl Making<'_> {
             }
         };
         let launched = launch::launch(plan, given, &bundle, trace, &mut on_turn)?;
+        drop(redirected);
         let header = header.ok_or_else(|| {
             let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
             Error::Launch(launch::Error::from(missing).of_plan(plan))
         })?;
         Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
+    }
+
+    /// Has the container's process write to a log, where one is asked for.
+    fn keep_output(&self, directory: &OwnedFd) -> Result<Option<Redirected>, Error> {
+        let image = self.options.layered.and_then(|layered| layered.image.as_ref());
+        let Some(size) = image.and_then(|image| image.log) else { return Ok(None) };
+        self.trace.point("keep output of", self.options.id)?;
+        let owner = self.prepared.as_ref().and_then(|prepared| prepared.recipe.root);
+        Ok(Some(Redirected::begin(directory.as_fd(), size, owner, self.options.warn)?))
     }
 
     /// The directory of the notify socket, where there is a service manager; and the socket, unless it is

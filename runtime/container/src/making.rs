@@ -107,7 +107,7 @@ fn prepare_layers<'a>(
         store.trace().turn_on();
     }
     if let Some(image) = &layered.image {
-        image.apply(spec)?;
+        image.apply(spec, options.id, &layered.layers)?;
     }
     store
         .trace()

@@ -25,6 +25,10 @@ use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
 
+/// Letters of an id that dayfly has made up, and how many of them it takes to mean it.
+const GENERATED: usize = 16;
+const LEAST: usize = 3;
+
 /// The state root.
 #[derive(Debug)]
 pub struct Store {
@@ -80,6 +84,26 @@ impl Store {
     /// [`Error::NotFound`]; a damaged record.
     pub fn container(&self, id: &str) -> Result<Container, Error> {
         self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
+    }
+
+    /// The container that a beginning of its id stands for, if ids are hexadecimal ones that dayfly has made up itself:
+    /// a name that somebody has given is never meant by its beginning.
+    ///
+    /// # Errors
+    /// If there is more than one; if the state root cannot be read.
+    pub fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
+        let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if beginning.len() < LEAST || !is_hex(beginning) {
+            return Ok(None);
+        }
+        let mut names = self.names()?;
+        names.retain(|id| id.len() == GENERATED && is_hex(id) && id.starts_with(beginning));
+        match names.len() {
+            0 | 1 => Ok(names.pop()),
+            count => {
+                Err(Error::Text(format!("{beginning} is the beginning of {count} container ids")))
+            }
+        }
     }
 
     fn find(&self, id: &str) -> Result<Container, Error> {
@@ -239,6 +263,21 @@ impl Store {
     /// # Errors
     /// If the state root cannot be read.
     pub fn list(&self) -> Result<Vec<State>, Error> {
+        let names = self.names()?;
+        let mut states = Vec::with_capacity(names.len());
+        for id in &names {
+            match self.container(id).map(|container| container.state()) {
+                Ok(Ok(state)) => states.push(state),
+                // It is being made, or removed.
+                Ok(Err(Error::NotFound(_))) => {}
+                Ok(Err(error)) | Err(error) => self.complain(id, &error),
+            }
+        }
+        Ok(states)
+    }
+
+    /// The names of directories that may be containers', in order.
+    fn names(&self) -> Result<Vec<String>, Error> {
         let mut names: Vec<String> = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -252,16 +291,7 @@ impl Store {
             }
         }
         names.sort_unstable();
-        let mut states = Vec::with_capacity(names.len());
-        for id in &names {
-            match self.container(id).map(|container| container.state()) {
-                Ok(Ok(state)) => states.push(state),
-                // It is being made, or removed.
-                Ok(Err(Error::NotFound(_))) => {}
-                Ok(Err(error)) | Err(error) => self.complain(id, &error),
-            }
-        }
-        Ok(states)
+        Ok(names)
     }
 
     /// A container that goes away while we look, or that is only about to be, is no error.

@@ -167,7 +167,7 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Parent(error) => Some(error),
+            Self::Parent(error) | Self::Mount { error, .. } => Some(error),
             Self::Plan { cause, .. } => Some(cause),
             Self::Cgroup(error) => Some(error),
             Self::Resctrl(error) => Some(error),

@@ -20,7 +20,10 @@ use crate::Error;
 const QUOTED: usize = 240;
 
 /// Has the maps of the user namespace of `member` written.
-pub(crate) fn map_ids(member: Pid, helpers: &[IdHelper]) -> Result<(), Error> {
+///
+/// # Errors
+/// What a helper says.
+pub fn map_ids(member: Pid, helpers: &[IdHelper]) -> Result<(), Error> {
     helpers.iter().try_for_each(|helper| run(member, helper))
 }
 

@@ -37,6 +37,7 @@ pub use copy::copy_process;
 pub use crowd::is_crowded;
 pub use error::Error;
 pub use hooks::{Manner, run_all as run_hooks};
+pub use id_helper::map_ids;
 pub use init::fault;
 pub use init::hooks::{HookFailure, wait};
 pub use launched::{Launched, Pending};

@@ -118,8 +118,16 @@ impl Caller {
         Ok(())
     }
 
-    /// How the mappings of the container's new user namespace are written.
-    pub(crate) fn map_ids(&self, linux: &Linux<'_>) -> Result<ParentStep, Error> {
+    /// Whether there are the helpers that map more than the caller's own ids.
+    pub fn can_map(&self) -> bool {
+        ["newuidmap", "newgidmap"].iter().all(|name| self.find(name).is_some())
+    }
+
+    /// How the mappings of a new user namespace are written.
+    ///
+    /// # Errors
+    /// Helpers that are wanted and not in the PATH.
+    pub fn map_ids(&self, linux: &Linux<'_>) -> Result<ParentStep, Error> {
         let (uids, gids) = (&linux.uid_mappings[..], &linux.gid_mappings[..]);
         if !self.is_rootless() {
             return Ok(ParentStep::MapIds(maps(uids, gids)));

@@ -88,6 +88,7 @@ fn layers_with_ids_of_their_own() {
             label: None,
             user_xattr: false,
             foreign: None,
+            files: Vec::new(),
         };
         let root = GivenRoot::layered(&recipe, "/");
         print(&compile_by(

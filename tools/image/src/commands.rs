@@ -166,11 +166,10 @@ fn rm(options: &Rm) -> Result<()> {
     let mut gone: Vec<Reference> = Vec::new();
     // Check that all images exist before the first one is removed.
     for text in &options.images {
-        let image = match store.find_image(text) {
+        let (image, named) = match store.find_named(text) {
             Err(Error::NoImage(_)) if options.force => continue,
-            image => image?,
+            found => found?,
         };
-        let named = Reference::parse(text).ok();
         let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
         // A name removes only itself, a digest all names of the image.

@@ -119,6 +119,12 @@ fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     lines.collect()
 }
 
+/// First id and number of what a file in the form of subuid(5) grants to a user, who has these names.
+pub fn granted_to(text: &str, names: &[&str]) -> Vec<(u32, u32)> {
+    let ranges = names.iter().flat_map(|name| lines(text, name));
+    ranges.filter(|(first, count)| *count > 0 && first.checked_add(*count).is_some()).collect()
+}
+
 /// Returns the intersection.
 fn both(some: &[(u32, u32)], others: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut shared = Vec::new();

@@ -25,6 +25,7 @@ fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     if options.process.is_none() && options.args.is_empty() {
         return Err(Failure::new("exec args cannot be empty"));
     }
+    container.join_its_makers()?;
     Ok(container.exec(&options)?)
 }
 

@@ -4,24 +4,28 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{ImageRun, LayeredOptions, RootMount, UserNamespace};
+use container::{LayeredOptions, RootMount, UserNamespace};
 use rootfs::Mode;
 use rootfs::ids::Config;
 use sys::Context;
 
+use super::image_options;
+use super::network::Asked;
 use crate::definition::Opt;
+use crate::definition::images::{IMAGE, OF_IMAGES};
 use crate::definition::options::{
-    BUNDLE, CONTAINER_NAME, CWD, ENV, EPHEMERAL, EPHEMERAL_SIZE, HOSTNAME, IMAGE, LAYERS,
-    READ_ONLY, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE, TTY, USER, USERNS,
+    BUNDLE, EPHEMERAL, EPHEMERAL_SIZE, LAYERS, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE,
+    USERNS,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
-use crate::{number, size};
+use crate::size;
 
 /// Where things are that layers need, as the command line and the environment say.
 pub struct Places {
     store: String,
     leases: String,
+    network: Asked,
 }
 
 impl Places {
@@ -36,7 +40,11 @@ impl Places {
             Some(path) => absolute(path)?,
             None => rootfs::places::store(env).map_err(Failure::new)?,
         };
-        Ok(Some(Self { store, leases: leases(invocation)? }))
+        let network = match values.is_set(&IMAGE) {
+            true => Asked::of(invocation)?,
+            false => Asked::None,
+        };
+        Ok(Some(Self { store, leases: leases(invocation)?, network }))
     }
 
     /// The root filesystem in layers.
@@ -46,7 +54,10 @@ impl Places {
     ) -> Result<LayeredOptions<'a>, Failure> {
         let values = invocation.values;
         let image = match values.text(&IMAGE) {
-            Some(reference) => Some(self.image(reference, invocation)?),
+            Some(reference) => {
+                let found = rootfs::image::look_up(&self.store, reference).map_err(Failure::new)?;
+                Some(image_options::image(invocation, found, self.network.network())?)
+            }
             None => {
                 refuse_without_image(invocation)?;
                 None
@@ -80,24 +91,6 @@ impl Places {
             stats: values.flag(&ROOTFS_STATS),
             layers,
             image,
-        })
-    }
-
-    fn image<'a>(
-        &self,
-        reference: &str,
-        invocation: &Invocation<'a>,
-    ) -> Result<ImageRun<'a>, Failure> {
-        let values = invocation.values;
-        Ok(ImageRun {
-            directory: rootfs::image::find(&self.store, reference).map_err(Failure::new)?,
-            command: invocation.arguments,
-            tty: values.flag(&TTY),
-            env: environment(invocation),
-            cwd: values.text(&CWD),
-            user: values.text(&USER).map(user).transpose()?,
-            read_only: values.flag(&READ_ONLY),
-            hostname: values.text(&HOSTNAME),
         })
     }
 }
@@ -154,23 +147,10 @@ fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
 }
 
 fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    const OF_IMAGES: [&Opt; 7] = [&CONTAINER_NAME, &READ_ONLY, &HOSTNAME, &TTY, &ENV, &CWD, &USER];
     match OF_IMAGES.iter().find(|option| invocation.values.is_set(option)) {
         None => Ok(()),
         Some(option) => Err(Failure::new(format_args!("--{} needs --image", option.long))),
     }
-}
-
-/// A variable without a value is that of the caller.
-fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
-    let callers = |name: &str| {
-        let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
-        all.find(|entry| entry.split_once('=').is_some_and(|(has, _)| has == name))
-    };
-    let entries = invocation.values.texts(&ENV);
-    entries
-        .filter_map(|entry| if entry.contains('=') { Some(entry) } else { callers(entry) })
-        .collect()
 }
 
 fn user_namespace(text: Option<&str>) -> Result<UserNamespace, Failure> {
@@ -200,19 +180,8 @@ fn bytes(text: &str) -> Result<u64, Failure> {
     u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
 }
 
-fn user(text: &str) -> Result<(u32, Option<u32>), Failure> {
-    let id = |text: &str| {
-        number::parse::<u32>(text).map_err(|reason| {
-            Failure::new(format_args!("--user: parsing {text:?} as a number: {reason} (UID[:GID])"))
-        })
-    };
-    match text.split_once(':') {
-        Some((uid, gid)) => Ok((id(uid)?, Some(id(gid)?))),
-        None => Ok((id(text)?, None)),
-    }
-}
-
-fn absolute(path: &str) -> Result<String, Failure> {
+/// A path of the host, from the working directory on.
+pub fn absolute(path: &str) -> Result<String, Failure> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).to_string());
     }

@@ -1,11 +1,14 @@
 //! `run`: makes a container, runs it and deletes it.
 
+use alloc::format;
+
 use container::{CreateOptions, RunOptions};
 
-use super::create;
 use super::layers::{Mounts, Places, new_id};
+use super::{create, print};
 use crate::definition::NAME;
-use crate::definition::options::{CONTAINER_NAME, DETACH, KEEP, NO_SUBREAPER};
+use crate::definition::images::{BACKGROUND, CONTAINER_NAME, IMAGE, REMOVE, RUN_DETACH};
+use crate::definition::options::{KEEP, LAYERS, NO_SUBREAPER};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
@@ -15,6 +18,9 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let values = invocation.values;
+    if values.is_set(&IMAGE) || values.is_set(&LAYERS) {
+        container::enter_user_namespace(invocation.args, invocation.trace)?;
+    }
     let places = Places::of(invocation)?;
     let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
     let image = layered.as_ref().and_then(|layered| layered.image.as_ref());
@@ -27,6 +33,15 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         }
         (None, _) => (invocation.id()?, None),
     };
+    if image.is_some() {
+        *invocation.named.borrow_mut() = id.into();
+    }
+    let is_background = values.flag(&BACKGROUND);
+    if is_background && values.flag(&REMOVE) {
+        (invocation.tell)(&format!(
+            "--rm with -d: nobody is there to remove the container when it ends: \"{NAME} delete {id}\" does"
+        ));
+    }
     let create = create::options(invocation, id)?;
     let bundle = bundle.unwrap_or(create.bundle);
     let mounts = Mounts::read(invocation)?;
@@ -38,10 +53,14 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             rootfs_mode: mounts.mode(),
             ..create
         },
-        detach: invocation.values.flag(&DETACH),
-        keep: invocation.values.flag(&KEEP),
-        no_subreaper: invocation.values.flag(&NO_SUBREAPER),
+        detach: values.flag(&RUN_DETACH) || is_background,
+        keep: values.flag(&KEEP),
+        no_subreaper: values.flag(&NO_SUBREAPER),
     };
     invocation.trace.seal(invocation.args, options.create.fast_paths)?;
-    Ok(container::run(&invocation.store()?, &options)?)
+    let status = container::run(&invocation.store()?, &options)?;
+    if is_background && image.is_some() {
+        print(&format!("{id}\n"))?;
+    }
+    Ok(status)
 }

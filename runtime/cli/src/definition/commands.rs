@@ -1,6 +1,7 @@
 //! The commands, in the order help shows them.
 
 use super::Action::{Execute, Run, Status, Unsupported};
+use super::images::{INTERACTIVE, LOGS, RUN};
 use super::options::*;
 use super::{Argument, Command, Example, Order};
 use crate::commands;
@@ -48,70 +49,7 @@ the bundle.",
             "run the program of a created container",
         )
     },
-    Command {
-        description: "\
-Waits for the program to end, returns its exit status (128 and its number for a
-signal), and deletes the container. Signals are passed on to the program.
-
-With --image there is no bundle: configuration and layers are those of an image
-of the store (\"dayfly image\"), and the command line goes on with the command to
-run, \"run --image REF [COMMAND [ARG...]]\". Nothing is left of the container in
-the end. Layers are assembled without an entry in the host's mount table where
-the kernel can do that; with --userns auto all files belong to a range of ids
-that no other container has, of those that /etc/subuid and /etc/subgid grant to
-dayfly or containers.",
-        order: Order::MixedUnless(&IMAGE),
-        options: &[
-            &BUNDLE,
-            &CONFIG,
-            &CONSOLE_SOCKET,
-            &PIDFD_SOCKET,
-            &DETACH,
-            &KEEP,
-            &PID_FILE,
-            &NO_SUBREAPER,
-            &NO_PIVOT,
-            &NO_NEW_KEYRING,
-            &PRESERVE_FDS,
-            &PIN,
-            &POOL,
-            &TIER,
-            &START_CPUS,
-            &IMAGE,
-            &CONTAINER_NAME,
-            &TTY,
-            &ENV,
-            &CWD,
-            &USER,
-            &READ_ONLY,
-            &HOSTNAME,
-            &LAYERS,
-            &STORE,
-            &USERNS,
-            &ROOTFS_MODE,
-            &ROOTFS_MOUNTS,
-            &EPHEMERAL,
-            &EPHEMERAL_SIZE,
-            &ROOTFS_STATS,
-            &TRACE,
-        ],
-        examples: &[
-            Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
-            Example {
-                line: "run --image debian --userns auto -t bash",
-                does: "run a shell in an image of the store",
-            },
-            Example {
-                line: "run --trace - -b /srv/web web",
-                does: "run it and print what each step of its start took",
-            },
-        ],
-        ..Command::new(
-            "run",
-            Status(commands::run::command),
-            "create a container, run it and delete it",
-        )
-    },
+    RUN,
     Command {
         description: "Prints the container's state as JSON, as the runtime specification has it.",
         ..Command::new("state", Run(commands::state::command), "print the state of a container")
@@ -199,6 +137,7 @@ as in the container's configuration.",
             "run another process in a container",
         )
     },
+    LOGS,
     Command {
         description: "\
 On a terminal the table has what fits into a line: no bundle, but image and

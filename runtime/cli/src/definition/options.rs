@@ -163,15 +163,6 @@ pub static LAYERS: Opt = Opt::text(
     "FILE",
     "assemble the root filesystem from the directories listed in this file, the bottom layer first",
 );
-/// The image.
-pub static IMAGE: Opt = Opt::text(
-    "image",
-    "REF",
-    "run an image of the store instead of a bundle; what follows is the command, not an id",
-);
-/// The id of a container that an image is run in.
-pub static CONTAINER_NAME: Opt =
-    Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
 /// Where images are.
 pub static STORE: Opt = Opt::text(
     "store",
@@ -212,12 +203,6 @@ pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
     "print how the root filesystem was assembled, in how many mount operations and how long",
 );
-/// Nothing may be changed.
-pub static READ_ONLY: Opt =
-    Opt::flag("read-only", "make the root filesystem of an image read-only");
-/// The host name of a container that runs an image.
-pub static HOSTNAME: Opt =
-    Opt::text("hostname", "NAME", "host name of a container that runs an image");
 
 // kill, delete.
 /// runc's former way to signal all processes.

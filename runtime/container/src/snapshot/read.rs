@@ -79,6 +79,7 @@ impl Reader<'_> {
             label: None,
             user_xattr: false,
             foreign: Some(foreign(mount, &options)?),
+            files: Vec::new(),
         };
         Ok((Root::Layers(Box::new(recipe)), words.ids))
     }

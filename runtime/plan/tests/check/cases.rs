@@ -188,6 +188,7 @@ impl Case {
             label: None,
             user_xattr: false,
             foreign: None,
+            files: Vec::new(),
         });
         let request = Request {
             rootfs: recipe.as_ref().map(|recipe| GivenRoot::layered(recipe, "/store")),

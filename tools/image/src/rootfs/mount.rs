@@ -147,6 +147,7 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
         label: None,
         user_xattr: sys::user_namespace::is_nested(),
         foreign: None,
+        files: Vec::new(),
     })
 }
 

@@ -114,16 +114,26 @@ impl Store {
     /// # Errors
     /// [`Error::NoImage`] if there is none, [`Error::Unfit`] if there are several.
     pub fn find_image(&self, text: &str) -> Result<Image> {
-        let path = rootfs::image::find(&self.root.to_string_lossy(), text)
-            .map(PathBuf::from)
-            .map_err(|error| match error {
+        self.find_named(text).map(|(image, _)| image)
+    }
+
+    /// The same, and its name, if it was found by one.
+    ///
+    /// # Errors
+    /// As [`Store::find_image`].
+    pub fn find_named(&self, text: &str) -> Result<(Image, Option<Reference>)> {
+        let found = rootfs::image::look_up(&self.root.to_string_lossy(), text).map_err(
+            |error| match error {
                 rootfs::Error::NoImage { .. } => Error::NoImage(error.to_string()),
                 error => Error::Unfit(error.to_string()),
-            })?;
+            },
+        )?;
+        let path = PathBuf::from(found.directory);
         let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let digest = Digest::from_hex(hex)
             .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
-        Ok(Image { digest, path })
+        let name = found.name.and_then(|name| Reference::parse(&name).ok());
+        Ok((Image { digest, path }, name))
     }
 
     /// Returns the names in a directory of the store.

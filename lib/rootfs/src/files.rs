@@ -1,0 +1,129 @@
+//! Files of /etc that a container has of its own: put where its changes go, so that they need no mounts, can be replaced
+//! by the program, and go with the rest.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use core::ffi::CStr;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, FileType, Mode as Permissions, OFlags, Stat, chmodat, chownat, fchmod, fchown,
+    mkdirat, openat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use sys::Context;
+
+use crate::look::is_whiteout;
+use crate::options::Recipe;
+use crate::remove;
+use crate::upper::Root;
+
+/// The directory that they are in.
+pub(crate) const ETC: &CStr = c"etc";
+
+/// A file in /etc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcFile {
+    /// Its name there.
+    pub name: CString,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What /etc is in the layers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Etc {
+    /// No layer so far has one.
+    #[default]
+    Missing,
+    /// A directory like this.
+    Directory(Root),
+    /// Not there: a layer has removed it.
+    Removed,
+    /// A link, or a file: nothing is put there.
+    Unfit,
+}
+
+impl Etc {
+    /// After a look at the next layer, from the top.
+    pub fn after(self, stat: Option<&Stat>) -> Self {
+        match (self, stat) {
+            (Self::Missing, Some(stat)) if is_whiteout(stat) => Self::Removed,
+            (Self::Missing, Some(stat)) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => Self::Directory(Root::from_stat(stat)),
+                _ => Self::Unfit,
+            },
+            (known, _) => known,
+        }
+    }
+}
+
+/// Puts a recipe's files into `upper`, which is empty, in a directory like that of the layers, or else like `top`, the root.
+pub(crate) fn put(
+    recipe: &Recipe,
+    upper: BorrowedFd<'_>,
+    etc: Etc,
+    top: Root,
+) -> Result<(), sys::Error> {
+    if recipe.files.is_empty() {
+        return Ok(());
+    }
+    let (owner, mode) = match etc {
+        Etc::Unfit => return Ok(()),
+        Etc::Directory(like) => (like, like.mode),
+        Etc::Missing | Etc::Removed => (top, Permissions::from_raw_mode(0o755)),
+    };
+    let make = || {
+        mkdirat(upper, ETC, Permissions::RWXU)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        chownat(upper, ETC, Some(owner.uid), Some(owner.gid), flags)?;
+        chmodat(upper, ETC, mode, AtFlags::empty())?;
+        remove::open_directory(upper, ETC)
+    };
+    let directory = make().context("make", "/etc of the container")?;
+    recipe.files.iter().try_for_each(|file| write(recipe, directory.as_fd(), file))
+}
+
+/// Puts a recipe's files into a copy of all layers, in the place of what is there.
+pub(crate) fn replace(recipe: &Recipe, root: BorrowedFd<'_>) -> Result<(), sys::Error> {
+    if recipe.files.is_empty() {
+        return Ok(());
+    }
+    let directory = match remove::open_directory(root, ETC) {
+        Err(Errno::NOENT) => mkdirat(root, ETC, Permissions::from_raw_mode(0o755))
+            .and_then(|()| remove::open_directory(root, ETC))
+            .context("make", "/etc of the container")?,
+        // A link, or a file.
+        Err(Errno::LOOP | Errno::NOTDIR) => return Ok(()),
+        result => result.context("open", "/etc of the container")?,
+    };
+    for file in &recipe.files {
+        match unlinkat(&directory, &*file.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => write(recipe, directory.as_fd(), file)?,
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(errno) => return Err(sys::Error::new("unlink", object(file), errno)),
+        }
+    }
+    Ok(())
+}
+
+fn write(recipe: &Recipe, directory: BorrowedFd<'_>, file: &EtcFile) -> Result<(), sys::Error> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let make = || -> Result<OwnedFd, Errno> {
+        let made = openat(directory, &*file.name, flags, Permissions::from_raw_mode(0o600))?;
+        sys::stdio::write_all(&made, file.text.as_bytes())?;
+        if let Some((uid, gid)) = recipe.root {
+            fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+        // Whatever the caller's umask is.
+        fchmod(&made, Permissions::from_raw_mode(0o644))?;
+        Ok(made)
+    };
+    make().map(drop).context("write", object(file))
+}
+
+fn object(file: &EtcFile) -> String {
+    format!("/etc/{} of the container", file.name.to_string_lossy())
+}

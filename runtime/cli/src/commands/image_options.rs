@@ -1,0 +1,177 @@
+//! What `run --image` says of the container besides its root filesystem.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use container::{ImageRun, Limits, Network};
+use rustix::fs::{CWD, readlinkat, stat};
+
+use super::volumes;
+use crate::definition::images::{
+    BACKGROUND, CPUS, ENTRYPOINT, HOSTNAME, IMAGE, INIT, LOG_SIZE, READ_ONLY, RUN_MEMORY, RUN_USER,
+    WORKDIR,
+};
+use crate::definition::options::{CWD as DIRECTORY, ENV, PIDS_LIMIT, PRESERVE_FDS, TTY};
+use crate::duration::decimal;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::size;
+
+/// Bytes of output that are kept by default.
+const LOG: u64 = 8 << 20;
+/// Bytes of the smallest log, a page, and of the largest.
+const LOGS: core::ops::RangeInclusive<i64> = 4096..=1 << 40;
+/// Bytes of memory that a container's start takes at least, about.
+const LEAST_MEMORY: i64 = 512 << 10;
+/// Thousandths of a CPU: what the kernel takes at least is a hundredth.
+const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
+
+/// The options, for the image that was found.
+pub fn image<'a>(
+    invocation: &Invocation<'a>,
+    found: rootfs::image::Found,
+    network: Network<'a>,
+) -> Result<ImageRun<'a>, Failure> {
+    let values = invocation.values;
+    let is_kept = values.flag(&BACKGROUND);
+    if values.is_set(&LOG_SIZE) && !is_kept {
+        return Err(Failure::new("--log-size needs -d"));
+    }
+    if is_kept && values.flag(&TTY) {
+        return Err(Failure::new(
+            "-d and -t: nobody would be at the other end of the terminal; leave -t out, or --detach with \
+             --console-socket",
+        ));
+    }
+    let called = values.text(&IMAGE).unwrap_or_default();
+    Ok(ImageRun {
+        directory: found.directory,
+        name: found.name.unwrap_or_else(|| called.to_string()),
+        command: invocation.arguments,
+        entrypoint: entrypoint(invocation)?,
+        tty: values.flag(&TTY),
+        env: environment(invocation),
+        cwd: directory(invocation)?,
+        user: values.text(&RUN_USER),
+        read_only: values.flag(&READ_ONLY),
+        hostname: host_name(values.text(&HOSTNAME))?,
+        mounts: volumes::mounts(values)?,
+        limits: limits(invocation)?,
+        network,
+        reaper: if values.flag(&INIT) { Some(reaper(invocation)?) } else { None },
+        log: if is_kept { Some(log_size(values.text(&LOG_SIZE))?) } else { None },
+    })
+}
+
+/// A variable without a value is that of the caller.
+fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
+    let callers = |name: &str| {
+        let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
+        all.find(|entry| entry.split_once('=').is_some_and(|(has, _)| has == name))
+    };
+    let entries = invocation.values.texts(&ENV);
+    entries
+        .filter_map(|entry| if entry.contains('=') { Some(entry) } else { callers(entry) })
+        .collect()
+}
+
+fn directory<'a>(invocation: &Invocation<'a>) -> Result<Option<&'a str>, Failure> {
+    let values = invocation.values;
+    match values.text(&WORKDIR).or(values.text(&DIRECTORY)) {
+        Some(path) if !path.starts_with('/') => {
+            Err(Failure::new(format_args!("--workdir {path}: must be an absolute path")))
+        }
+        path => Ok(path),
+    }
+}
+
+fn entrypoint(invocation: &Invocation<'_>) -> Result<Option<Vec<String>>, Failure> {
+    match invocation.values.texts(&ENTRYPOINT).last() {
+        None => Ok(None),
+        Some("") => Ok(Some(Vec::new())),
+        Some(text) if text.starts_with('[') => {
+            serde_json::from_str(text).map(Some).map_err(|error| {
+                Failure::new(format_args!("--entrypoint {text}: no list of words in JSON: {error}"))
+            })
+        }
+        Some(text) => Ok(Some(Vec::from([text.to_string()]))),
+    }
+}
+
+/// It is written to /etc/hosts as well.
+fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
+    let is_fit = |name: &str| {
+        name.len() <= 64
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+    };
+    match name {
+        Some(name) if !is_fit(name) => Err(Failure::new(format_args!(
+            "--hostname {name}: must have up to 64 letters, digits, '-', '.' and '_'"
+        ))),
+        name => Ok(name),
+    }
+}
+
+fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
+    let values = invocation.values;
+    let memory = values.text(&RUN_MEMORY).map(|text| {
+        let bytes = size::parse(text)
+            .map_err(|error| Failure::new(format_args!("--memory {text}: {error}")))?;
+        match bytes {
+            -1 | LEAST_MEMORY.. => Ok(bytes),
+            _ => Err(Failure::new(format_args!(
+                "--memory {text}: no container starts with less than {} KiB",
+                LEAST_MEMORY >> 10
+            ))),
+        }
+    });
+    let milli_cpus = values.text(&CPUS).map(|text| {
+        decimal(text, 1000)
+            .filter(|milli| MILLI_CPUS.contains(milli))
+            .and_then(|milli| u32::try_from(milli).ok())
+            .ok_or_else(|| {
+                Failure::new(format_args!("--cpus {text}: must be a number of CPUs from 0.01 on"))
+            })
+    });
+    let pids = match values.integer(&PIDS_LIMIT) {
+        // As Podman and Docker have it.
+        Some(0) => Some(-1),
+        Some(number @ ..=-2) => {
+            return Err(Failure::new(format_args!(
+                "--pids-limit {number}: must be -1 (no limit) or more"
+            )));
+        }
+        number => number,
+    };
+    Ok(Limits { memory: memory.transpose()?, milli_cpus: milli_cpus.transpose()?, pids })
+}
+
+fn log_size(text: Option<&str>) -> Result<u64, Failure> {
+    let Some(text) = text else { return Ok(LOG) };
+    let bytes = size::parse(text)
+        .map_err(|error| Failure::new(format_args!("--log-size {text}: {error}")))?;
+    match u64::try_from(bytes) {
+        Ok(size) if LOGS.contains(&bytes) => Ok(size),
+        _ => Err(Failure::new(format_args!("--log-size {text}: must be 4k or more"))),
+    }
+}
+
+/// The file that this program is executed from: the container's first process is to be another run of it.
+fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
+    const OWN: &str = "/proc/self/exe";
+    if invocation.values.is_set(&PRESERVE_FDS) {
+        return Err(Failure::new(
+            "--init hands on no descriptors: --preserve-fds has no place beside it",
+        ));
+    }
+    let path = readlinkat(CWD, OWN, Vec::new()).ok().and_then(|path| path.into_string().ok());
+    let path = path.unwrap_or_default();
+    let inode = |path: &str| stat(path).map(|stat| (stat.st_dev, stat.st_ino));
+    match (inode(&path), inode(OWN)) {
+        (Ok(named), Ok(own)) if named == own => Ok(path),
+        _ => Err(Failure::new(format!(
+            "--init: the file that dayfly runs from is not at {path:?}, and can't be given to the container"
+        ))),
+    }
+}

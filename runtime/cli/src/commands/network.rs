@@ -1,0 +1,66 @@
+//! `--network`.
+
+use alloc::format;
+use alloc::string::String;
+
+use container::Network;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use sys::Context;
+use sys::clone::CloneFlags;
+
+use crate::definition::images::NETWORK;
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+
+/// What the option asks for; a namespace is open, so that no other one can take its place.
+#[derive(Debug)]
+pub enum Asked {
+    None,
+    Host,
+    Namespace { _open: OwnedFd, path: String },
+}
+
+impl Asked {
+    /// As the command line says.
+    pub fn of(invocation: &Invocation<'_>) -> Result<Self, Failure> {
+        let Some(text) = invocation.values.text(&NETWORK) else { return Ok(Self::None) };
+        let of_option = |failure: Failure| failure.of(format_args!("--network {text}"));
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            None if text == "host" => Ok(Self::Host),
+            Some(("container", id)) => of_container(invocation, id).map_err(of_option),
+            Some(("ns", path)) => of_path(path).map_err(of_option),
+            _ => Err(Failure::new(format_args!(
+                "--network {text}: there are none, host, container:ID and ns:PATH; dayfly makes no networks"
+            ))),
+        }
+    }
+
+    pub fn network(&self) -> Network<'_> {
+        match self {
+            Self::None => Network::None,
+            Self::Host => Network::Host,
+            Self::Namespace { path, .. } => Network::Join(path),
+        }
+    }
+}
+
+fn of_container(invocation: &Invocation<'_>, id: &str) -> Result<Asked, Failure> {
+    let network = invocation.find(&invocation.store()?, id).and_then(|c| Ok(c.network()?))?;
+    Ok(opened(network))
+}
+
+fn of_path(path: &str) -> Result<Asked, Failure> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let namespace = openat(CWD, path, flags, Mode::empty()).context("open", path)?;
+    match sys::nsfs::kind(namespace.as_fd()) {
+        Ok(CloneFlags::NEWNET) => Ok(opened(namespace)),
+        _ => Err(Failure::new(format_args!("{path} is no network namespace"))),
+    }
+}
+
+fn opened(namespace: OwnedFd) -> Asked {
+    let path = format!("/proc/self/fd/{}", namespace.as_raw_fd());
+    Asked::Namespace { _open: namespace, path }
+}

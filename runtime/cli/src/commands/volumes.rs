@@ -1,0 +1,246 @@
+//! `--volume` and `--mount`: what a container that runs an image has of the host.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use container::REAPER;
+use rustix::fs::{Access, access};
+use spec::mount_options::{self, Propagation};
+use spec::{InRoot, Mount, Str};
+
+use super::layers::absolute;
+use crate::definition::images::{MOUNT, VOLUME};
+use crate::failure::Failure;
+use crate::size;
+use crate::values::Values;
+
+/// What a bind mount has, unless an option says otherwise; as Podman has it.
+const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
+/// Words that are no options of a bind mount.
+const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];
+
+/// The mounts of all these options, those of directories before those of what is in them.
+pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
+    let volumes = values.texts(&VOLUME).map(|text| {
+        volume(text).map_err(|reason| Failure::new(format_args!("--volume {text}: {reason}")))
+    });
+    let others = values.texts(&MOUNT).map(|text| {
+        mount(text).map_err(|reason| Failure::new(format_args!("--mount {text}: {reason}")))
+    });
+    let mut all = volumes.chain(others).collect::<Result<Vec<_>, _>>()?;
+    for (at, mount) in all.iter().enumerate() {
+        if all.iter().take(at).any(|other| other.destination == mount.destination) {
+            let place = &mount.destination;
+            return Err(Failure::new(format_args!("two mounts are to be at {}", place.as_str())));
+        }
+    }
+    all.sort_by_key(|mount| mount.destination.split_count());
+    Ok(all)
+}
+
+fn volume<'a>(text: &'a str) -> Result<Mount<'a>, String> {
+    let mut parts = text.splitn(3, ':');
+    let (Some(source), Some(destination)) = (parts.next(), parts.next()) else {
+        return Err("must be SOURCE:DEST[:OPTIONS]; there are no volumes without a source".into());
+    };
+    if !source.starts_with(['/', '.']) {
+        return Err(format!(
+            "there are no named volumes: a path of the host begins with / or ./ ({source:?} does not)"
+        ));
+    }
+    let words = parts.next().into_iter().flat_map(|options| options.split(','));
+    let words: Vec<Str<'a>> = words.filter(|word| !word.is_empty()).map(Str::new).collect();
+    bind(source, destination, words)
+}
+
+fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<Mount<'a>, String> {
+    let destination = place(destination)?;
+    let source = absolute(source).map_err(|failure| failure.message)?;
+    access(source.as_str(), Access::EXISTS).map_err(|errno| {
+        let why = sys::errno::describe(errno);
+        format!("{source}, which is to be bound to {}: {why}", destination.as_str())
+    })?;
+    let mut options: Vec<Str<'a>> = OF_BINDS.map(Str::new).into();
+    for word in words {
+        match word.as_str() {
+            // A label of SELinux, where there is none.
+            "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
+            "z" | "Z" => return Err(format!("{word}: dayfly gives files no labels: chcon does")),
+            "U" => {
+                return Err("U: dayfly changes no owners: chown does, or idmap shows others".into());
+            }
+            word if UNFIT.contains(&word) || !mount_options::known().any(|known| known == word) => {
+                return Err(format!("there is no option {word:?} of a bind mount"));
+            }
+            _ => options.push(word),
+        }
+    }
+    Ok(Mount {
+        destination,
+        kind: Str::new("bind"),
+        source: Some(Str::from(source)),
+        options,
+        ..Mount::default()
+    })
+}
+
+/// Where it goes.
+fn place(destination: &str) -> Result<InRoot<'_>, String> {
+    if !destination.starts_with('/') {
+        return Err(format!(
+            "the place in the container, {destination:?}, must be an absolute path"
+        ));
+    }
+    let place = InRoot::new(destination);
+    match place.as_str() {
+        "/" => Err("the root of the container is the image's".into()),
+        "/proc" => Err("/proc is the container's own".into()),
+        REAPER => Err(format!("{REAPER} is kept for --init")),
+        _ => Ok(place),
+    }
+}
+
+fn mount<'a>(text: &'a str) -> Result<Mount<'a>, String> {
+    let (mut kind, mut source, mut destination) = ("bind", None, None);
+    let mut words: Vec<Str<'a>> = Vec::new();
+    let mut memory: Vec<String> = Vec::new();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let (key, value) =
+            word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
+        let value_of =
+            || value.filter(|value| !value.is_empty()).ok_or(format!("{key} has no value"));
+        match key {
+            "type" => kind = value_of()?,
+            "source" | "src" => source = Some(value_of()?),
+            "destination" | "dst" | "target" => destination = Some(value_of()?),
+            "readonly" | "ro" => match value {
+                None | Some("true" | "1") => words.push(Str::new("ro")),
+                Some("false" | "0") => {}
+                Some(other) => return Err(format!("{key}={other}: must be true or false")),
+            },
+            "bind-propagation" => {
+                let value = value_of()?;
+                Propagation::parse(value).ok_or(format!("there is no propagation {value:?}"))?;
+                words.push(Str::new(value));
+            }
+            "tmpfs-size" => {
+                let value = value_of()?;
+                let bytes = size::parse(value).map_err(|error| format!("{key}: {error}"))?;
+                if bytes < 0 {
+                    return Err(format!("{key}={value}: must not be less than 0"));
+                }
+                memory.push(format!("size={bytes}"));
+            }
+            "tmpfs-mode" => {
+                let value = value_of()?;
+                let mode = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o7777);
+                let mode = mode.ok_or(format!("{key}={value}: must be octal, such as 1777"))?;
+                memory.push(format!("mode={mode:o}"));
+            }
+            word if value.is_none() => words.push(Str::new(word)),
+            _ => return Err(format!("there is no key {key:?}")),
+        }
+    }
+    let destination = destination.ok_or("dst=PATH is missing")?;
+    match kind {
+        "bind" if !memory.is_empty() => Err("tmpfs-size and tmpfs-mode are of a tmpfs".into()),
+        "bind" => bind(source.ok_or("src=PATH is missing")?, destination, words),
+        "tmpfs" if source.is_some() => Err("a tmpfs has no source".into()),
+        "tmpfs" => tmpfs(destination, words, memory),
+        other => Err(format!("type={other}: must be bind or tmpfs")),
+    }
+}
+
+fn tmpfs<'a>(
+    destination: &'a str,
+    words: Vec<Str<'a>>,
+    memory: Vec<String>,
+) -> Result<Mount<'a>, String> {
+    let mut options: Vec<Str<'a>> = ["nosuid", "nodev", "mode=1777"].map(Str::new).into();
+    for word in words {
+        if !mount_options::known().any(|known| known == word.as_str()) || word.contains("bind") {
+            return Err(format!("there is no option {:?} of a tmpfs", word.as_str()));
+        }
+        options.push(word);
+    }
+    options.extend(memory.into_iter().map(Str::from));
+    Ok(Mount {
+        destination: place(destination)?,
+        kind: Str::new("tmpfs"),
+        source: Some(Str::from("tmpfs".to_string())),
+        options,
+        ..Mount::default()
+    })
+}
+
+/// How deep a place is.
+trait Depth {
+    fn split_count(&self) -> usize;
+}
+
+impl Depth for InRoot<'_> {
+    fn split_count(&self) -> usize {
+        self.relative().split('/').count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(mount: &Mount<'_>) -> Vec<String> {
+        mount.options.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn volumes() {
+        let mount = volume("/usr:/data/../www:ro,noexec").unwrap();
+        assert_eq!((&*mount.destination, mount.source.as_deref()), ("/www", Some("/usr")));
+        assert_eq!(words(&mount), ["nosuid", "nodev", "rbind", "ro", "noexec"]);
+        for (text, reason) in [
+            ("/usr", "must be SOURCE:DEST[:OPTIONS]"),
+            ("data:/data", "there are no named volumes"),
+            ("/usr:data", "must be an absolute path"),
+            ("/usr:/", "the root of the container"),
+            ("/usr:/x:rw,size=3", "no option \"size=3\""),
+            ("/usr:/x:remount", "no option \"remount\""),
+            ("/usr:/x:U", "changes no owners"),
+            (
+                "/no/such:/data",
+                "/no/such, which is to be bound to /data: no such file or directory",
+            ),
+        ] {
+            let error = volume(text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn mounts_at_length() {
+        let bound =
+            mount("type=bind,source=/usr,target=/x,readonly,bind-propagation=rslave").unwrap();
+        assert_eq!(words(&bound), ["nosuid", "nodev", "rbind", "ro", "rslave"]);
+        let memory = mount("type=tmpfs,dst=/t,tmpfs-size=1m,tmpfs-mode=0700,noexec").unwrap();
+        assert_eq!(
+            words(&memory),
+            ["nosuid", "nodev", "mode=1777", "noexec", "size=1048576", "mode=700"]
+        );
+        for (text, reason) in [
+            ("type=volume,dst=/x", "must be bind or tmpfs"),
+            ("src=/usr", "dst=PATH is missing"),
+            ("dst=/x", "src=PATH is missing"),
+            ("src=,dst=/x", "src has no value"),
+            ("src=/usr,dst=/x,ro=maybe", "must be true or false"),
+            ("src=/usr,dst=/x,tmpfs-size=1m", "are of a tmpfs"),
+            ("type=tmpfs,dst=/x,tmpfs-size=x", "invalid size"),
+            ("type=tmpfs,dst=/x,tmpfs-mode=9", "must be octal"),
+            ("type=tmpfs,src=/usr,dst=/x", "a tmpfs has no source"),
+            ("src=/usr,dst=/x,bind-propagation=up", "no propagation \"up\""),
+            ("src=/usr,dst=/x,colour=red", "no key \"colour\""),
+        ] {
+            let error = mount(text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `run`, whose options are those of a container of an image for the most part, and `logs`.
+
+use super::Action::{Run, Status};
+use super::options::*;
+use super::{Command, Example, Kind, Opt, Order};
+use crate::commands;
+
+/// The image.
+pub static IMAGE: Opt = Opt::text(
+    "image",
+    "REF",
+    "run an image of the store instead of a bundle; what follows is the command, not an id",
+);
+/// The id of a container that an image is run in.
+pub static CONTAINER_NAME: Opt =
+    Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
+/// Does not wait, and leaves the output where the caller has it.
+pub static RUN_DETACH: Opt = Opt::flag(
+    "detach",
+    "return once the process runs; its output goes where that of this command goes",
+);
+/// Does not wait, and keeps the output.
+pub static BACKGROUND: Opt = Opt::flag(
+    "background",
+    "return once the process runs; of an image's container print the id, and keep the output for \"dayfly logs\"",
+)
+.short('d');
+/// How much of the output is kept.
+pub static LOG_SIZE: Opt = Opt::text(
+    "log-size",
+    "BYTES",
+    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC)",
+);
+/// What happens anyway.
+pub static REMOVE: Opt = Opt::flag(
+    "rm",
+    "remove the container when its process has ended, which happens anyway; not with -d",
+);
+/// What happens anyway.
+pub static INTERACTIVE: Opt =
+    Opt::flag("interactive", "has no effect: the process has standard input in any case")
+        .short('i');
+/// Who an image's process runs as.
+pub static RUN_USER: Opt = Opt::text(
+    "user",
+    "USER[:GROUP]",
+    "user and group of the process, names of the image or numbers",
+)
+.short('u');
+/// The working directory in an image.
+pub static WORKDIR: Opt = Opt::text("workdir", "DIR", "the same as --cwd").short('w');
+/// What is run before the command.
+pub static ENTRYPOINT: Opt = Opt::text(
+    "entrypoint",
+    "PROGRAM",
+    "program to run with the command line's arguments in the place of the image's entrypoint and command; a JSON list for several words, nothing for none",
+);
+/// Something of the host.
+pub static VOLUME: Opt = Opt::new(
+    "volume",
+    Kind::Texts,
+    "SOURCE:DEST[:OPTIONS]",
+    "bind a file or directory of the host; options such as ro, idmap, noexec are joined by commas; repeatable",
+)
+.short('v');
+/// The same at length.
+pub static MOUNT: Opt = Opt::new(
+    "mount",
+    Kind::Texts,
+    "KEY=VALUE,...",
+    "mount type=bind,src=PATH,dst=PATH or type=tmpfs,dst=PATH, with ro, bind-propagation=, tmpfs-size=, tmpfs-mode=; repeatable",
+);
+/// A limit from the start.
+pub static RUN_MEMORY: Opt =
+    Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit").short('m');
+/// CPU time from the start.
+pub static CPUS: Opt =
+    Opt::text("cpus", "NUMBER", "CPU time the container may use, in CPUs, such as 1.5");
+/// The network that a container has.
+pub static NETWORK: Opt = Opt::text(
+    "network",
+    "NETWORK",
+    "none (default): nothing but a loopback device; host; container:ID, that of another container; ns:PATH",
+);
+/// A process that reaps.
+pub static INIT: Opt = Opt::flag(
+    "init",
+    "have a small first process that reaps orphans and passes signals on to the program",
+);
+/// Nothing may be changed.
+pub static READ_ONLY: Opt =
+    Opt::flag("read-only", "make the root filesystem of an image read-only");
+/// The host name of a container that runs an image.
+pub static HOSTNAME: Opt =
+    Opt::text("hostname", "NAME", "host name of a container that runs an image (default: its id)");
+
+/// What is about images alone, and means nothing with a bundle.
+pub static OF_IMAGES: &[&Opt] = &[
+    &CONTAINER_NAME,
+    &READ_ONLY,
+    &HOSTNAME,
+    &INTERACTIVE,
+    &TTY,
+    &ENV,
+    &CWD,
+    &WORKDIR,
+    &ENTRYPOINT,
+    &RUN_USER,
+    &VOLUME,
+    &MOUNT,
+    &RUN_MEMORY,
+    &CPUS,
+    &PIDS_LIMIT,
+    &NETWORK,
+    &INIT,
+    &LOG_SIZE,
+];
+
+/// `run`.
+pub(super) const RUN: Command = Command {
+    description: "\
+Waits for the program to end, returns its exit status (128 and its number for a
+signal), and deletes the container. Signals are passed on to the program.
+
+With --image there is no bundle: configuration and layers are those of an image
+of the store (\"dayfly image\"), and the command line goes on with the command to
+run, \"run --image REF [COMMAND [ARG...]]\". REF is a name, its last part where
+that leaves no choice, or the beginning of a digest. Nothing is left of the
+container in the end; with -d it stays, stopped, until \"dayfly delete\". Layers
+are assembled without an entry in the host's mount table where the kernel can
+do that; with --userns auto all files belong to a range of ids that no other
+container has, of those that /etc/subuid and /etc/subgid grant to dayfly or
+containers. A user without root gets a user namespace, with the ids that the
+two files grant to that user.",
+    order: Order::MixedUnless(&IMAGE),
+    options: &[
+        &BUNDLE,
+        &CONFIG,
+        &CONSOLE_SOCKET,
+        &PIDFD_SOCKET,
+        &RUN_DETACH,
+        &BACKGROUND,
+        &KEEP,
+        &REMOVE,
+        &PID_FILE,
+        &NO_SUBREAPER,
+        &NO_PIVOT,
+        &NO_NEW_KEYRING,
+        &PRESERVE_FDS,
+        &PIN,
+        &POOL,
+        &TIER,
+        &START_CPUS,
+        &IMAGE,
+        &CONTAINER_NAME,
+        &INTERACTIVE,
+        &TTY,
+        &ENV,
+        &CWD,
+        &WORKDIR,
+        &ENTRYPOINT,
+        &RUN_USER,
+        &VOLUME,
+        &MOUNT,
+        &RUN_MEMORY,
+        &CPUS,
+        &PIDS_LIMIT,
+        &NETWORK,
+        &HOSTNAME,
+        &INIT,
+        &LOG_SIZE,
+        &READ_ONLY,
+        &LAYERS,
+        &STORE,
+        &USERNS,
+        &ROOTFS_MODE,
+        &ROOTFS_MOUNTS,
+        &EPHEMERAL,
+        &EPHEMERAL_SIZE,
+        &ROOTFS_STATS,
+        &TRACE,
+    ],
+    examples: &[
+        Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
+        Example {
+            line: "run -it --image debian --userns auto bash",
+            does: "run a shell in an image of the store",
+        },
+        Example {
+            line: "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
+            does: "run an image with a directory of the host and a limit, and keep its output",
+        },
+        Example {
+            line: "run --trace - -b /srv/web web",
+            does: "run it and print what each step of its start took",
+        },
+    ],
+    ..Command::new(
+        "run",
+        Status(commands::run::command),
+        "create a container, run it and delete it",
+    )
+};
+
+/// Goes on with what comes.
+pub static FOLLOW: Opt =
+    Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
+/// The end alone.
+pub static TAIL: Opt =
+    Opt::text("tail", "LINES", "print no more than so many of the last lines").short('n');
+
+/// `logs`.
+pub(super) const LOGS: Command = Command {
+    description: "\
+Prints standard output and standard error of a container that \"dayfly run -d
+--image\" has started, also when its program has ended, until it is deleted.",
+    options: &[&FOLLOW, &TAIL],
+    examples: &[Example {
+        line: "logs -f --tail 10 web",
+        does: "print the last lines and what follows",
+    }],
+    ..Command::new(
+        "logs",
+        Run(commands::logs::command),
+        "print what a container in the background has printed",
+    )
+};

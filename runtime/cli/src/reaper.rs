@@ -1,0 +1,112 @@
+//! What dayfly is as the first process of a container with `--init`: it runs the program as its child, passes signals on
+//! to it, reaps whatever is left to it, and ends as the program does.
+//!
+//! It runs under the container's filter and as the container's user, and has nothing of the host's but its own file, on a
+//! read-only mount.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, getpid, setpgid, wait};
+use rustix::termios::tcsetpgrp;
+use sys::clone::Child;
+use sys::exec::{StringArray, execve};
+use sys::signal::{self, SignalSet};
+use sys::stdio::{Stderr, stderr, stdin, stdout};
+
+/// As shells have it: nothing of that name; something that cannot be executed.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const SIGCHLD: i32 = 17;
+
+/// Runs the program that the arguments name; returns its exit status, 128 + n for signal n.
+pub fn run(args: sys::Args) -> i32 {
+    match try_run(args) {
+        Ok(status) => status,
+        Err(errno) => {
+            let _ =
+                writeln!(Stderr, "error: init of the container: {}", sys::errno::describe(errno));
+            NOT_EXECUTABLE
+        }
+    }
+}
+
+fn try_run(args: sys::Args) -> Result<i32, Errno> {
+    signal::hear_of_children();
+    // What is blocked is kept for the descriptor, also what would otherwise be kept from a first process.
+    signal::set_mask(SignalSet::ALL)?;
+    let signals = signal::signalfd(SignalSet::ALL)?;
+    let child = sys::worker::begin([stdin(), stdout(), stderr()], [], |[]| become_program(args))?;
+    loop {
+        match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
+            Err(Errno::INTR) => continue,
+            result => result?,
+        };
+        while let Ok(number) = signal::read_signal(signals.as_fd()) {
+            if number != SIGCHLD {
+                let _ = signal::send(child.pidfd.as_fd(), number);
+            }
+        }
+        if let Some(status) = reap(&child)? {
+            return Ok(status);
+        }
+    }
+}
+
+/// Reaps all that has ended; the program's status is returned.
+fn reap(child: &Child) -> Result<Option<i32>, Errno> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == child.pid => {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                return Ok(signal.or(status.exit_status()).or(Some(255)));
+            }
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) | Err(Errno::CHILD) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// In the child: a process group of its own, which a terminal's signals go to, so that none comes twice. Returns only if
+/// there is no program.
+fn become_program(args: sys::Args) -> i32 {
+    let _ = setpgid(None, None);
+    // A process in the background would be stopped by that.
+    let mask = signal::set_mask(SignalSet::ALL);
+    let _ = tcsetpgrp(stdin(), getpid());
+    if let Ok(mask) = mask {
+        let _ = signal::set_mask(mask);
+    }
+    let argv: Vec<CString> = args.iter().skip(1).map(CString::from).collect();
+    let name = argv.first().cloned().unwrap_or_default();
+    let argv = StringArray::leaked(argv);
+    let envp = StringArray::leaked(args.environment().map(CString::from).collect());
+    let path = args.env("PATH").unwrap_or(DEFAULT_PATH);
+    let mut why = Errno::NOENT;
+    for candidate in candidates(&name, path) {
+        match execve(&candidate, &argv, &envp, None) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            errno => why = errno,
+        }
+    }
+    let name = name.to_string_lossy();
+    let _ = writeln!(Stderr, "error: exec {name}: {}", sys::errno::describe(why));
+    if why == Errno::NOENT { NOT_FOUND } else { NOT_EXECUTABLE }
+}
+
+/// Where the program may be.
+fn candidates(name: &CString, path: &str) -> Vec<CString> {
+    if name.to_bytes().contains(&b'/') {
+        return Vec::from([name.clone()]);
+    }
+    let name = name.to_string_lossy();
+    let directories = path.split(':').filter(|directory| !directory.is_empty());
+    directories.filter_map(|at| CString::new(format!("{at}/{name}")).ok()).collect()
+}

@@ -1,0 +1,119 @@
+//! /etc/hostname, /etc/hosts and /etc/resolv.conf of a container that runs an image.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use rootfs::EtcFile;
+use rustix::fs::CWD;
+use spec::Spec;
+use sys::fs::{Owned, read_owned_at};
+
+use super::Network;
+
+/// Bytes of the longest file of the host that is copied.
+const LONGEST: usize = 1 << 16;
+const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+
+/// The files that nothing is mounted on, nor on the directory. Where the network is the host's, names are found as there;
+/// where it is another container's or somebody's, by the host's name servers that can be reached from elsewhere. A network
+/// of the container's own has none.
+pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<EtcFile> {
+    let resolver = match network {
+        Network::None => None,
+        Network::Host => of_host("/etc/resolv.conf"),
+        Network::Join(_) => of_host("/etc/resolv.conf").map(|text| reachable(&text)),
+    };
+    let hosts = match network {
+        Network::Host => of_host("/etc/hosts"),
+        Network::None | Network::Join(_) => None,
+    };
+    let hosts = with_name(hosts.as_deref().unwrap_or(LOCALHOST), name);
+    let all = [
+        ("hostname", Some(format!("{name}\n"))),
+        ("hosts", Some(hosts)),
+        ("resolv.conf", resolver),
+    ];
+    let is_free = |file: &str| {
+        let path = format!("/etc/{file}");
+        !spec.mounts.iter().any(|mount| mount.destination == "/etc" || *mount.destination == *path)
+    };
+    all.into_iter()
+        .filter(|(file, _)| is_free(file))
+        .filter_map(|(file, text)| Some(EtcFile { name: CString::new(file).ok()?, text: text? }))
+        .collect()
+}
+
+/// A file of the host's; none that is not there, or long, or no text.
+fn of_host(path: &str) -> Option<String> {
+    // The file itself may be behind a link.
+    let path = rustix::fs::readlinkat(CWD, path, Vec::new())
+        .ok()
+        .and_then(|target| {
+            let target = target.into_string().ok()?;
+            Some(if target.starts_with('/') { target } else { format!("/etc/{target}") })
+        })
+        .unwrap_or_else(|| String::from(path));
+    match read_owned_at(CWD, path.as_str(), |_| true, LONGEST) {
+        Ok(Owned::Read(bytes)) => String::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// With a line for the container's name, and for the first part of that.
+fn with_name(hosts: &str, name: &str) -> String {
+    let end = if hosts.ends_with('\n') || hosts.is_empty() { "" } else { "\n" };
+    match name.split_once('.') {
+        Some((first, _)) if !first.is_empty() => format!("{hosts}{end}127.0.1.1\t{name} {first}\n"),
+        _ => format!("{hosts}{end}127.0.1.1\t{name}\n"),
+    }
+}
+
+/// Without name servers of the host's loopback device, which other networks have another one of.
+fn reachable(resolver: &str) -> String {
+    let is_local = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        words.next() == Some("nameserver")
+            && words.next().is_some_and(|address| address.starts_with("127.") || address == "::1")
+    };
+    let mut text = String::new();
+    for line in resolver.lines().filter(|line| !is_local(line)) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::{InRoot, Mount};
+
+    #[test]
+    fn hosts_have_the_name() {
+        assert_eq!(with_name("1.2.3.4 a", "web"), "1.2.3.4 a\n127.0.1.1\tweb\n");
+        assert_eq!(with_name("", "web.test"), "127.0.1.1\tweb.test web\n");
+    }
+
+    #[test]
+    fn servers_of_the_loopback_device_are_left_out() {
+        let text = "search test\nnameserver 127.0.0.53\nnameserver ::1\nnameserver 9.9.9.9";
+        assert_eq!(reachable(text), "search test\nnameserver 9.9.9.9\n");
+    }
+
+    #[test]
+    fn nothing_below_a_mount() {
+        let mut spec = Spec::default();
+        let names = |spec: &Spec<'_>| {
+            let all = files("web", Network::None, spec).into_iter();
+            all.map(|file| file.name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&spec), ["hostname", "hosts"]);
+        let on = |place| Mount { destination: InRoot::known(place), ..Mount::default() };
+        spec.mounts.push(on("/etc/hosts"));
+        assert_eq!(names(&spec), ["hostname"]);
+        spec.mounts.push(on("/etc"));
+        assert_eq!(names(&spec), [""; 0]);
+    }
+}

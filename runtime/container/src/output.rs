@@ -1,0 +1,253 @@
+//! What a container in the background prints: kept in a file, by no process.
+//!
+//! The file is on a tmpfs of its own, attached in the container's directory, whose size bounds it: a write beyond that
+//! fails (ENOSPC), and the memory that it takes is counted with the container's. It goes with the container. Who may not
+//! mount for others to see, as root of a user namespace, has an ordinary file there, without a bound.
+
+use alloc::format;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fchown, fstat, mkdirat, openat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, pread, read};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
+    fsmount, fsopen, move_mount, unmount,
+};
+use rustix::process::{Gid, Uid};
+use sys::Context;
+use sys::mount::MountAttrFlags;
+use sys::stdio::{stderr, stdin, stdout, write_all};
+
+use crate::{Container, Error, Warn};
+
+/// The tmpfs, in the container's directory.
+const DIRECTORY: &str = "log";
+/// The file.
+const FILE: &str = "log/output";
+
+/// Standard streams of the command as long as this lives, and so of the processes that it makes meanwhile: nothing to read,
+/// and what is written goes to a container's log.
+#[derive(Debug)]
+pub(crate) struct Redirected {
+    saved: [OwnedFd; 3],
+}
+
+impl Redirected {
+    /// Makes the log in a container's directory, for `size` bytes and the owner of these ids of the host.
+    pub fn begin(
+        directory: BorrowedFd<'_>,
+        size: u64,
+        owner: Option<(u32, u32)>,
+        warn: Warn<'_>,
+    ) -> Result<Self, sys::Error> {
+        let log = make(directory, size, warn)?;
+        if let Some((uid, gid)) = owner {
+            // So that the container's root may open /dev/stdout.
+            fchown(&log, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+                .context("chown", FILE)?;
+        }
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let null = openat(CWD, c"/dev/null", flags, Mode::empty()).context("open", "/dev/null")?;
+        let keep = |stream| fcntl_dupfd_cloexec(stream, 3).context("dup", "standard stream");
+        let redirected = Self { saved: [keep(stdin())?, keep(stdout())?, keep(stderr())?] };
+        let put = |stream, file: &OwnedFd| sys::stdio::replace(stream, file.as_fd());
+        put(stdin(), &null)
+            .and_then(|()| put(stdout(), &log))
+            .and_then(|()| put(stderr(), &log))
+            .context("dup2", FILE)?;
+        Ok(redirected)
+    }
+}
+
+impl Drop for Redirected {
+    fn drop(&mut self) {
+        for (stream, saved) in [stdin(), stdout(), stderr()].into_iter().zip(&self.saved) {
+            let _ = sys::stdio::replace(stream, saved.as_fd());
+        }
+    }
+}
+
+fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd, sys::Error> {
+    mkdirat(directory, DIRECTORY, Mode::RWXU).context("mkdir", DIRECTORY)?;
+    // A mount of root of a user namespace is in that one's mount namespace alone.
+    let attached = match sys::user_namespace::is_nested() {
+        true => Err(Errno::PERM),
+        false => attach(directory, size),
+    };
+    match attached {
+        Ok(()) => {}
+        Err(Errno::PERM | Errno::NOSYS) => (warn.1)(
+            "what the container prints is kept without a limit: a limit takes the right to mount on the host",
+        ),
+        Err(errno) => return Err(sys::Error::new("mount", "tmpfs of the log", errno)),
+    }
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::APPEND
+        | OFlags::NOFOLLOW
+        | OFlags::CLOEXEC;
+    openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)
+}
+
+fn attach(directory: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
+    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, c"source", c"dayfly")?;
+    fsconfig_set_string(&context, c"mode", c"0700")?;
+    fsconfig_set_string(&context, c"size", format!("{size}"))?;
+    fsconfig_set_string(&context, c"nr_inodes", c"8")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let tree = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(&tree, c"", directory, DIRECTORY, flags)
+}
+
+/// Takes the tmpfs away, if there is one.
+pub(crate) fn detach(directory: BorrowedFd<'_>) {
+    // By descriptor: umount2(2) knows paths only.
+    let path = format!("/proc/self/fd/{}/{DIRECTORY}", directory.as_raw_fd());
+    let _ = unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+}
+
+impl Container {
+    /// Writes what the container has printed to standard output: all, or the last `tail` lines; with `follow` also what
+    /// it goes on to print, until its program has ended.
+    ///
+    /// # Errors
+    /// A container without a log; a standard output that cannot be written to.
+    pub fn print_log(&self, tail: Option<u64>, follow: bool) -> Result<(), Error> {
+        let log = self.open_log()?;
+        // Before the first look, so that nothing is missed in between.
+        let watch = if follow { Some(self.watch_log()?) } else { None };
+        let mut at = match tail {
+            Some(lines) => beginning_of_tail(&log, lines).context("read", FILE)?,
+            None => 0,
+        };
+        let init = if follow { self.init() } else { None };
+        let mut has_ended = init.is_none();
+        loop {
+            copy(&log, &mut at).context("write", "standard output")?;
+            let (false, Some(watch), Some((_, init))) = (has_ended, &watch, &init) else {
+                return Ok(());
+            };
+            let mut fds = [PollFd::new(watch, PollFlags::IN), PollFd::new(init, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Err(Errno::INTR) => continue,
+                result => result.context("poll", FILE)?,
+            };
+            has_ended = !fds[1].revents().is_empty();
+            let mut events = [0u8; 4096];
+            while read(watch, &mut events).is_ok_and(|length| length > 0) {}
+        }
+    }
+
+    fn open_log(&self) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let log = match openat(&self.directory, FILE, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                return Err(Error::Text(format!(
+                    "container {} has no log here: \"dayfly run -d --image\" makes one, which is seen in the mount \
+                     namespace that it was made in",
+                    self.id()
+                )));
+            }
+            result => result.context("open", FILE)?,
+        };
+        let stat = fstat(&log).context("fstat", FILE)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(log),
+            _ => Err(sys::Error::new("open", FILE, Errno::INVAL).into()),
+        }
+    }
+
+    fn watch_log(&self) -> Result<OwnedFd, Error> {
+        let watch =
+            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).context("inotify", FILE)?;
+        let path = crate::directory::path_in(self.directory.as_fd(), FILE);
+        inotify::add_watch(&watch, path.as_str(), WatchFlags::MODIFY).context("inotify", FILE)?;
+        Ok(watch)
+    }
+}
+
+/// Copies a file from `at` to its end, or from its beginning where somebody has truncated it (`>/dev/stdout` of a shell).
+fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
+    if fstat(log)?.st_size.unsigned_abs() < *at {
+        *at = 0;
+    }
+    let mut bytes = [0u8; 16384];
+    loop {
+        match pread(log, &mut bytes, *at) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                write_all(stdout(), bytes.get(..length).unwrap_or_default())?;
+                *at += length as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Where the last lines begin.
+fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
+    const PIECE: u64 = 16384;
+    let end = fstat(log)?.st_size.unsigned_abs();
+    if lines == 0 {
+        return Ok(end);
+    }
+    let mut left = lines;
+    let mut before = end;
+    let mut bytes = [0u8; PIECE as usize];
+    while before > 0 {
+        let start = before.saturating_sub(PIECE);
+        let room = bytes.get_mut(..(before - start) as usize).unwrap_or_default();
+        let length = pread(log, &mut *room, start)?;
+        for (place, byte) in room.get(..length).unwrap_or_default().iter().enumerate().rev() {
+            let after = start + place as u64 + 1;
+            // The end of the last line begins none.
+            if *byte != b'\n' || after == end {
+                continue;
+            }
+            left -= 1;
+            if left == 0 {
+                return Ok(after);
+            }
+        }
+        before = start;
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails() {
+        let path = std::env::temp_dir().join(format!("dayfly-tail-{}", std::process::id()));
+        for (text, lines, rest) in [
+            ("a\nb\nc\n", 2, "b\nc\n"),
+            ("a\nb\nc", 2, "b\nc"),
+            ("a\nb\n", 2, "a\nb\n"),
+            ("a\nb\n", 9, "a\nb\n"),
+            ("a\nb\n", 0, ""),
+            ("\n\n", 1, "\n"),
+            ("", 3, ""),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
+            let at = beginning_of_tail(&log, lines).unwrap() as usize;
+            assert_eq!(&text[at..], rest, "{text:?} {lines}");
+        }
+        let long = "x\n".repeat(20_000);
+        std::fs::write(&path, &long).unwrap();
+        let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
+        assert_eq!(beginning_of_tail(&log, 10_000).unwrap(), 20_000);
+        std::fs::remove_file(path).unwrap();
+    }
+}

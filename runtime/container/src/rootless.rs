@@ -1,0 +1,180 @@
+//! A user who runs an image, or a container in layers: root of a user namespace, as overlayfs takes that.
+//!
+//! The command itself goes there, and executes itself again: no process stays outside, so that terminals, signals and exit
+//! codes are as ever. Again, since what it runs from is on a mount of the namespace that it has left, of which it could take
+//! no read-only copy (`launch::seal_self`). With ids in /etc/subuid and /etc/subgid, and newuidmap and newgidmap in the PATH, the namespace has these
+//! after the user's own, which becomes root's; else the user's own alone.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use plan::Caller;
+use plan::step::{IdHelper, ParentStep};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat, stat};
+use rustix::io::{Errno, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, getpid};
+use spec::{IdMapping, Linux};
+use sys::Context;
+use sys::clone::CloneFlags;
+use sys::stdio::{Stderr, stderr, stdin, stdout};
+use trace::Phase;
+
+use crate::{Container, Error, Trace, owner};
+
+/// Where ids are granted.
+const GRANTS: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
+
+/// Moves a caller who is not root into a user and a mount namespace of its own, as root there.
+///
+/// # Errors
+/// A host that lets users make none; what newuidmap or newgidmap say.
+pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let caller = Caller::probe(env.env("PATH"));
+    trace.work(Phase::Platform, "enter user namespace", "", || match granted(&caller)? {
+        Some(helpers) => enter_mapped(&helpers),
+        None => enter_alone(&caller),
+    })?;
+    execute_again(env);
+    Ok(())
+}
+
+/// Returns only if the program is not where it was: then a copy of it will do.
+fn execute_again(args: sys::Args) {
+    const OWN: &str = "/proc/self/exe";
+    let open = || -> Result<OwnedFd, Errno> {
+        let path = readlinkat(CWD, OWN, Vec::new())?;
+        let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let (named, own) = (fstat(&file)?, stat(OWN)?);
+        match (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) {
+            true => Ok(file),
+            false => Err(Errno::NOENT),
+        }
+    };
+    if let Ok(file) = open() {
+        let _ = sys::exec::execve_fd(file.as_fd(), args, None);
+    }
+}
+
+/// What maps the ids that are granted to the user; none where none are, or nobody can.
+fn granted(caller: &Caller) -> Result<Option<[IdHelper; 2]>, Error> {
+    let number = caller.uid.to_string();
+    let name = owner::name(caller.uid);
+    let map = |path: &str, own: u32| {
+        let text = sys::fs::read_text(path).unwrap_or_default();
+        let ranges = rootfs::ids::granted_to(&text, &[&name, &number]);
+        let mut map = Vec::from([IdMapping { container_id: 0, host_id: own, size: 1 }]);
+        let mut next = 1u32;
+        for (first, count) in ranges {
+            let size = count.min(u32::MAX - next);
+            map.push(IdMapping { container_id: next, host_id: first, size });
+            next += size;
+        }
+        map
+    };
+    let linux = Linux {
+        uid_mappings: map(GRANTS[0], caller.uid),
+        gid_mappings: map(GRANTS[1], caller.gid),
+        ..Linux::default()
+    };
+    if linux.uid_mappings.len() == 1 || linux.gid_mappings.len() == 1 || !caller.can_map() {
+        return Ok(None);
+    }
+    match caller.map_ids(&linux)? {
+        ParentStep::MapIdsThrough(helpers) => Ok(Some(helpers)),
+        _ => Ok(None),
+    }
+}
+
+fn unshare() -> Result<(), Error> {
+    sys::ns::unshare(CloneFlags::NEWUSER | CloneFlags::NEWNS).map_err(|errno| {
+        let hint = match errno {
+            Errno::NOSPC => ": user.max_user_namespaces is 0, or used up",
+            Errno::PERM | Errno::ACCESS => ": this host lets users make none (docs/rootless.md)",
+            _ => "",
+        };
+        Error::Text(format!(
+            "an image takes a user namespace where the caller is not root: unshare: {}{hint}",
+            sys::errno::describe(errno)
+        ))
+    })
+}
+
+/// The user's own id alone.
+fn enter_alone(caller: &Caller) -> Result<(), Error> {
+    unshare()?;
+    let files = [
+        ("setgroups", "deny".to_string()),
+        ("uid_map", format!("0 {} 1\n", caller.uid)),
+        ("gid_map", format!("0 {} 1\n", caller.gid)),
+    ];
+    for (name, text) in files {
+        let path = format!("/proc/self/{name}");
+        sys::fs::write_at(CWD, path.as_str(), text.as_bytes()).context("write", path)?;
+    }
+    Ok(())
+}
+
+/// With ids that are granted: a child stays outside for as long as it takes to have them mapped.
+fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
+    let (go_on, goes_on) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "")?;
+    let own = getpid();
+    let streams = [stdin(), stdout(), stderr()];
+    let child = sys::worker::begin(streams, [go_on.as_fd()], |[go_on]| map(own, helpers, &go_on));
+    let child = child.context("clone3", "who maps ids")?;
+    drop(go_on);
+    let entered = unshare();
+    if entered.is_ok() {
+        write(&goes_on, b"1").context("write", "pipe")?;
+    }
+    drop(goes_on);
+    let status = launch::wait(&child.pidfd).context("waitid", "who maps ids")?;
+    entered?;
+    match status.exit_status() {
+        Some(0) => Ok(()),
+        _ => Err(Error::text("the ids of /etc/subuid and /etc/subgid could not be mapped")),
+    }
+}
+
+/// In the child: maps the ids of its maker, when that is in its user namespace.
+fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
+    match read(go_on, &mut [0u8]) {
+        Ok(1) => {}
+        _ => return 1,
+    }
+    match launch::map_ids(member, helpers) {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = core::fmt::Write::write_fmt(&mut Stderr, format_args!("error: {error}\n"));
+            1
+        }
+    }
+}
+
+impl Container {
+    /// Has a caller who is not root join the user namespace that [`enter`] made for the command that made the
+    /// container, which that is not the container's own: only there it may enter the container.
+    ///
+    /// # Errors
+    /// Those of setns(2).
+    pub fn join_its_makers(&self) -> Result<(), Error> {
+        if !self.record.confined || self.owns(CloneFlags::NEWUSER) {
+            return Ok(());
+        }
+        if rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let Some((_, init)) = self.init() else { return Ok(()) };
+        self.trace.point("join", "user namespace")?;
+        match sys::ns::join_process(init.as_fd(), CloneFlags::NEWUSER) {
+            // It is the caller's own.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(errno) => Err(sys::Error::new("setns", "user namespace", errno).into()),
+        }
+    }
+}

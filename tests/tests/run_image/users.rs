@@ -1,0 +1,74 @@
+//! Users who run images, without unshare(1).
+
+use super::{layout, path, users};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::image;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Call;
+use dayfly_tests::user::User;
+use dayfly_tests::{case, program, wait};
+use std::fs;
+
+dayfly_tests::subject!(Tools, CASES);
+
+const CASES: &[Case] = &[
+    case!(users_of_one_id).unlike_runc().needs(users),
+    case!(users_with_ranges).unlike_runc().needs(users),
+];
+
+/// A user, and an image in the user's store.
+fn user_with_image(bed: &Bed, user: &User) {
+    let layout = layout(bed, vec![]);
+    let base = user.bed.runtime().parent().expect("base");
+    program::copy(&image::program(), &base.join("dayfly-image"));
+    let import = ["image", "import", "--ignore-owners", path(&layout.dir), "--name", "test"];
+    user.bed.call_bare(&import).run().ok();
+}
+
+fn as_user(user: &User, args: &[&str]) -> Call {
+    user.bed.call(args)
+}
+
+/// Where nobody maps more than the user's own id: no helper is in the PATH.
+fn users_of_one_id(bed: &Bed) {
+    let user = User::new(bed);
+    user_with_image(bed, &user);
+    let base = user.bed.runtime().parent().expect("base");
+    let script = format!(
+        "PATH=/nowhere exec {}/dayfly run --image test cat /proc/self/uid_map",
+        base.display()
+    );
+    let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run().ok();
+    let words: Vec<&str> = outcome.stdout.split_ascii_whitespace().collect();
+    assert_eq!(words, ["0", &user.uid.to_string(), "1"], "{outcome}");
+    without_unshare(&user);
+}
+
+fn users_with_ranges(bed: &Bed) {
+    let user = User::new(bed);
+    user_with_image(bed, &user);
+    let id = user.bed.id();
+    let script = "id -u; echo x >/f && busybox chown 7:8 /f && stat -c %u:%g /f; exit 5";
+    let args = ["run", "--name", &id, "--image", "test", "sh", "-c", script];
+    assert_eq!(as_user(&user, &args).run().exits(5).stdout, "0\n7:8\n");
+    without_unshare(&user);
+}
+
+fn without_unshare(user: &User) {
+    let id = user.bed.id();
+    let args = ["run", "--init", "--name", &id, "--image", "test", "sh", "-c", "hostname; exit 4"];
+    assert_eq!(as_user(user, &args).run().exits(4).stdout, format!("{id}\n"));
+    let args = ["run", "-d", "--name", &id, "--image", "test", "sh", "-c", "echo out; sleep 1000"];
+    let outcome = as_user(user, &args).run().ok();
+    assert_eq!(outcome.stdout, format!("{id}\n"));
+    assert!(outcome.stderr.contains("kept without a limit"), "{outcome}");
+    let log = || as_user(user, &["logs", &id]).run().ok().stdout;
+    wait::until_true("its output", || log() == "out\n");
+    let exec = as_user(user, &["exec", &id, "sh", "-c", "hostname; echo y >/new"]).run().ok();
+    assert_eq!(exec.stdout, format!("{id}\n"));
+    as_user(user, &["delete", "--force", &id]).run().ok();
+    as_user(user, &["state", &id]).run().fails("container does not exist");
+    let containers =
+        user.bed.runtime().parent().expect("base").join("home/.local/share/dayfly/containers");
+    assert_eq!(fs::read_dir(containers).map_or(0, Iterator::count), 0);
+}
