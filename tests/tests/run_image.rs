@@ -19,7 +19,7 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(short_options).unlike_runc().needs(programs),

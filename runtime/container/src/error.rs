@@ -276,7 +276,7 @@ mod tests {
         let error = crate::RootMount::list(b"[").map(|_| ()).unwrap_err();
         assert!(error.source().is_some_and(|cause| cause.is::<serde_json::Error>()), "{error:?}");
         assert!(error.to_string().starts_with("mounts of a root filesystem: EOF"), "{error}");
-        assert!(Error::NotFound.source().is_none());
+        assert!(Error::NotFound(String::new()).source().is_none());
     }
 
     #[test]

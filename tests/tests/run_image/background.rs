@@ -9,7 +9,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::{case, wait};
 use std::fs;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(logs_of_the_background).unlike_runc().needs(programs),

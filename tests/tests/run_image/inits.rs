@@ -7,7 +7,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::{case, wait};
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(an_init_reaps_and_passes_signals_on).unlike_runc().needs(programs),

@@ -9,7 +9,7 @@ use dayfly_tests::user::User;
 use dayfly_tests::{case, program, wait};
 use std::fs;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(users_of_one_id).unlike_runc().needs(users),
