@@ -150,7 +150,7 @@ fn chiplets_without_hardware_threads() {
         "machine.caches",
         Level::Good,
         "12 chiplets with 8 CPUs and a cache of 32 MiB each",
-        "waiting spreads over chiplets: the flattest curve of seed 001, 20 % under a mesh",
+        "waiting spreads over chiplets: the flattest curve in \"Mount Mayhem at Netflix\", 20 % below a mesh",
         "",
     );
     says(

@@ -109,7 +109,7 @@ fn caches(topology: &Topology) -> Verdict {
             about,
             Good,
             format!("{} chiplets with {} and a cache{size} each", caches.len(), cpus(wide)),
-            "waiting spreads over chiplets: the flattest curve of seed 001, 20 % under a mesh",
+            "waiting spreads over chiplets: the flattest curve in \"Mount Mayhem at Netflix\", 20 % below a mesh",
         )
     } else {
         Verdict::new(
