@@ -1,7 +1,7 @@
 //! The allocator of the libc-free binary: a bump pointer over power-of-two free lists.
 //!
-//! A start allocates a few tens of KiB and ends; `events` and a foreground `run` may live for days, so
-//! what they free is used again. Single-threaded: the runtime never makes a thread.
+//! A start allocates a few tens of KiB and ends. `events` and a foreground `run` may live for days, so freed blocks are
+//! reused. The allocator is single-threaded: the runtime never creates a thread.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -9,51 +9,51 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether what is freed is overwritten.
+/// Whether freed blocks are overwritten.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
-/// Has blocks overwritten by zeros when they are freed, from now on: for a process that lives on and has had
-/// other people's secrets.
+/// From now on, overwrites each freed block with zeros: for a long-lived process that has held secrets of others.
 pub fn wipe_freed() {
     WIPES.store(true, Ordering::Relaxed);
 }
 
-/// Bytes in .bss that serve before the first mmap; untouched pages cost nothing.
+/// Bytes in .bss used before the first mmap(2); untouched pages cost nothing.
 const ARENA: usize = 512 * 1024;
-/// Bytes asked of the kernel when the arena is used up.
+/// Bytes to map when the arena is used up.
 const CHUNK: usize = 1024 * 1024;
 const SMALLEST_SHIFT: u32 = 4;
 const CLASSES: usize = 40;
-/// Bytes: blocks are aligned to their size up to this one, which every page is a multiple of.
+/// The largest alignment in bytes: blocks up to this size are aligned to their size. Every page size is a multiple of
+/// it.
 const LARGEST_ALIGN: usize = 4096;
 
 #[repr(align(4096))]
 struct Arena(#[allow(dead_code, reason = "used by address only")] MaybeUninit<[u8; ARENA]>);
 
-/// All zero at first, so that it lies in .bss.
+/// Initially all zero, so that it lies in .bss.
 struct State {
-    /// What is left of the arena or of the newest chunk; null before the first block.
+    /// The unused rest of the arena or of the newest chunk; null before the first allocation.
     next: *mut u8,
     end: *mut u8,
     free: [*mut u8; CLASSES],
 }
 
-/// See the module's text. State and arena are cells of their own: whoever has a block writes to the arena while
-/// the state is borrowed.
+/// The allocator; see the module documentation. State and arena are separate cells, because the owner of a block may
+/// write to the arena while the state is borrowed.
 pub struct Allocator {
     state: UnsafeCell<State>,
     arena: UnsafeCell<Arena>,
 }
 
-// SAFETY: `new` has its caller promise that one thread at a time uses it.
+// SAFETY: callers of `new` promise that only one thread at a time uses the allocator.
 unsafe impl Sync for Allocator {}
 
 impl Allocator {
-    /// An empty heap, for [`entry!`](crate::entry).
+    /// Returns an empty heap, for [`entry!`](crate::entry).
     ///
     /// # Safety
-    /// Nobody uses it while somebody else does: the process has one thread, and whoever shares its memory, as the
-    /// init actor may, neither allocates nor frees (builds with `--cfg dayfly_faults` look).
+    /// Two users must never use it at the same time. The process has one thread; a process that shares its memory, such
+    /// as the init actor, must neither allocate nor free (builds with `--cfg dayfly_faults` check this).
     pub const unsafe fn new() -> Self {
         Self {
             state: UnsafeCell::new(State {
@@ -66,13 +66,13 @@ impl Allocator {
     }
 }
 
-/// The class that holds `layout`: log2 of the block size.
+/// Returns the size class of `layout`: log2 of the block size.
 fn class(layout: Layout) -> u32 {
     let size = layout.size().max(layout.align()).max(1 << SMALLEST_SHIFT);
     usize::BITS - (size - 1).leading_zeros()
 }
 
-/// Fresh pages; null if there are none.
+/// Maps fresh pages; returns null if there are none.
 #[cfg(not(miri))]
 fn map(length: usize) -> *mut u8 {
     // PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS
@@ -82,11 +82,11 @@ fn map(length: usize) -> *mut u8 {
     got.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
-/// Miri knows no system calls: its own allocator's, never freed.
+/// Allocates from Miri's own allocator and never frees: Miri supports no system calls.
 #[cfg(miri)]
 fn map(length: usize) -> *mut u8 {
     match Layout::from_size_align(length, LARGEST_ALIGN) {
-        // SAFETY: no length of nought is asked for.
+        // SAFETY: the length is never zero.
         #[cfg(feature = "alloc")]
         Ok(layout) if length < 1 << 32 => unsafe { alloc_crate::alloc::alloc(layout) },
         _ => ptr::null_mut(),
@@ -116,8 +116,8 @@ impl State {
     }
 }
 
-// SAFETY: blocks are disjoint, at least as large as asked, and aligned to their size up to a page;
-// larger alignments than a page are refused with null.
+// SAFETY: blocks are disjoint, at least as large as requested, and aligned to their size up to a page; larger
+// alignments return null.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         crate::stack::refuse_shared();
@@ -141,7 +141,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         crate::stack::refuse_shared();
         if WIPES.load(Ordering::Relaxed) {
-            // SAFETY: the block is as long as its class says, and nobody else's any more.
+            // SAFETY: the block has the length of its class and has no other user any more.
             unsafe { ptr::write_bytes(block, 0, 1 << class(layout)) };
         }
         // SAFETY: as in alloc.
@@ -160,7 +160,7 @@ unsafe impl GlobalAlloc for Allocator {
         if class(wanted) == class(layout) {
             return block;
         }
-        // SAFETY: alloc's and dealloc's contracts, and the blocks are disjoint.
+        // SAFETY: the contracts of alloc and dealloc; the blocks are disjoint.
         unsafe {
             let new = self.alloc(wanted);
             if !new.is_null() {
@@ -172,13 +172,13 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Allocates, for builds that look whether somebody does who must not.
+/// Allocates, for test builds that detect forbidden allocations.
 #[cfg(all(dayfly_faults, feature = "alloc"))]
 pub fn provoke(value: usize) {
     drop(core::hint::black_box(alloc_crate::boxed::Box::new(value)));
 }
 
-/// There is no heap.
+/// Does nothing: there is no heap.
 #[cfg(all(dayfly_faults, not(feature = "alloc")))]
 pub fn provoke(_: usize) {}
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn blocks_are_disjoint_aligned_and_used_again() {
-        // SAFETY: no other thread has it.
+        // SAFETY: no other thread uses it.
         static HEAP: Allocator = unsafe { Allocator::new() };
         let heap = &HEAP;
         let mut live: Vec<(*mut u8, Layout)> = Vec::new();
@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn absurd_requests_fail_cleanly() {
-        // SAFETY: no other thread has it.
+        // SAFETY: no other thread uses it.
         static HEAP: Allocator = unsafe { Allocator::new() };
         let heap = &HEAP;
-        // SAFETY: nothing is written.
+        // SAFETY: memory is only read.
         unsafe {
             assert!(heap.alloc(Layout::from_size_align(1 << 46, 8).unwrap()).is_null());
             assert!(heap.alloc(Layout::from_size_align(8, 8192).unwrap()).is_null());
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn blocks_stay_their_owners_while_others_come_and_go() {
-        // SAFETY: no other thread has it.
+        // SAFETY: no other thread uses it.
         static HEAP: Allocator = unsafe { Allocator::new() };
         let layout = Layout::from_size_align(24, 8).unwrap();
         // SAFETY: each block is used while it is allocated, and freed once with its layout.

@@ -34,7 +34,7 @@ pub struct Instruction {
     pub immediate: i32,
 }
 
-/// The head of `union bpf_attr` for BPF_PROG_LOAD. The kernel reads what is left out as zero.
+/// The head of `union bpf_attr` for BPF_PROG_LOAD. The kernel reads omitted fields as zero.
 #[repr(C)]
 #[derive(Default)]
 struct Load {
@@ -58,7 +58,7 @@ struct Attach {
     replaced_fd: u32,
 }
 
-/// BPF_PROG_QUERY, in full: newer kernels write the revision back without looking at the size.
+/// BPF_PROG_QUERY, in full: newer kernels write the revision without checking the size.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -93,20 +93,20 @@ struct ById {
     open_flags: u32,
 }
 
-/// Issues a bpf(2) command on its attributes.
+/// Issues a bpf(2) command with its attributes.
 ///
 /// # Safety
-/// `attributes` must be the layout that `command` reads, and every pointer in it valid for the
-/// length given beside it.
+/// `attributes` must have the layout that `command` reads, and every pointer in it must be valid for the length given
+/// with it.
 unsafe fn bpf<T>(command: usize, attributes: &mut T) -> Result<usize, Errno> {
     let address = (&raw mut *attributes).expose_provenance();
-    // SAFETY: the structure is valid for its own size; the caller answers for what it points to.
+    // SAFETY: the structure is valid for its own size; the caller guarantees its pointers.
     unsafe { crate::raw::call(crate::raw::nr::BPF, [command, address, size_of::<T>()]) }
 }
 
-/// Takes over a descriptor that bpf(2) has just returned.
+/// Takes ownership of a descriptor that bpf(2) has just returned.
 fn owned(fd: usize) -> OwnedFd {
-    // SAFETY: the kernel returned this descriptor to us a moment ago; nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor; it has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }
 
@@ -132,12 +132,12 @@ pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<Ow
     unsafe { bpf(BPF_PROG_LOAD, &mut load) }.map(owned)
 }
 
-/// Attaches a device program to a cgroup v2 directory, beside others (BPF_F_ALLOW_MULTI) or in the
-/// place of `replaced` (BPF_F_REPLACE, Linux 5.6). An O_PATH descriptor of the directory will do.
+/// Attaches a device program to a cgroup v2 directory, in addition to others (BPF_F_ALLOW_MULTI) or in place of
+/// `replaced` (BPF_F_REPLACE, Linux 5.6). `cgroup` may be an O_PATH descriptor.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids it; EINVAL for `replaced`
-/// on an older kernel; ENOENT if `replaced` is not attached there; EBADF if it is no cgroup v2.
+/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids it; EINVAL for `replaced` on an older
+/// kernel; ENOENT if `replaced` is not attached there; EBADF if `cgroup` is not a cgroup v2 directory.
 pub fn attach_device_program(
     cgroup: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
@@ -173,13 +173,12 @@ pub fn detach_device_program(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) ->
     unsafe { bpf(BPF_PROG_DETACH, &mut attach) }.map(drop)
 }
 
-/// The ids of the device programs attached to this cgroup itself, not to its ancestors.
+/// Returns the ids of the device programs attached to this cgroup itself, not to its ancestors.
 ///
 /// # Errors
 /// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN.
 pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
-    // Attached programs are counted in ones; 64 is also the kernel's own limit for a cgroup
-    // (BPF_CGROUP_MAX_PROGS), so that one call always suffices.
+    // 64 is the kernel's own limit for a cgroup (BPF_CGROUP_MAX_PROGS), so one call suffices.
     let mut ids = vec![0u32; 64];
     let mut query = Query {
         target_fd: number(cgroup),
@@ -188,7 +187,7 @@ pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> 
         program_count: ids.len() as u32,
         ..Query::default()
     };
-    // SAFETY: the id buffer is as long as program_count says and outlives the call.
+    // SAFETY: the id buffer has program_count entries and outlives the call.
     unsafe { bpf(BPF_PROG_QUERY, &mut query) }?;
     ids.truncate(query.program_count as usize);
     Ok(ids)
@@ -204,7 +203,7 @@ pub fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
     unsafe { bpf(BPF_PROG_GET_FD_BY_ID, &mut by_id) }.map(owned)
 }
 
-/// Pins a program to `path` on a bpf file system, where it lives on without a descriptor.
+/// Pins a program to `path` on a bpf file system. A pinned program stays loaded without a descriptor.
 ///
 /// # Errors
 /// EEXIST; EPERM if `path` is not on a bpf file system; those of path resolution.

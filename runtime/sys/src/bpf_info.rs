@@ -1,4 +1,4 @@
-//! What program a descriptor of bpf(2) refers to.
+//! Identification of the program behind a bpf(2) descriptor.
 
 use alloc_crate::vec;
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -17,7 +17,7 @@ struct Query {
     info: u64,
 }
 
-/// The head of `struct bpf_prog_info`. The kernel fills in as much as it is given room for.
+/// The head of `struct bpf_prog_info`. The kernel fills in as many fields as the given size covers.
 #[repr(C)]
 #[derive(Default)]
 struct Info {
@@ -30,9 +30,9 @@ struct Info {
     code: u64,
 }
 
-/// Whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) of exactly these instructions, by the
-/// kernel's own copy of them (Linux 4.13). The verifier rewrites some programs; those are not
-/// recognized again, nor is any where net.core.bpf_jit_harden hides the constants.
+/// Returns whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) with exactly these instructions, compared
+/// with the kernel's copy (Linux 4.13). The result is false for programs that the verifier rewrote, and for all
+/// programs where net.core.bpf_jit_harden hides constants.
 ///
 /// # Errors
 /// EINVAL if it is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).
@@ -49,8 +49,8 @@ pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<
         info_size: size_of::<Info>() as u32,
         info: (&raw mut info).expose_provenance() as u64,
     };
-    // SAFETY: query and info are of the sizes given and outlive the call; the kernel writes to both,
-    // and at most `code_size` bytes to `code`.
+    // SAFETY: query and info have the sizes given and outlive the call; the kernel writes to both, and at most
+    // `code_size` bytes to `code`.
     unsafe {
         crate::raw::call(
             crate::raw::nr::BPF,

@@ -17,10 +17,10 @@ struct Object {
     padding: u32,
 }
 
-/// Opens what is pinned at `path`, relative to `directory` (Linux 6.5). Close-on-exec.
+/// Opens the object pinned at `path`, relative to `directory` (Linux 6.5). The descriptor is close-on-exec.
 ///
 /// # Errors
-/// EINVAL before Linux 6.5; else as [`crate::bpf::get_pinned`].
+/// EINVAL before Linux 6.5; otherwise as [`crate::bpf::get_pinned`].
 pub fn get_pinned_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     let object = Object {
         path: path.as_ptr().expose_provenance() as u64,
@@ -30,8 +30,8 @@ pub fn get_pinned_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, 
         padding: 0,
     };
     let address = (&raw const object).expose_provenance();
-    // SAFETY: the structure is of the size given, its path NUL-terminated; on success the kernel
-    // returns a new descriptor.
+    // SAFETY: the structure has the size given, its path is NUL-terminated; on success the kernel returns a new
+    // descriptor.
     unsafe {
         let fd =
             crate::raw::call(crate::raw::nr::BPF, [BPF_OBJ_GET, address, size_of::<Object>()])?;

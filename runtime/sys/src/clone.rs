@@ -1,7 +1,7 @@
-//! clone3(2): a process born in its namespaces and its cgroup (Linux 5.3; INTO_CGROUP 5.7).
+//! clone3(2): creates a process directly in its namespaces and its cgroup (Linux 5.3; CLONE_INTO_CGROUP 5.7).
 //!
-//! Filters of other runtimes answer it with ENOSYS, since they cannot look at its arguments, or, if they are older
-//! than it is, with EPERM. clone(2) does the same then, but for the birth in a cgroup.
+//! Seccomp filters of other runtimes answer clone3(2) with ENOSYS, since they cannot inspect its arguments; filters
+//! older than the call answer EPERM. In both cases clone(2) serves instead, except for CLONE_INTO_CGROUP.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,9 @@ bitflags! {
     /// The flags of clone(2) and clone3(2) that dayfly uses.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct CloneFlags: u64 {
-        /// The child reports to the caller's parent.
+        /// The child's parent is the caller's parent.
         const PARENT = 0x8000;
-        /// The child's end is announced by no signal, and waited for with __WALL. Not a flag of the
-        /// kernel's.
+        /// The child's exit sends no signal, and is waited for with __WALL. Not a flag of the kernel.
         const SILENT = 1 << 63;
         /// A new mount namespace.
         const NEWNS = 0x2_0000;
@@ -63,7 +62,7 @@ struct Arguments {
     cgroup: u64,
 }
 
-/// Whether clone3(2) has been refused to this process while clone(2) was not.
+/// Whether clone3(2) failed in this process while clone(2) succeeded.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Which side of a clone this is.
@@ -75,13 +74,13 @@ pub enum Clone {
     Child,
 }
 
-/// A child process: its pid as the caller sees it, and a file descriptor that stays its own even
-/// when the number is used again.
+/// A child process: its pid as the caller sees it, and a pidfd, which refers to this child even after the pid is
+/// reused.
 #[derive(Debug)]
 pub struct Child {
-    /// In the caller's PID namespace.
+    /// The pid in the caller's PID namespace.
     pub pid: Pid,
-    /// Readable once the child has exited; close-on-exec.
+    /// The pidfd: readable once the child has exited; close-on-exec.
     pub pidfd: OwnedFd,
 }
 
@@ -90,7 +89,7 @@ impl Arguments {
         let mut arguments = Self {
             flags: flags.difference(CloneFlags::SILENT).bits() | CLONE_PIDFD,
             pidfd: (&raw mut *pidfd).addr() as u64,
-            // With CLONE_PARENT the kernel wants none: the caller's own exit signal is used.
+            // With CLONE_PARENT the kernel requires 0: the caller's own exit signal is used.
             exit_signal: match flags.intersects(CloneFlags::PARENT | CloneFlags::SILENT) {
                 true => 0,
                 false => SIGCHLD,
@@ -105,8 +104,8 @@ impl Arguments {
     }
 }
 
-/// clone3(2), or clone(2) where that is refused and no cgroup is asked for; `enter` makes the call of that number with
-/// these arguments.
+/// Calls clone3(2), or clone(2) if clone3 is refused and no cgroup is given. `enter` issues the call of that number
+/// with these arguments.
 fn with_fallback(
     arguments: &Arguments,
     enter: impl Fn(usize, [usize; 5]) -> Result<usize, Errno>,
@@ -122,8 +121,8 @@ fn with_fallback(
     if arguments.flags & CLONE_INTO_CGROUP != 0 {
         return Err(refusal);
     }
-    // All flags that dayfly uses are older; the exit signal is in the lowest byte, and the descriptor goes where
-    // clone(2) puts the child's thread id.
+    // All flags that dayfly uses exist in clone(2). The exit signal is in the lowest byte, and the pidfd goes where
+    // clone(2) stores the child's thread id.
     let flags = (arguments.flags | arguments.exit_signal) as usize;
     let stack = (arguments.stack + arguments.stack_size) as usize;
     let made = enter(crate::raw::nr::CLONE, [flags, stack, arguments.pidfd as usize, 0, 0])?;
@@ -131,13 +130,11 @@ fn with_fallback(
     Ok(made)
 }
 
-/// Makes a process with its own copy of memory and descriptors, in new namespaces per `flags`, born in
-/// the cgroup v2 directory `cgroup` if one is given: no migration, hence no wait for the
-/// threadgroup lock.
+/// Creates a process with its own copy of memory and descriptors, in new namespaces per `flags`. If `cgroup` is given,
+/// the process starts in that cgroup v2 directory: no migration, hence no wait for the threadgroup lock.
 ///
 /// # Safety
-/// The process must have one thread (true of dayfly always): the child continues here with a copy
-/// of the whole state.
+/// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -149,18 +146,17 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     let pid =
         with_fallback(&arguments, |call, arguments| unsafe { crate::raw::call(call, arguments) })?;
     let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
-    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: on success the kernel stored a new descriptor without another owner.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Clone::Parent(Child { pid, pidfd }))
 }
 
-/// As [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on
-/// `stack`: no page table to copy, no page to fault in again. Descriptors are its own copy.
+/// As [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on `stack`: no page
+/// table is copied, and no page is faulted in again. The child has its own copy of the descriptor table.
 ///
 /// # Safety
-/// Both processes now work in one memory, like threads. Whatever the child reaches through `argument`
-/// and the stack itself must stay where it is, unchanged by the caller, until the child has executed a
-/// program or ended; and the child must not allocate.
+/// Both processes share memory, like threads. Until the child has executed a program or exited, the caller must neither
+/// move nor change the stack or anything reachable through `argument`. The child must not allocate.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -177,18 +173,18 @@ pub unsafe fn clone3_shared(
     arguments.stack = stack.base() as u64;
     arguments.stack_size = stack.len() as u64;
     let pid = with_fallback(&arguments, |call, arguments| {
-        // SAFETY: valid arguments of the call; the child starts on a stack of its own, and the rest is the
-        // caller's promise.
+        // SAFETY: the arguments of the call are valid; the child starts on a stack of its own, and the caller
+        // guarantees the rest.
         crate::raw::check(unsafe { enter_shared(call, arguments, run, argument) })
     })?;
     let pid = Pid::from_raw(pid as i32).ok_or(Errno::CHILD)?;
-    // SAFETY: on success the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: on success the kernel stored a new descriptor without another owner.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Child { pid, pidfd })
 }
 
-/// The clone itself. The child has the caller's registers but for the result and the stack pointer, so
-/// it finds what to run in registers, and leaves nothing on the stack that it shares with nobody.
+/// Issues the clone call. The child inherits the caller's registers except the result and the stack pointer, so it
+/// takes the function and its argument from registers and needs nothing from the caller's stack.
 ///
 /// # Safety
 /// As [`clone3_shared`].
@@ -200,7 +196,7 @@ unsafe fn enter_shared(
     argument: *const c_void,
 ) -> isize {
     let result: isize;
-    // SAFETY: the caller's; the child never returns into this frame.
+    // SAFETY: the caller's contract; the child never returns into this frame.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -238,7 +234,7 @@ unsafe fn enter_shared(
     argument: *const c_void,
 ) -> isize {
     let result: isize;
-    // SAFETY: the caller's; the child never returns into this frame.
+    // SAFETY: the caller's contract; the child never returns into this frame.
     unsafe {
         core::arch::asm!(
             "svc 0",

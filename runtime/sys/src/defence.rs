@@ -1,9 +1,9 @@
-//! Defences that tests switch off, to show that each attack of tests/tests/hostile.rs would succeed without the
-//! one it is about: in builds with `--cfg dayfly_undefended` (tests/README.md). In all others [`is_off`] is a constant, and
-//! nothing of what depends on it is left.
+//! Defences that tests switch off, to show that each attack of tests/tests/hostile.rs succeeds without its defence.
+//! Only builds with `--cfg dayfly_undefended` contain the switches (tests/README.md). In all other builds [`is_off`] is
+//! a constant, and the compiler removes the code that depends on it.
 
-/// What this build has that no released one may have, for tests: said by `--version` and `features`, and a
-/// warning of each run. Nothing in a build without flags of the compiler for it.
+/// The test-only features of this build, if any: printed by `--version` and `features`, and as a warning by each run.
+/// `None` in a build without the `--cfg` flags for them.
 pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_undefended)) {
     (false, false) => None,
     (true, false) => Some("fault injection"),
@@ -11,85 +11,86 @@ pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_und
     (true, true) => Some("fault injection, disabled defences"),
 };
 
-/// The variables that test builds read: kept in the program whatever the compiler makes of their uses, so that it
-/// can be told from one without them (tests/tests/builds.rs).
+/// The variables that test builds read. They stay in the binary whatever the compiler makes of their uses, so that
+/// tests/tests/builds.rs can tell a test build by them.
 #[cfg(any(dayfly_faults, dayfly_undefended))]
 #[used]
 pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_PAUSE"];
 
-/// A defence that can be left out, with the attacks that it is for.
+/// A defence that test builds can switch off, with the attacks it prevents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defence {
     /// `seal`: commands that enter a container run from a read-only copy (CVE-2019-5736).
     Seal,
-    /// `resolve-in-root`: paths are resolved inside the root, and what is missing is made below the descriptor
-    /// of its parent, following nothing. Without it, as openat(2) does (CVE-2019-18837, CVE-2021-30465,
-    /// CVE-2024-45310, CVE-2026-41579).
+    /// `resolve-in-root`: paths are resolved inside the root, and missing files are created below the descriptor of
+    /// their parent, without following links. Without it, paths resolve as with openat(2) (CVE-2019-18837,
+    /// CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
     ResolveInRoot,
-    /// `ordinary-proc`: no link leads to the place of a proc or sysfs (CVE-2019-19921, CVE-2023-27561,
-    /// CVE-2025-54867).
+    /// `ordinary-proc`: the mount point of a proc or sysfs is not reached through a symbolic link (CVE-2019-19921,
+    /// CVE-2023-27561, CVE-2025-54867).
     OrdinaryProc,
-    /// `proc-covers`: nothing but a few files below /proc may be mounted over (CVE-2019-16884).
+    /// `proc-covers`: only a few files below /proc may be mounted over (CVE-2019-16884).
     ProcCovers,
-    /// `verify-proc`: sysctls are written through the host's procfs. Without it, by their names in the
+    /// `verify-proc`: sysctls are written through the host's procfs. Without it, they are written by their names in the
     /// container (CVE-2025-52881).
     VerifyProc,
-    /// `verify-device`: what covers masked files is the host's /dev/null. Without it, what the container has
-    /// of that name (CVE-2025-31133, CVE-2026-88265).
+    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, by whatever the container has at
+    /// that path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal comes from its master. Without it, /dev/console is what the container has at
+    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is whatever the container has at
     /// /dev/pts/N (CVE-2025-52565).
     PtyPeer,
-    /// `after-pivot`: terminal and masks come when the host's tree cannot be seen any more (CVE-2026-88264,
+    /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,
     /// CVE-2026-88265).
     AfterPivot,
-    /// `close-range`: no descriptor but those that were asked for reaches the program (CVE-2024-21626).
+    /// `close-range`: only requested descriptors reach the program (CVE-2024-21626).
     CloseRange,
     /// `cwd-check`: the working directory is inside the root (CVE-2024-21626).
     CwdCheck,
     /// `inheritable`: capabilities added by `exec` are not inheritable (CVE-2022-29162, CVE-2022-27650).
     Inheritable,
-    /// `cgroup-read-only`: the host's cgroups, bound, are as read-only as a fresh mount would be
+    /// `cgroup-read-only`: a bind mount of the host's cgroups is as read-only as a fresh mount would be
     /// (CVE-2023-25809).
     CgroupReadOnly,
-    /// `strict-integers`: what is no number is refused. Without it, it is 0 (CVE-2026-30892).
+    /// `strict-integers`: text that is not a number is refused. Without it, it is read as 0 (CVE-2026-30892).
     StrictIntegers,
-    /// `lengths`: the name of a network device fits one, and a netlink attribute its length. Without it, the
-    /// length wraps (CVE-2021-43784).
+    /// `lengths`: the name of a network device and a netlink attribute are checked against their maximum lengths.
+    /// Without it, the length wraps (CVE-2021-43784).
     Lengths,
-    /// `id-check`: a container's id is the name of a directory.
+    /// `id-check`: a container's id must be a valid directory name.
     IdCheck,
-    /// `bare-birth`: who is born into a PID namespace that others are in has nothing of the host's.
+    /// `bare-birth`: a process created in a PID namespace that it shares with others holds no resources of the host.
     BareBirth,
-    /// `cgroup-path`: no `..` in the path of a cgroup.
+    /// `cgroup-path`: a cgroup path must not contain `..`.
     CgroupPath,
-    /// `lent-read-only`: a device node of the host's is lent to a container by a read-only mount.
+    /// `lent-read-only`: a device node bound from the host is mounted read-only.
     LentReadOnly,
-    /// `own-null`: standard streams that are the host's /dev/null become the container's own.
+    /// `own-null`: standard streams that are the host's /dev/null are replaced by the container's own.
     OwnNull,
-    /// `old-tree`: with `--no-pivot` no procfs and sysfs of the host's is left below the root.
+    /// `old-tree`: with `--no-pivot`, no procfs or sysfs of the host stays mounted below the root.
     OldTree,
-    /// `own-nodes`: devices of a container in a user namespace are nodes of its own. Without it, the host's are lent.
+    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without it, the host's are bound.
     OwnNodes,
-    /// `template-owner`: the template belongs to a user namespace of its own, which locks what containers start with.
+    /// `template-owner`: a user namespace of its own owns the template, which locks the mounts that containers start
+    /// with.
     TemplateOwner,
 }
 
 #[cfg(not(dayfly_undefended))]
 mod switches {
-    /// Never, in this build.
+    /// Always false in this build.
     #[inline(always)]
     pub const fn is_off(_: super::Defence) -> bool {
         false
     }
 
-    /// None, in this build.
+    /// Always `None` in this build.
     #[inline(always)]
     pub fn pause_at(_: impl Iterator<Item = &'static str>) -> Option<usize> {
         None
     }
 
-    /// Goes on, in this build.
+    /// Does nothing in this build.
     #[inline(always)]
     pub const fn pause() {}
 }
@@ -124,12 +125,12 @@ mod switches {
         ("template-owner", Defence::TemplateOwner),
     ];
 
-    /// A bit for each that is off.
+    /// One bit for each defence that is off.
     static OFF: AtomicU32 = AtomicU32::new(0);
-    /// Of the name of the step to stop before; 0 for none.
+    /// Hash of the name of the step to stop before; 0 for none.
     static PAUSE: AtomicU64 = AtomicU64::new(0);
 
-    /// Switches off what `names` says, with commas between them. False if one is unknown.
+    /// Switches off the defences in `names`, separated by commas. Returns false if a name is unknown.
     pub fn switch_off(names: &str) -> bool {
         names.split(',').filter(|name| !name.is_empty()).all(|name| {
             let found = NAMES.iter().find(|(known, _)| *known == name);
@@ -137,24 +138,24 @@ mod switches {
         })
     }
 
-    /// Has init stop once, before the first step of this name.
+    /// Makes init stop once, before the first step of this name.
     pub fn pause_before(step: &str) {
         PAUSE.store(hash(step), Ordering::Relaxed);
     }
 
-    /// Whether the command does without it.
+    /// Returns whether a defence is switched off.
     pub fn is_off(defence: Defence) -> bool {
         OFF.load(Ordering::Relaxed) & bit(defence) != 0
     }
 
-    /// Which of these steps is the first to stop before. For the parent: init may not allocate what names
-    /// them.
+    /// Returns the index of the first of these steps to stop before. Only the parent may call this: init must not
+    /// allocate the names.
     pub fn pause_at(mut steps: impl Iterator<Item = &'static str>) -> Option<usize> {
         let wanted = PAUSE.load(Ordering::Relaxed);
         steps.position(|step| wanted != 0 && hash(step) == wanted)
     }
 
-    /// Says on standard output that it stops, and reads from standard input.
+    /// Reports the stop on standard output, then waits for standard input.
     pub fn pause() {
         let _ = rustix::io::write(crate::stdio::stdout(), b"paused\n");
         let _ = rustix::io::read(crate::stdio::stdin(), &mut [0; 1]);

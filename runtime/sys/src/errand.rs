@@ -1,5 +1,5 @@
-//! A child process that fetches a descriptor or a number for its parent, from where the parent does not
-//! want to go itself.
+//! A child process that fetches a descriptor or a number, so that its parent need not change its own namespaces or
+//! root.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, write};
@@ -9,11 +9,11 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
 
-/// Runs `fetch` in a child and returns the descriptor it got there. The child is gone by then,
-/// whatever it did to its own root directory and namespaces.
+/// Runs `fetch` in a child and returns the descriptor that it opened. The child may change its root directory and
+/// namespaces; it has exited when this returns.
 ///
-/// `fetch` must not allocate if the process has several threads, as tests have: one of them may hold
-/// the allocator's lock.
+/// `fetch` must not allocate if the process has several threads, as tests have: one of them may hold the allocator's
+/// lock.
 ///
 /// # Errors
 /// Those of `fetch`; ECHILD if the child was killed; those of socketpair(2) and clone3(2).
@@ -43,9 +43,9 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
     }
 }
 
-/// Runs `work` in a child, born in `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), and returns
-/// the number it came to. The child is gone by then, whatever it did to its namespaces. As to memory,
-/// see [`fetch`].
+/// Runs `work` in a child, which starts in `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), and returns its
+/// result. The child may change its namespaces; it has exited when this returns. The rule of [`fetch`] about allocation
+/// applies.
 ///
 /// # Errors
 /// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).
@@ -84,7 +84,7 @@ pub fn ask(
     }
 }
 
-/// Waits for the end. There is nobody to wait for if the caller ignores SIGCHLD.
+/// Waits for the child to exit. If the caller ignores SIGCHLD, there is no child left to wait for.
 fn reap(child: &Child) {
     let wait = || waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     while matches!(wait(), Err(Errno::INTR)) {}

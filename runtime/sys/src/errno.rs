@@ -1,8 +1,8 @@
-//! Errno values as people read them (errno(3)).
+//! Messages for errno values (errno(3)).
 
 use rustix::io::Errno;
 
-/// The text of `strerror(3)` in the C locale, in lower case as Go and therefore runc print it.
+/// Returns the text of `strerror(3)` in the C locale, in lower case as Go and therefore runc print it.
 pub fn describe(errno: Errno) -> &'static str {
     match errno {
         Errno::PERM => "operation not permitted",

@@ -1,22 +1,22 @@
-//! The one error of a failed system call: operation, object, errno.
+//! The error of a failed system call: operation, object, errno.
 
 use alloc_crate::string::String;
 use core::fmt;
 use rustix::io::Errno;
 
-/// A system call that failed: what was tried, on what, and why it did not work.
+/// A system call that failed: the operation, its object and the errno.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The operation as a man page names it, such as `"mkdir"` or `"clone3"`.
     pub op: &'static str,
     /// The object of the operation: a path, an id, a mount target; empty if there is none.
     pub object: String,
-    /// The kernel's answer.
+    /// The errno.
     pub errno: Errno,
 }
 
 impl Error {
-    /// An error of `op` on `object`.
+    /// Returns an error of `op` on `object`.
     pub fn new(op: &'static str, object: impl Into<String>, errno: Errno) -> Self {
         Self { op, object: object.into(), errno }
     }
@@ -36,7 +36,7 @@ impl core::error::Error for Error {}
 
 /// Adds operation and object to a bare errno.
 pub trait Context<T> {
-    /// Turns an errno into an [`Error`]; `object` is only rendered on failure.
+    /// Turns an errno into an [`Error`]; `object` is formatted only on failure.
     fn context(self, op: &'static str, object: impl fmt::Display) -> Result<T, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! execve(2) with arrays laid out beforehand, and the sweep of descriptors before it.
+//! execve(2) with prepared arrays, and closing of descriptors before it.
 
 #[cfg(feature = "alloc")]
 use alloc_crate::{boxed::Box, ffi::CString, vec::Vec};
@@ -13,17 +13,17 @@ use rustix::io::Errno;
 #[cfg(feature = "alloc")]
 use crate::start::Args;
 
-/// A NULL-terminated array of C strings as execve(2) wants it, with room for one more that is only known in init.
+/// A NULL-terminated array of C strings for execve(2), with a spare entry for a string that only init knows.
 #[derive(Debug, Clone, Copy)]
 pub struct StringArray<'a> {
     strings: &'a [&'a CStr],
-    /// One pointer a string, then the spare one, then NULL. The kernel alone reads through them; atomic, as the
-    /// actors of a start may have this in common.
+    /// One pointer per string, then the spare one, then NULL. Only the kernel reads through the pointers. They are
+    /// atomic, because the actors of a start may share the array.
     pointers: &'a [AtomicPtr<c_char>],
 }
 
 impl<'a> StringArray<'a> {
-    /// The strings, without the spare one.
+    /// The strings without the spare entry.
     pub fn iter(&self) -> impl Iterator<Item = &'a CStr> + use<'a> {
         self.strings.iter().copied()
     }
@@ -35,7 +35,8 @@ impl<'a> StringArray<'a> {
 
 #[cfg(feature = "alloc")]
 impl StringArray<'static> {
-    /// Lays out `strings`, which are never freed: who lays them out executes a program, or makes a process that does.
+    /// Builds an array of `strings`, which are never freed: the caller executes a program, or creates a process that
+    /// does.
     pub fn leaked(strings: Vec<CString>) -> Self {
         let strings: Vec<&'static CStr> =
             strings.into_iter().map(|string| &*Box::leak(string.into_boxed_c_str())).collect();
@@ -46,8 +47,7 @@ impl StringArray<'static> {
     }
 }
 
-/// Replaces the process by `path`, with `spare`, if any, as one more entry of the environment.
-/// Returns only if that failed.
+/// Replaces the process by `path`; `spare`, if any, is added to the environment. Returns only on failure.
 pub fn execve(
     path: &CStr,
     argv: &StringArray<'_>,
@@ -58,8 +58,8 @@ pub fn execve(
         let spare = spare.map_or(ptr::null(), CStr::as_ptr);
         place.store(spare.cast_mut(), Ordering::Relaxed);
     }
-    // SAFETY: the arrays are NULL-terminated, and hold their NUL-terminated strings; `spare` outlives
-    // the call, and the place it was put in is overwritten by the next one.
+    // SAFETY: the arrays are NULL-terminated and hold NUL-terminated strings; `spare` outlives the call, and the next
+    // call overwrites its entry.
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
@@ -72,8 +72,8 @@ pub fn execve(
     }
 }
 
-/// Executes the program behind `fd` with the arguments and environment that this process was started
-/// with, and `spare` as one more entry of that (execveat(2), AT_EMPTY_PATH). Returns only if that failed.
+/// Executes the program behind `fd` with this process's original arguments and environment, and `spare` as one more
+/// variable (execveat(2), AT_EMPTY_PATH). Returns only on failure.
 #[cfg(feature = "alloc")]
 pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno {
     const AT_EMPTY_PATH: usize = 0x1000;
@@ -84,8 +84,8 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
         longer = entries.chain([spare.as_ptr(), ptr::null()]).collect();
         envp = longer.as_ptr();
     }
-    // SAFETY: the arrays are those of the initial stack, or made of their strings and `spare`:
-    // NULL-terminated, and valid until the call is over.
+    // SAFETY: the arrays come from the initial stack or from its strings and `spare`: NULL-terminated, and valid until
+    // the call is over.
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVEAT,
@@ -98,8 +98,8 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     }
 }
 
-/// Closes every descriptor from `first` on but `kept`. What is closed must not be used again by whoever
-/// owns it: this is for a process that goes on to exec or exit.
+/// Closes every descriptor from `first` on except `kept`. Owners must not use closed descriptors again: this is for a
+/// process that is about to exec or exit.
 ///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
@@ -110,7 +110,7 @@ pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
         let next = numbers.filter(|&fd| fd >= from).min();
         let to = next.map_or(u32::MAX as usize, |next| next.saturating_sub(1));
         if next.is_none_or(|next| next > from) {
-            // SAFETY: no pointers; by contract nobody uses the descriptors that go.
+            // SAFETY: no pointers; by contract closed descriptors are not used again.
             unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
         }
         match next {
@@ -120,35 +120,35 @@ pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
     }
 }
 
-/// Closes descriptors, those with consecutive numbers by one call (close_range(2), Linux 5.9). Each by itself where
-/// there is none.
+/// Closes descriptors, each run of consecutive numbers by one call (close_range(2), Linux 5.9), or each by itself on
+/// older kernels.
 #[cfg(feature = "alloc")]
 pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
     let mut numbers: Vec<RawFd> = fds.into_iter().map(IntoRawFd::into_raw_fd).collect();
     numbers.sort_unstable();
     for run in numbers.chunk_by(|one, next| one + 1 == *next) {
         let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
-        // SAFETY: no pointers; all of them are ours to close.
+        // SAFETY: no pointers; this process owns all of them.
         let closed = first != last
             && unsafe {
                 crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, last as usize, 0])
             }
             .is_ok();
         if !closed {
-            // SAFETY: nobody else has them, and they are open.
+            // SAFETY: they are open and have no other owner.
             run.iter().for_each(|&fd| drop(unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
 }
 
-/// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11):
-/// whatever the caller leaked to us does not reach the container (CVE-2024-21626).
+/// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11): descriptors leaked
+/// by the caller do not reach the container (CVE-2024-21626).
 ///
 /// # Errors
 /// EINVAL on kernels before 5.11.
 pub fn cloexec_from(first: u32) -> Result<(), Errno> {
     const CLOSE_RANGE_CLOEXEC: usize = 4;
-    // SAFETY: no pointers; descriptors stay open, so no owner is surprised.
+    // SAFETY: no pointers; descriptors stay open, so their owners may still use them.
     unsafe {
         crate::raw::call(
             crate::raw::CLOSE_RANGE,
@@ -163,7 +163,7 @@ pub fn cloexec_from(first: u32) -> Result<(), Errno> {
 /// # Errors
 /// None in practice.
 pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
-    // SAFETY: no pointers; for a new process, in which nobody uses what goes.
+    // SAFETY: no pointers; for a new process, which does not use the closed descriptors.
     unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0]) }
         .map(drop)
 }

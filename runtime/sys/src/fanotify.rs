@@ -1,5 +1,5 @@
-//! What the kernel tells of a mount namespace: every mount that comes or goes (fanotify(7), FAN_REPORT_MNT,
-//! Linux 6.15). Counts what others do without asking them.
+//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). Counts the
+//! mounts of other programs without their cooperation.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, read};
@@ -20,20 +20,20 @@ const FAN_Q_OVERFLOW: u64 = 0x4000;
 #[derive(Debug)]
 pub struct MountWatch(OwnedFd);
 
-/// Mounts that came and went.
+/// Counts of mounts attached and detached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MountEvents {
-    /// Attached.
+    /// Mounts attached.
     pub attached: u32,
-    /// Detached.
+    /// Mounts detached.
     pub detached: u32,
 }
 
 impl MountWatch {
-    /// Begins to watch a mount namespace, a file of nsfs.
+    /// Starts watching a mount namespace, given as an nsfs descriptor.
     ///
     /// # Errors
-    /// EINVAL before Linux 6.15; EPERM for others than root.
+    /// EINVAL before Linux 6.15; EPERM unless root.
     pub fn new(namespace: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_MNT;
         // SAFETY: two numbers; on success the kernel returns a new descriptor.
@@ -44,15 +44,15 @@ impl MountWatch {
         let mask = (FAN_MNT_ATTACH | FAN_MNT_DETACH) as usize;
         let mark = FAN_MARK_ADD | FAN_MARK_MNTNS;
         let (group_fd, target) = (group.as_raw_fd() as usize, namespace.as_raw_fd() as usize);
-        // SAFETY: no path is given: the descriptor is what is meant.
+        // SAFETY: the path is null: the descriptor alone names the namespace.
         unsafe { call(nr::FANOTIFY_MARK, [group_fd, mark, mask, target, 0]) }?;
         Ok(Self(group))
     }
 
-    /// What has happened since the last call.
+    /// Returns the events since the last call.
     ///
     /// # Errors
-    /// EOVERFLOW if the kernel lost some.
+    /// EOVERFLOW if the kernel dropped some.
     pub fn events(&self) -> Result<MountEvents, Errno> {
         let mut events = MountEvents::default();
         let mut buffer = [0u8; 8192];
@@ -77,7 +77,7 @@ impl MountWatch {
     }
 }
 
-/// Length and mask of the first event.
+/// Returns length and mask of the first event.
 fn event(bytes: &[u8]) -> Option<(usize, u64)> {
     let size = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let mask = u64::from_ne_bytes(*bytes.get(8..16)?.first_chunk()?);

@@ -10,7 +10,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-/// Sends `fd` together with a few bytes. Without allocation.
+/// Sends `fd` together with a few bytes, without allocating.
 ///
 /// # Errors
 /// Those of sendmsg(2).
@@ -55,10 +55,10 @@ pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<O
     receive_by(RecvFlags::empty(), socket, payload)
 }
 
-/// The same, without waiting.
+/// Receives like [`receive`], without waiting.
 ///
 /// # Errors
-/// EAGAIN if nothing is there; others of recvmsg(2).
+/// EAGAIN if no message is pending; others of recvmsg(2).
 pub fn receive_now(
     socket: impl AsFd,
     payload: &mut [u8],

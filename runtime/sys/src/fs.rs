@@ -1,4 +1,4 @@
-//! Small files, whole: reading and writing by directory descriptor.
+//! Reading and writing of small files as a whole, relative to a directory descriptor.
 
 use core::mem::MaybeUninit;
 
@@ -12,8 +12,7 @@ mod read;
 #[cfg(feature = "alloc")]
 pub use read::{Owned, read_all, read_at, read_owned_at, read_text};
 
-/// Writes `bytes` to the existing file `path`, relative to `dir`, in one write as procfs and cgroupfs
-/// want it.
+/// Writes `bytes` to the existing file `path`, relative to `dir`, in a single write(2), as procfs and cgroupfs require.
 ///
 /// # Errors
 /// Those of openat(2) and write(2).
@@ -22,7 +21,7 @@ pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errn
     rustix::io::write(fd, bytes).map(drop)
 }
 
-/// Opens a directory for use as a base.
+/// Opens a directory as a base for relative paths.
 ///
 /// # Errors
 /// Those of openat(2).
@@ -30,8 +29,8 @@ pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether the working directory lies inside the current root. getcwd(2) marks one that does not
-/// with "(unreachable)", and has no name for one that was removed.
+/// Returns whether the working directory lies inside the current root. getcwd(2) marks a directory outside it with
+/// "(unreachable)" and fails for a removed one.
 ///
 /// # Errors
 /// ERANGE for a path over 4096 bytes.
@@ -42,7 +41,7 @@ pub fn working_directory_is_reachable() -> Result<bool, Errno> {
         crate::raw::call(crate::raw::nr::GETCWD, [buffer.as_mut_ptr().addr(), buffer.len()])
     };
     match result {
-        // SAFETY: the kernel has written a name, at least its end.
+        // SAFETY: on success the kernel has written at least the terminating NUL.
         Ok(_) => Ok(unsafe { buffer[0].assume_init() } == b'/'),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),

@@ -1,12 +1,12 @@
-//! Paths inside a root: openat2(2) with RESOLVE_IN_ROOT where the kernel does it at once, and a walk name by name
-//! where it cannot.
+//! Path resolution inside a root: openat2(2) with RESOLVE_IN_ROOT where the kernel can do it in one call, and otherwise
+//! a walk, component by component.
 //!
-//! The walk is for two cases. Something on the way is missing and has to be made, behind a symbolic link that leads
-//! nowhere yet; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. It opens one name
-//! after the other with O_PATH and O_NOFOLLOW below the descriptor of the directory before, and reads links itself.
-//! It never opens `..`: that takes the last name off the way come, which has no links in it, and goes that way
-//! again from the root. So a neighbour that renames directories meanwhile, or puts links in their place, can make it
-//! fail and can choose among places inside the root; nothing of that leads out of it.
+//! The walk serves two cases. Either a component is missing and must be created, possibly behind a dangling symbolic
+//! link; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. The walk opens one
+//! component after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links
+//! itself. It never opens `..`: it drops the last component of the path walked so far, which contains no links, and
+//! walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links, can
+//! make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
 //!
 //! Nothing here allocates.
 
@@ -24,35 +24,34 @@ use crate::defence::{Defence, is_off};
 
 /// PATH_MAX
 const LONGEST: usize = 4096;
-/// As many links as the kernel follows (MAXSYMLINKS).
+/// The number of links that the kernel follows at most (MAXSYMLINKS).
 const MOST_LINKS: u32 = 40;
-/// How often a race is run again: a hostile neighbour can win a few times, not for ever.
+/// The number of retries after a race: an attacker can win a few times, but not forever.
 const MOST_RACES: u32 = 64;
 
 const HERE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const PROC_ROOT_INO: u64 = 1;
 
-/// What becomes of symbolic links.
+/// How symbolic links are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// They mean what they mean to somebody whose root directory the root is.
+    /// Links are followed as for a process whose root directory is the root.
     Follow,
-    /// So do those on the way; the last name may be one, which is opened itself.
+    /// Links on the way are followed; if the last component is a link, the link itself is opened.
     KeepLast,
-    /// ELOOP.
+    /// Links fail with ELOOP.
     Refuse,
 }
 
-/// Whether this process has been refused openat2(2) by a filter; a process that shares its memory knows it, too.
+/// Whether a filter refused openat2(2) to this process; processes that share its memory see this too.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Opens what `path` names inside `root`; an empty path is the root itself. Links of procfs that lead to open files
-/// are ELOOP.
+/// Opens `path` inside `root`; an empty path is the root itself. Magic links of procfs fail with ELOOP.
 ///
 /// # Errors
-/// Those of openat2(2) with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS; EAGAIN where somebody keeps renaming what
-/// is on the way.
+/// Those of openat2(2) with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS; EAGAIN if components are renamed again and
+/// again.
 pub fn open(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -85,7 +84,7 @@ pub fn open(
     Err(Errno::AGAIN)
 }
 
-/// Opens what `path` names below `directory`, through no link and on the same mount.
+/// Opens `path` below `directory`, through no link and on the same mount.
 ///
 /// # Errors
 /// Those of openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_XDEV and RESOLVE_NO_SYMLINKS.
@@ -112,7 +111,7 @@ pub fn open_beneath(
     }
 }
 
-/// Opens an absolute path of this process's own root, through no link of procfs that leads to an open file.
+/// Opens an absolute path in this process's own root, not following magic links of procfs.
 ///
 /// # Errors
 /// Those of openat2(2) with RESOLVE_NO_MAGICLINKS.
@@ -131,7 +130,7 @@ pub fn open_absolute(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The number of the mount that something lies on (Linux 5.8).
+/// Returns the id of the mount that a file lies on (Linux 5.8).
 fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     let found = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     match StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID) {
@@ -140,7 +139,8 @@ fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// ENOSYS is a filter's. EPERM may be the file's own: it was a filter's if the walk gets there.
+/// Walks after a failed openat2(2). ENOSYS comes from a filter. EPERM may come from the file itself; if the walk
+/// succeeds, it came from a filter.
 fn instead(
     refusal: Errno,
     walk: impl FnOnce() -> Result<OwnedFd, Errno>,
@@ -171,7 +171,7 @@ fn walk_to(
         if flags.contains(OFlags::PATH) {
             return Ok(found);
         }
-        // What was found is opened by the name it has: a link there by now is a race.
+        // The file is opened by the name the walk found: a link there now is a race.
         match openat(walk.directory(), walk.name(), flags | OFlags::NOFOLLOW, Mode::empty()) {
             Err(Errno::LOOP) if links != Links::KeepLast => {}
             result => return result,
@@ -180,11 +180,11 @@ fn walk_to(
     Err(Errno::AGAIN)
 }
 
-/// Opens a directory inside `root`, made with those above it that are missing; also where a link leads to something
-/// that is not there. Permissions of what is made are `mode`.
+/// Opens a directory inside `root` and creates it and missing parents, also behind a dangling link. `mode` is the mode
+/// of created directories.
 ///
 /// # Errors
-/// Those of openat(2) and mkdirat(2); ELOOP for links in a circle.
+/// Those of openat(2) and mkdirat(2); ELOOP for circular links.
 pub fn make_directories(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedFd, Errno> {
     for _ in 0..MOST_RACES {
         let mut walk = Walk::new(root, path, Links::Follow)?;
@@ -198,16 +198,15 @@ pub fn make_directories(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        // On the next round it is found, whatever it is by then.
+        // The next round finds it, whatever it is by then.
     }
     Err(Errno::AGAIN)
 }
 
-/// Opens (O_PATH) what is at `path` inside `root`; if nothing is, an empty file is made there, with the directories
-/// above it that are missing.
+/// Opens `path` inside `root` with O_PATH. If it is missing, an empty file is created, with its missing parents.
 ///
 /// # Errors
-/// Those of openat(2) and mkdirat(2); ELOOP for links in a circle.
+/// Those of openat(2) and mkdirat(2); ELOOP for circular links.
 pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedFd, Errno> {
     let make = |directory: BorrowedFd<'_>, name: &CStr| {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -221,12 +220,12 @@ pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedF
     Err(Errno::AGAIN)
 }
 
-/// Has `make` make what `path` names inside `root` below the descriptor of its directory, unless something is there:
-/// that is returned (O_PATH). `None` if it has been made, or by somebody else meanwhile. Directories above it that
-/// are missing are made, 0755.
+/// Calls `make` to create `path` inside `root`, below the descriptor of its directory. Returns the existing file
+/// (O_PATH) if there is one, or `None` if `make` or a concurrent process created it. Missing parents are created with
+/// mode 0755.
 ///
 /// # Errors
-/// Those of `make` but EEXIST, openat(2) and mkdirat(2); ELOOP for links in a circle.
+/// Those of `make` except EEXIST, openat(2) and mkdirat(2); ELOOP for circular links.
 pub fn make_with(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -247,28 +246,29 @@ fn kind_of(fd: &OwnedFd) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
 }
 
-/// Where a walk ends: at the last name.
+/// The end of a walk: the state of the last component.
 enum End {
-    /// It is there.
+    /// It exists.
     Found(OwnedFd),
-    /// There is nothing of that name in the directory.
+    /// The directory has no entry of that name.
     Missing,
 }
 
-/// A path on its way through a root.
+/// The state of a walk through a root.
 struct Walk<'r> {
     root: BorrowedFd<'r>,
     links: Links,
     followed: u32,
-    /// The directory that was reached; `None` is the root.
+    /// The directory reached; `None` is the root.
     here: Option<OwnedFd>,
-    /// The names that lead there from the root, each with a NUL behind it. None is a link.
+    /// The components from the root to here, each followed by a NUL. None is a link.
     come: [u8; LONGEST],
     come_length: usize,
-    /// What is still to go: from `start` to the NUL at the end. A link's text is read into the room before it.
+    /// The components still to walk: from `start` to the NUL at the end. A link's text is inserted into the space
+    /// before `start`.
     left: [u8; 2 * LONGEST],
     start: usize,
-    /// Where the name that the walk is at stands in `left`.
+    /// The range in `left` of the current component.
     name: (usize, usize),
 }
 
@@ -298,13 +298,13 @@ impl<'r> Walk<'r> {
         self.here.as_ref().map_or(self.root, |here| here.as_fd())
     }
 
-    /// The last name, or `.` where the path ends in the directory itself.
+    /// Returns the last component, or `.` if the path ends in the directory itself.
     fn name(&self) -> &CStr {
         let name = self.left.get(self.name.0..self.name.1).unwrap_or_default();
         CStr::from_bytes_with_nul(name).unwrap_or(c".")
     }
 
-    /// Takes the next name off what is left.
+    /// Takes the next component off the rest of the path.
     fn next(&mut self) -> bool {
         let end = self.left.len() - 1;
         let rest = self.left.get(self.start..end).unwrap_or_default();
@@ -328,7 +328,7 @@ impl<'r> Walk<'r> {
         self.left.get(self.start..end).unwrap_or_default().iter().all(|byte| *byte == b'/')
     }
 
-    /// Goes to the last name. Directories that are missing before it are made with permissions `make`.
+    /// Walks to the last component. If `make` is given, missing directories before it are created with that mode.
     fn go(&mut self, make: Option<Mode>) -> Result<End, Errno> {
         let mut made = 0;
         while self.next() {
@@ -367,7 +367,7 @@ impl<'r> Walk<'r> {
             .map(End::Found)
     }
 
-    /// Goes into the directory of the name that the walk is at.
+    /// Enters the directory of the current component.
     fn enter(&mut self, directory: OwnedFd) -> Result<(), Errno> {
         let name = self.left.get(self.name.0..self.name.1).unwrap_or_default();
         let end = self.come_length + name.len();
@@ -377,7 +377,7 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    /// Goes to the directory above, from the root on; the one above the root is the root.
+    /// Goes to the parent directory, from the root on; the root's parent is the root.
     fn back(&mut self) -> Result<(), Errno> {
         let come = self.come.get(..self.come_length.saturating_sub(1)).unwrap_or_default();
         self.come_length = come.iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
@@ -387,7 +387,7 @@ impl<'r> Walk<'r> {
             let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
             let here = self.here.as_ref().map_or(self.root, |here| here.as_fd());
             let directory = openat(here, name, HERE | OFlags::DIRECTORY, Mode::empty());
-            // What was a directory a moment ago is a link or gone.
+            // The directory was replaced by a link or removed meanwhile.
             let directory = directory.map_err(|errno| match errno {
                 Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Errno::AGAIN,
                 errno => errno,
@@ -397,13 +397,13 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    /// Puts a link's text before what is left.
+    /// Inserts a link's text before the rest of the path.
     fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
         self.followed += 1;
         if self.links == Links::Refuse || self.followed > MOST_LINKS || self.is_magic(link)? {
             return Err(Errno::LOOP);
         }
-        // The end of the name just read is free as well, and becomes the slash between.
+        // The byte before `start`, the end of the link's name, is free too and becomes the slash between.
         let slash = self.start.saturating_sub(1);
         let room = self.left.get_mut(..slash).unwrap_or_default();
         let longest = room.len();
@@ -426,8 +426,8 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    /// Whether it is a link of procfs to an open file, which has no text worth the name. Those in procfs' own root
-    /// (`self`, `mounts`) are ordinary.
+    /// Returns whether it is a magic link of procfs, which has no usable text. Links in procfs' own root (`self`,
+    /// `mounts`) are ordinary.
     fn is_magic(&self, link: &OwnedFd) -> Result<bool, Errno> {
         Ok(fstatfs(link)?.f_type as i64 == PROC_SUPER_MAGIC
             && fstat(self.directory())?.st_ino != PROC_ROOT_INO)

@@ -7,7 +7,7 @@ const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
 const KEYCTL_DESCRIBE: usize = 6;
 const KEYCTL_SETPERM: usize = 5;
 
-/// Leaves the caller's session keyring for a new one of this name; returns its id.
+/// Joins a new session keyring of this name and returns its id.
 ///
 /// # Errors
 /// ENOSYS without CONFIG_KEYS, EPERM in some sandboxes, EDQUOT.
@@ -21,8 +21,8 @@ pub fn join_session(name: &CStr) -> Result<usize, Errno> {
     }
 }
 
-/// Lets the key's owner search it, besides the permissions it has (as runc does, so that a process
-/// that changed its user can still use its session keyring).
+/// Adds search permission for the key's owner to the key's permissions. As in runc, a process that changed its user can
+/// then still use its session keyring.
 ///
 /// # Errors
 /// Those of keyctl(2).

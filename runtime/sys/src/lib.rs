@@ -1,8 +1,8 @@
-//! What rustix lacks: system calls with typed arguments, one subject a file.
+//! System calls that rustix lacks, with typed arguments, one subject a file.
 //!
-//! With `init` and `launch`, the only place for `unsafe`. Where rustix has a call, it is used.
+//! Only this crate, `init` and `launch` contain `unsafe`. Where rustix has a call, it is used.
 //!
-//! What takes a heap comes with the feature `alloc`, which all but `init` have.
+//! Code that needs a heap is behind the feature `alloc`, which all crates but `init` enable.
 #![cfg_attr(not(test), no_std)]
 
 #[cfg(feature = "alloc")]

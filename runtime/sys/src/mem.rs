@@ -1,11 +1,11 @@
-//! Memory routines that the compiler calls by name and libc would bring.
+//! Memory routines that the compiler calls by name and libc would provide.
 //!
-//! Almost every call is for a few bytes (strings, small structures), where `rep movsb` takes longer to
-//! begin than to copy: those are moved through registers, first and last part overlapping. What is
-//! longer goes to the string instructions of x86-64, fast on every CPU of the last decade without asking CPUID
-//! (which costs microseconds in a virtual machine), and on aarch64 through pairs of vector registers.
+//! Almost every call is for a few bytes (strings, small structures), for which `rep movsb` takes longer to start than
+//! to copy. Such short blocks are moved through registers, with the first and last part overlapping. Longer blocks use
+//! the string instructions on x86-64, which are fast on every CPU of the last decade without a check of CPUID (which
+//! costs microseconds in a virtual machine), and pairs of vector registers on aarch64.
 
-/// Bytes that are moved through registers at once.
+/// The largest block in bytes that is moved through registers.
 const SHORT: usize = 64;
 
 /// Loads a value from an address without alignment.
@@ -14,7 +14,7 @@ const SHORT: usize = 64;
 /// `size_of::<T>()` valid bytes at `at + offset`.
 #[inline(always)]
 unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe { at.add(offset).cast::<T>().read_unaligned() }
 }
 
@@ -24,12 +24,11 @@ unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
 /// As [`load`], writable.
 #[inline(always)]
 unsafe fn store<T: Copy>(at: *mut u8, offset: usize, value: T) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe { at.add(offset).cast::<T>().write_unaligned(value) }
 }
 
-/// Copies up to [`SHORT`] bytes, all of them read before the first is written, so that the places may
-/// overlap.
+/// Copies up to [`SHORT`] bytes. All are read before the first is written, so source and destination may overlap.
 ///
 /// # Safety
 /// `len` valid bytes at both ends, at most `SHORT`.
@@ -82,7 +81,7 @@ pub unsafe fn copy_forward(dst: *mut u8, src: *const u8, len: usize) {
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: `len` valid bytes at both ends, at least one whole block; the pointers end at the rest. Each block is
-    // read whole before it is written, and what is still to be read lies behind what was written.
+    // read whole before it is written, and bytes still to be read lie after those written.
     unsafe {
         let (mut dst, mut src) = (dst, src);
         core::arch::asm!(
@@ -108,8 +107,7 @@ pub unsafe fn copy_forward(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     if len <= SHORT || (dst as usize).wrapping_sub(src as usize) >= len {
-        // SAFETY: short copies may overlap, and else dst is not inside [src, src+len): a forward copy
-        // is right.
+        // SAFETY: short copies may overlap; otherwise dst is not inside [src, src+len), so a forward copy is correct.
         return unsafe { copy_forward(dst, src, len) };
     }
     let mut end = len;
@@ -118,7 +116,7 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the last bytes first; each piece is read whole before it is written.
         unsafe { copy_short(dst.add(end), src.add(end), SHORT) };
     }
-    // SAFETY: what is left at the front.
+    // SAFETY: the rest at the front.
     unsafe { copy_short(dst, src, end) };
 }
 
@@ -129,7 +127,7 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     if let 8..=32 = len {
-        // An array of eight would be filled by this very function where nothing is optimised.
+        // Without optimisation, filling an array of eight bytes would call this very function.
         let word = u64::from(byte) * 0x0101_0101_0101_0101;
         // SAFETY: all within `len` bytes; the parts overlap.
         unsafe {
@@ -167,7 +165,7 @@ pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     }
 }
 
-/// Blocks of [`SHORT`] bytes, the last one up to the end.
+/// Fills blocks of [`SHORT`] bytes; the last one ends with the range.
 ///
 /// # Safety
 /// `len` valid bytes, at least `SHORT`.
@@ -198,7 +196,7 @@ unsafe fn fill_blocks(dst: *mut u8, byte: u8, len: usize) {
 /// As memcmp(3).
 #[inline(always)]
 pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
-    // Words of text as numbers: the first byte that differs decides.
+    // Compares words as big-endian numbers: the first differing byte decides.
     let order = |x: u64, y: u64| i32::from(x > y) - i32::from(x < y);
     if len < 8 {
         // SAFETY: all within `len` bytes.
@@ -213,13 +211,12 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
         }
         i += 8;
     }
-    // The last eight: what was looked at before is the same.
-    // SAFETY: `len` is at least eight.
+    // The last eight bytes: those already compared are equal. SAFETY: `len` is at least eight.
     let (x, y): (u64, u64) = unsafe { (load(a, len - 8), load(b, len - 8)) };
     order(u64::from_be(x), u64::from_be(y))
 }
 
-/// [`compare`] for less than eight bytes: most strings that are compared, word by word of a table, are that short.
+/// [`compare`] for fewer than eight bytes, the length of most compared strings.
 ///
 /// # Safety
 /// As memcmp(3).
@@ -305,7 +302,7 @@ mod tests {
         assert_eq!(unsafe { length(c"seven..".as_ptr().cast()) }, 7);
     }
 
-    /// Against what the C library's do, at all alignments of both ends.
+    /// Compares with the C library's functions, at all alignments of both ends.
     #[test]
     fn long_ones_at_every_alignment() {
         for len in (0..260).chain([511, 512, 513, 4095, 4160, 65536]) {

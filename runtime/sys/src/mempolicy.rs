@@ -2,19 +2,18 @@
 
 use rustix::io::Errno;
 
-/// Words of a mask of nodes.
+/// Words in a node mask.
 pub const WORDS: usize = 16;
 
-/// Sets the caller's policy, which its children and the program it executes have as well: a mode with
-/// its flags, and the nodes it is about.
+/// Sets the caller's policy, which children and executed programs inherit: a mode with its flags, and the nodes it
+/// applies to.
 ///
 /// # Errors
-/// Those of set_mempolicy(2): EINVAL for nodes that are not there, or a mode that the kernel does not
-/// know.
+/// Those of set_mempolicy(2): EINVAL for missing nodes or an unknown mode.
 pub fn set(mode: u32, nodes: &[u64; WORDS]) -> Result<(), Errno> {
-    // The kernel counts one bit less than it is told.
+    // The kernel uses one bit less than maxnode.
     let bits = WORDS * 64 + 1;
-    // SAFETY: the mask is readable, as many bits as the kernel looks at.
+    // SAFETY: the mask is readable for as many bits as the kernel reads.
     unsafe {
         crate::raw::call(
             crate::raw::nr::SET_MEMPOLICY,

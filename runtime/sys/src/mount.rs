@@ -1,5 +1,5 @@
-//! mount_setattr(2), Linux 5.12: flags and propagation of a mount by descriptor, a whole tree at once; and
-//! open_tree_attr(2), Linux 6.15, which takes a copy that has them from the start.
+//! mount_setattr(2), Linux 5.12: flags and propagation of a mount by descriptor, or of a whole tree at once; and
+//! open_tree_attr(2), Linux 6.15, which copies a mount and sets its attributes in one call.
 
 use core::ffi::CStr;
 
@@ -20,7 +20,7 @@ pub mod attr {
     pub const NODEV: u64 = 0x4;
     /// No execution.
     pub const NOEXEC: u64 = 0x8;
-    /// Ids mapped by a user namespace; only of a mount that is attached nowhere yet.
+    /// Ids mapped by a user namespace; only for a mount that is not attached yet.
     pub const IDMAP: u64 = 0x10_0000;
     /// The field of access time modes.
     pub const ATIME: u64 = 0x70;
@@ -28,17 +28,17 @@ pub mod attr {
 
 /// Propagation types of mount(2).
 pub mod propagation {
-    /// Nothing travels.
+    /// Mount events do not propagate.
     pub const PRIVATE: u64 = 1 << 18;
-    /// Receives, does not send.
+    /// Receives mount events, does not send them.
     pub const SLAVE: u64 = 1 << 19;
-    /// Sends and receives.
+    /// Sends and receives mount events.
     pub const SHARED: u64 = 1 << 20;
-    /// Private, and may not be bound.
+    /// Private, and cannot be bind-mounted.
     pub const UNBINDABLE: u64 = 1 << 17;
 }
 
-/// `struct mount_attr`: what to set, what to clear, and the propagation (0 leaves it).
+/// `struct mount_attr`: attributes to set and to clear, and the propagation (0 leaves it unchanged).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MountAttr {
@@ -83,8 +83,8 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     .map(drop)
 }
 
-/// Takes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: by one call
-/// from Linux 6.15 on, else by two.
+/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: one call from Linux
+/// 6.15 on, two before.
 ///
 /// # Errors
 /// Those of open_tree(2) and mount_setattr(2).
@@ -109,10 +109,10 @@ pub fn clone_with(
         )
     };
     if let Ok(copy) = copy {
-        // SAFETY: a new descriptor, nobody else's.
+        // SAFETY: a new descriptor without another owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(copy as i32) });
     }
-    // An older kernel, or a filter that does not know the call; whatever else it was fails again.
+    // An older kernel, or a filter that does not know the call. Any other error occurs again below.
     let copy = rustix::mount::open_tree(directory, path, FLAGS)?;
     mount_setattr(copy.as_fd(), false, attr)?;
     Ok(copy)

@@ -1,4 +1,4 @@
-//! The loopback interface, up: the one thing a fresh network namespace needs from a runtime.
+//! Brings the loopback interface up: the only setup that a new network namespace needs from a runtime.
 
 use rustix::fd::AsRawFd;
 use rustix::io::Errno;

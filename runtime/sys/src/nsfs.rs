@@ -1,21 +1,21 @@
-//! What kind of namespace a descriptor refers to (ioctl_nsfs(2)).
+//! The type and owner of a namespace, by descriptor (ioctl_nsfs(2)).
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::clone::CloneFlags;
 
-/// NSFS_MAGIC of linux/magic.h: the file system that every namespace's file is on.
+/// NSFS_MAGIC of linux/magic.h: the file system of namespace files.
 const MAGIC: u64 = 0x6e73_6673;
 const NS_GET_USERNS: usize = 0xb701;
 const NS_GET_NSTYPE: usize = 0xb703;
 
-/// The kind of the namespace behind `fd` (Linux 4.11).
+/// Returns the type of the namespace behind `fd` (Linux 4.11).
 ///
 /// # Errors
-/// ENOTTY if it is no namespace.
+/// ENOTTY if it is not a namespace.
 pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
-    // The number might mean something else to another file.
+    // The ioctl number may mean something else for other files.
     if rustix::fs::fstatfs(fd)?.f_type as u64 != MAGIC {
         return Err(Errno::NOTTY);
     }
@@ -26,17 +26,17 @@ pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
     Ok(CloneFlags::from_bits_retain(kind as u64))
 }
 
-/// The user namespace that owns the namespace behind `fd` (Linux 4.9).
+/// Opens the user namespace that owns the namespace behind `fd` (Linux 4.9).
 ///
 /// # Errors
-/// ENOTTY if it is no namespace; EPERM if its owner is outside of the caller's user namespace.
+/// ENOTTY if it is not a namespace; EPERM if its owner is outside the caller's user namespace.
 pub fn owner(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     kind(fd)?;
     // SAFETY: the request takes no argument.
     let owner = unsafe {
         crate::raw::call(crate::raw::nr::IOCTL, [fd.as_raw_fd() as usize, NS_GET_USERNS])
     }?;
-    // SAFETY: a new descriptor, nobody else's.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(owner as i32) })
 }
 

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// Sets the caller's execution domain, which its children and the program it executes have as well.
+/// Sets the caller's execution domain, which children and executed programs inherit.
 ///
 /// # Errors
 /// Those of personality(2).

@@ -1,5 +1,5 @@
-//! What the kernel knows, asked in ways that change nothing: calls that fail at their arguments where the
-//! kernel has them, and otherwise where it has not.
+//! Probes for kernel features that change nothing: calls with invalid arguments, which fail with one errno on kernels
+//! that implement the call and with another on those that do not.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -9,11 +9,11 @@ use crate::clone::{Clone, CloneFlags, clone3};
 /// statmount(2), Linux 6.8; the same number on every architecture.
 const STATMOUNT: usize = 457;
 
-/// Whether a process can be born in a cgroup (CLONE_INTO_CGROUP, Linux 5.7). What is offered as a cgroup
-/// is none, so that no process comes of it.
+/// Returns whether clone3(2) supports CLONE_INTO_CGROUP (Linux 5.7). The descriptor passed is not a cgroup, so no
+/// process is created.
 pub fn clone_into_cgroup() -> bool {
     let Ok(root) = crate::fs::open_dir(rustix::fs::CWD, c"/proc") else { return false };
-    // SAFETY: should there be a child after all, it ends at once.
+    // SAFETY: if a child is created after all, it exits at once.
     match unsafe { clone3(CloneFlags::empty(), Some(root.as_fd())) } {
         Ok(Clone::Child) => crate::start::exit(0),
         Ok(Clone::Parent(_)) => false,
@@ -21,9 +21,9 @@ pub fn clone_into_cgroup() -> bool {
     }
 }
 
-/// Whether there is statmount(2), Linux 6.8.
+/// Returns whether the kernel has statmount(2), Linux 6.8.
 pub fn statmount() -> bool {
-    // SAFETY: no request at all, at which the kernel fails if it knows the call.
+    // SAFETY: the null request makes a kernel that has the call fail.
     let answer = unsafe { crate::raw::call(STATMOUNT, [0, 0, 0, 0]) };
     answer != Err(Errno::NOSYS)
 }

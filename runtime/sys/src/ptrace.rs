@@ -1,7 +1,7 @@
 //! ptrace(2) in its modern form: PTRACE_SEIZE (Linux 3.4) and PTRACE_GET_SYSCALL_INFO (5.3).
 //!
-//! Whoever traces must wait for *its* tracees alone: with [`wait`] a thread sees what it has seized and
-//! what it has made, and no other thread's children.
+//! A tracer must wait for *its own* tracees only: [`wait`] reports the tracees and children of the calling thread, not
+//! of other threads.
 
 use core::ffi::CStr;
 use rustix::fd::BorrowedFd;
@@ -35,26 +35,26 @@ const OPTIONS: usize = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
 
 const SIGTRAP: i32 = 5;
 
-/// Takes hold of `pid` and of all that it will clone; if the tracing thread ends, they are killed.
+/// Seizes `pid` and, automatically, the children it clones; if the tracing thread exits, all are killed.
 ///
 /// # Errors
-/// EPERM if it is somebody else's or already traced, ESRCH.
+/// EPERM without permission or if it is already traced, ESRCH.
 pub fn seize(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_SEIZE, pid, OPTIONS)
 }
 
-/// How far a stopped tracee is let go.
+/// How far a stopped tracee runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// To the next event.
     Freely,
-    /// To the entry to or the exit from a system call.
+    /// To the next entry to or exit from a system call.
     ToCall,
-    /// By one instruction.
+    /// For one instruction.
     ByStep,
 }
 
-/// Lets a stopped tracee go on, and delivers `signal` to it unless that is 0.
+/// Resumes a stopped tracee, and delivers `signal` unless it is 0.
 ///
 /// # Errors
 /// ESRCH if it is not stopped, or dead.
@@ -67,10 +67,10 @@ pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     plain(request, pid, signal as usize)
 }
 
-/// Leaves a tracee that job control has stopped in that stop, until SIGCONT.
+/// Leaves a tracee in its job-control stop until SIGCONT.
 ///
 /// # Errors
-/// As [`resume`]; EIO if it is no such stop.
+/// As [`resume`]; EIO if it is not in such a stop.
 pub fn listen(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_LISTEN, pid, 0)
 }
@@ -83,7 +83,7 @@ pub fn interrupt(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_INTERRUPT, pid, 0)
 }
 
-/// Lets a stopped tracee go for good, and delivers `signal` to it unless that is 0.
+/// Detaches from a stopped tracee, and delivers `signal` unless it is 0.
 ///
 /// # Errors
 /// As [`resume`].
@@ -92,12 +92,11 @@ pub fn detach(pid: Pid, signal: i32) -> Result<(), Errno> {
 }
 
 fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
-    // SAFETY: requests of this kind take numbers and touch no memory of the caller.
+    // SAFETY: requests of this kind take numbers and do not access the caller's memory.
     unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
 }
 
-/// What a tracee's stop comes with: the new child of [`Event::Child`], the former number of the thread
-/// in [`Event::Exec`].
+/// PTRACE_GETEVENTMSG: returns the child's tid at [`Event::Child`], or the thread's former tid at [`Event::Exec`].
 ///
 /// # Errors
 /// As [`resume`].
@@ -109,28 +108,28 @@ pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
     Ok(i32::try_from(message).ok().and_then(Pid::from_raw))
 }
 
-/// Where a stopped tracee is.
+/// The state of a stopped tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its instruction pointer.
     pub instruction: u64,
-    /// Its system call, where the stop is at one's entry or exit.
+    /// Its system call, if it stopped at an entry or exit.
     pub call: Option<Call>,
 }
 
 /// One side of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// About to be made.
+    /// At entry.
     Entry {
         /// The call's number, as the tracee's architecture counts.
         number: u64,
         /// The arguments as registers hold them.
         args: [u64; 6],
-        /// The architecture whose call it is: AUDIT_ARCH_* (linux/audit.h).
+        /// The ABI of the call: AUDIT_ARCH_* (linux/audit.h).
         arch: u32,
     },
-    /// Just made, with the kernel's answer; −4095…−1 is an errno.
+    /// At exit, with the kernel's return value; −4095…−1 is an errno.
     Exit(i64),
 }
 
@@ -147,7 +146,7 @@ struct CallInfo {
     values: [u64; 8],
 }
 
-/// Tells where a stopped tracee is.
+/// Returns the state of a stopped tracee.
 ///
 /// # Errors
 /// As [`resume`]; EIO on kernels before 5.3.
@@ -170,45 +169,45 @@ pub fn place(pid: Pid) -> Result<Place, Errno> {
     Ok(Place { instruction: info.instruction_pointer, call })
 }
 
-/// What [`wait`] has to tell about one tracee.
+/// A report of [`wait`] about one tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// It returned this exit status.
+    /// It exited with this status.
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
-    /// It stands where a signal would be delivered; a step ends with SIGTRAP.
+    /// Signal-delivery-stop; a single step ends with SIGTRAP.
     Signal(i32),
-    /// It stands at the entry to or exit from a system call.
+    /// Syscall-stop: at the entry to or exit from a system call.
     Call,
-    /// It stands because something happened to it.
+    /// PTRACE_EVENT stop.
     Event(Event),
 }
 
 /// Events that stop a tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It has cloned a process ([`message`]).
+    /// It created a process with fork(2) or vfork(2) ([`message`]).
     Child,
-    /// It has cloned with clone(2)'s other means: a thread or a process ([`message`]).
+    /// It created a thread or process with clone(2) ([`message`]).
     Clone,
     /// It has executed a program.
     Exec,
-    /// Job control has stopped it with this signal.
+    /// Group-stop: job control stopped it with this signal.
     Group(i32),
-    /// It was just born, interrupted, or woken from a stop.
+    /// It was just created, interrupted, or resumed from a group-stop.
     Pause,
 }
 
-/// Waits for a tracee or child of this thread to stop or end; reaps it in the latter case. Without `block`
-/// there is no answer if none has.
+/// Waits for a tracee or child of this thread to stop or exit; reaps it if it exited. Without `block`, returns `None`
+/// if none has.
 ///
 /// # Errors
 /// ECHILD if there are none; EINTR.
 pub fn wait(block: bool) -> Result<Option<(Pid, Report)>, Errno> {
-    /// Only this thread's.
+    /// Only children of this thread.
     const WNOTHREAD: u32 = 0x2000_0000;
-    /// Whatever signal their end sends.
+    /// Children with any exit signal.
     const WALL: u32 = 0x4000_0000;
     let mut options = WaitOptions::from_bits_retain(WNOTHREAD | WALL);
     options.set(WaitOptions::NOHANG, !block);
@@ -231,10 +230,10 @@ fn report(status: i32) -> Report {
     }
 }
 
-/// A program to be executed once its tracer is there.
+/// A program to execute once the tracer is attached.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// The file to be executed, found from `dir` if relative.
+    /// The file to execute, relative to `dir` if relative.
     pub path: &'a CStr,
     /// Its arguments, the first of which is its name.
     pub argv: &'a StringArray<'a>,
@@ -244,14 +243,14 @@ pub struct Program<'a> {
     pub dir: &'a CStr,
     /// Its standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// Whether memory is laid out the same way each time (ADDR_NO_RANDOMIZE).
+    /// Whether the memory layout is the same at each run (ADDR_NO_RANDOMIZE).
     pub fixed_layout: bool,
 }
 
-/// Makes a child that reads one byte from `gate` and then executes `program`. If the gate closes before
-/// that, or the program can't be executed, it exits with the errno.
+/// Creates a child that reads one byte from `gate` and then executes `program`. If the gate closes before that, or the
+/// program cannot be executed, the child exits with the errno.
 ///
-/// `gate` must be a pipe's or socket's reading end, and the other end, `ours`, is closed in the child.
+/// `gate` is the reading end of a pipe or socket; the child closes the other end, `ours`.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -260,8 +259,8 @@ pub fn spawn(
     gate: BorrowedFd<'_>,
     ours: BorrowedFd<'_>,
 ) -> Result<Child, Errno> {
-    // SAFETY: the child has a copy of the memory with locks in whatever state other threads had them in,
-    // and takes none: it makes system calls on what was prepared before, then executes or exits.
+    // SAFETY: the child has a copy of the memory, with locks in whatever state other threads left them, and takes none:
+    // it makes system calls on data prepared before, then executes or exits.
     match unsafe { crate::clone::clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {

@@ -5,7 +5,7 @@
 
 use rustix::io::Errno;
 
-/// System call numbers that rustix gives no function for.
+/// Numbers of system calls that rustix does not wrap.
 #[cfg(target_arch = "x86_64")]
 pub mod nr {
     /// clone(2)
@@ -56,7 +56,7 @@ pub mod nr {
     pub const SEMTIMEDOP: usize = 220;
 }
 
-/// System call numbers that rustix gives no function for.
+/// Numbers of system calls that rustix does not wrap.
 #[cfg(target_arch = "aarch64")]
 pub mod nr {
     /// clone(2)
@@ -121,12 +121,12 @@ pub const OPEN_TREE_ATTR: usize = 467;
 /// Issues a system call and returns what the kernel returned, unchecked.
 ///
 /// # Safety
-/// Whatever the call asks of its arguments: see its man page.
+/// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     let ret: isize;
-    // SAFETY: the kernel clobbers rcx and r11 only; the caller answers for the arguments.
+    // SAFETY: the kernel clobbers rcx and r11 only; the caller guarantees the arguments.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -143,12 +143,12 @@ pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
 /// Issues a system call and returns what the kernel returned, unchecked.
 ///
 /// # Safety
-/// Whatever the call asks of its arguments: see its man page.
+/// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
 pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     let ret: isize;
-    // SAFETY: the kernel preserves every register but x0; the caller answers for the arguments.
+    // SAFETY: the kernel preserves every register but x0; the caller guarantees the arguments.
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -162,7 +162,7 @@ pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     ret
 }
 
-/// Reads a raw return value as the kernel's convention has it: −4095…−1 is an errno.
+/// Converts a raw return value to a result: −4095…−1 is an errno.
 #[inline]
 pub fn check(ret: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&ret) {
@@ -175,11 +175,11 @@ pub fn check(ret: isize) -> Result<usize, Errno> {
 /// [`syscall`], with up to six arguments, checked.
 ///
 /// # Safety
-/// Whatever the call asks of its arguments: see its man page.
+/// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
 pub unsafe fn call<const N: usize>(nr: usize, args: [usize; N]) -> Result<usize, Errno> {
     let mut all = [0; 6];
     all[..N].copy_from_slice(&args);
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's contract.
     check(unsafe { syscall(nr, all) })
 }

@@ -1,26 +1,26 @@
-//! Fixed-size records in memory that two processes share: what a process between clone and exec did,
-//! which must not allocate and can't tell anybody.
+//! Fixed-size trace records in memory shared by two processes. A process between clone and exec must not allocate and
+//! cannot report its steps in another way.
 
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::shared::Shared;
 
-/// One step as it happened.
+/// The record of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
-    /// As `start`; 0 while it goes on, and for good if it replaced the program.
+    /// As `start`; 0 while the step runs. It stays 0 if the step replaced the program (exec).
     pub end: u64,
-    /// The step's place in its actor's list.
+    /// The step's index in its actor's list.
     pub step: u16,
     /// The errno it failed with, or 0.
     pub errno: u16,
 }
 
 impl Record {
-    /// Three words; the last is not 0, which an unused slot has.
+    /// Packs the record into three words; the last is not 0, unlike in an unused slot.
     fn pack(self) -> [u64; 3] {
         [self.start, self.end, 1 << 32 | u64::from(self.errno) << 16 | u64::from(self.step)]
     }
@@ -31,26 +31,26 @@ impl Record {
     }
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC_RAW.
+/// Returns nanoseconds of CLOCK_MONOTONIC_RAW.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::MonotonicRaw);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Where an actor writes its records, and another one reads them.
+/// The records of one actor, which another one reads.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    /// One slot more than there are records: how many found no room, when the actor was born, and which record
-    /// is next. So the actors have nothing in common but atomics.
+    /// One slot more than records, which holds: the number of records lost, the actor's start time, and the index of
+    /// the next record. So the actors share only atomics.
     records: Shared<3>,
     capacity: usize,
-    /// Nanoseconds by which the writer's clock is ahead of the reader's.
+    /// The writer's clock minus the reader's, in nanoseconds.
     ahead: i64,
-    /// A step at whose end the writer's clock is by so many nanoseconds ahead of what it was.
+    /// The step at whose end the writer's clock jumps, and by how many nanoseconds.
     moves: Option<(u16, i64)>,
 }
 
-/// A step under way.
+/// A step in progress.
 #[derive(Debug)]
 pub struct Begun {
     index: usize,
@@ -58,13 +58,13 @@ pub struct Begun {
 }
 
 impl Recorder {
-    /// Of so many steps, for a child that is to work in this process's memory.
+    /// Returns a recorder for `capacity` steps, for a child that shares this process's memory.
     #[cfg(feature = "alloc")]
     pub fn new(capacity: usize) -> Self {
         Self { records: Shared::leaked(capacity + 1), capacity, ahead: 0, moves: None }
     }
 
-    /// Of so many steps, for a child with memory of its own.
+    /// Returns a recorder for `capacity` steps, for a child with memory of its own.
     ///
     /// # Errors
     /// ENOMEM.
@@ -73,19 +73,18 @@ impl Recorder {
         Ok(Self { records, capacity, ahead: 0, moves: None })
     }
 
-    /// Has this reader take the writer's clock for ahead of its own by so many nanoseconds, as in a
-    /// time namespace.
+    /// Tells this reader how far the writer's clock is ahead, as in a time namespace.
     pub fn set_ahead(&mut self, nanoseconds: i64) {
         self.ahead = nanoseconds;
     }
 
-    /// Has this reader know the step by which the writer enters a time namespace, and by how many nanoseconds its
-    /// clock is ahead from there on.
+    /// Tells this reader the step that moves the writer into a time namespace, and how far its clock is ahead from then
+    /// on.
     pub fn set_move(&mut self, step: usize, nanoseconds: i64) {
         self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
     }
 
-    /// The same record by the clock that the writer began with.
+    /// Returns the record in the writer's original clock.
     fn unmoved(&self, record: Record) -> Record {
         let back = |time: u64, by| if time == 0 { 0 } else { time.wrapping_sub_signed(by) };
         match self.moves {
@@ -106,24 +105,24 @@ impl Recorder {
         }
     }
 
-    /// The actor's first moment.
+    /// Records the actor's start time.
     pub fn born(&self) {
         let [lost, _, next] = self.own();
         self.records.set(self.capacity, [lost, now(), next]);
     }
 
-    /// When that was, if it was.
+    /// Returns the actor's start time, if recorded.
     pub fn birth(&self) -> Option<u64> {
         let [_, born, _] = self.own();
         (born > 0).then(|| self.here(born))
     }
 
-    /// What is no record: see `records`.
+    /// Returns the bookkeeping slot: see `records`.
     fn own(&self) -> [u64; 3] {
         self.records.get(self.capacity).unwrap_or_default()
     }
 
-    /// A step begins. It is seen from now on, so that a trace tells in which one an actor was killed.
+    /// Records the beginning of a step. It is visible at once, so a trace shows the step in which an actor was killed.
     pub fn begin(&self, step: usize) -> Begun {
         let [lost, born, next] = self.own();
         let index = next as usize;
@@ -138,7 +137,7 @@ impl Recorder {
         Begun { index, record }
     }
 
-    /// It ends, unless there was no room for it.
+    /// Records the end of a step, unless its record was lost.
     pub fn end(&self, begun: Begun, result: Result<(), Errno>) {
         let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
         if begun.index < self.capacity {
@@ -146,12 +145,12 @@ impl Recorder {
         }
     }
 
-    /// How many steps found no room.
+    /// Returns the number of steps that found no slot.
     pub fn lost(&self) -> u64 {
         self.own()[0]
     }
 
-    /// The records, in order.
+    /// Returns the records in order.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let read = |index| self.records.get(index).and_then(Record::unpack);
         (0..self.capacity).map_while(read).map(|record| self.unmoved(record)).map(|record| Record {

@@ -1,9 +1,8 @@
-//! The running program's own image, mapped anew from another descriptor of its file.
+//! Maps the running program's image anew from another descriptor of its file.
 //!
-//! What execve(2) of the same file would come to, without a new address space: every mapping of the old
-//! descriptor is replaced where it stands, by the same bytes, and then the kernel is told what
-//! /proc/PID/exe is (PR_SET_MM_MAP). It refuses while anything of the old file is mapped, so that
-//! success proves that nothing of it is left.
+//! The result equals execve(2) of the same file without a new address space: every mapping of the old descriptor is
+//! replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses that while
+//! anything of the old file is mapped, so success proves that no such mapping is left.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -16,7 +15,7 @@ use rustix::process::{PrctlMmMap, configure_virtual_memory_map};
 
 use crate::start::Args;
 
-/// `Elf64_Ehdr` up to what is read of it (elf(5)).
+/// `Elf64_Ehdr` up to the last field read (elf(5)).
 #[repr(C)]
 struct Header {
     ident: [u8; 16],
@@ -50,46 +49,45 @@ const PT_LOAD: u32 = 1;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 const PF_X: u32 = 1;
 const PF_W: u32 = 2;
-/// Bytes of variables that can be kept over the change, with small pages and with large ones: more would mean a
-/// larger program than ours.
+/// Maximum bytes of variables preserved over the change, for small and large pages; dayfly has fewer.
 const KEPT: [usize; 2] = [8192, 2 * 65536];
 
 unsafe extern "C" {
-    /// Where the linker has put the file's header in memory.
+    /// The address of the ELF header, set by the linker.
     static __ehdr_start: Header;
 }
 
-/// Maps the program anew from `file` and makes that what /proc/self/exe leads to.
+/// Maps the program anew from `file` and points /proc/self/exe to it.
 ///
 /// # Safety
-/// `file` must be the one that this process runs, through whatever mount, and the process have one
-/// thread and no child in its memory.
+/// `file` must be the file that this process runs, through any mount. The process must have one thread and no child
+/// that shares its memory.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the user namespace, EINVAL if the kernel is built
-/// without CONFIG_CHECKPOINT_RESTORE, ENOEXEC if this is not a static executable at a fixed address. The
-/// program runs on as before.
+/// EPERM without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the user namespace, EINVAL if the kernel is built without
+/// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if this is not a static executable at a fixed address. The program runs on as
+/// before.
 pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
-    // More than the header is read from there on.
+    // The program headers are read beyond the header from this pointer.
     let first =
         ptr::with_exposed_provenance::<Header>((&raw const __ehdr_start).expose_provenance());
-    // SAFETY: the linker's, and never written.
+    // SAFETY: the linker provides it, and it is never written.
     let header = unsafe { &*first };
     if header.kind != ET_EXEC || usize::from(header.segment_size) != size_of::<Segment>() {
         return Err(Errno::NOEXEC);
     }
-    // SAFETY: they follow in the first segment, which is mapped as a whole.
+    // SAFETY: the program headers follow in the first segment, which is mapped as a whole.
     let segments: &[Segment] = unsafe {
         let first = first.byte_add(header.segments as usize).cast();
         slice::from_raw_parts(first, header.segment_count.into())
     };
     let (mut data, mut end) = (0, 0);
     for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
-        // Relocations alone write there, and a program at a fixed address has none.
+        // Only relocations write there, and a program at a fixed address has none.
         let constant = segments
             .iter()
             .any(|relro| relro.kind == PT_GNU_RELRO && relro.address == segment.address);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { segment.remap(file, constant || segment.flags & PF_W == 0)? };
         data = segment.address;
         end = segment.address + segment.in_memory;
@@ -112,7 +110,7 @@ pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
         auxv_size: 0,
         exe_fd: file.as_raw_fd(),
     };
-    // SAFETY: the addresses only tell others where things are.
+    // SAFETY: the addresses are only reported to others.
     unsafe { configure_virtual_memory_map(&map) }
 }
 
@@ -122,7 +120,7 @@ impl Segment {
     /// # Safety
     /// As [`remap`].
     unsafe fn remap(&self, file: BorrowedFd<'_>, constant: bool) -> Result<(), Errno> {
-        // As the kernel did it: by pages, which may be smaller than what the segment is aligned to.
+        // By pages, like the kernel: the page size may be smaller than the segment's alignment.
         let page = crate::start::page_size() as u64;
         let before = self.address % page;
         let length = (before + self.in_file).next_multiple_of(page) as usize;
@@ -131,7 +129,7 @@ impl Segment {
         protection.set(ProtFlags::WRITE, !constant);
         protection.set(ProtFlags::EXEC, self.flags & PF_X != 0);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the same bytes come to the same place.
+        // SAFETY: the same bytes are mapped at the same place.
         unsafe {
             match length {
                 _ if constant => {
@@ -144,7 +142,7 @@ impl Segment {
     }
 }
 
-/// Gives up to `KEPT` bytes of variables pages without a file. A function of its own for each size: a frame is
+/// Moves up to `KEPT` bytes of variables to anonymous pages. Each size has a function of its own, because a frame is
 /// touched from one end to the other.
 ///
 /// # Safety
@@ -157,7 +155,7 @@ unsafe fn renew<const KEPT: usize>(
 ) -> Result<(), Errno> {
     let mut kept = [MaybeUninit::<u8>::uninit(); KEPT];
     let kept = kept.get_mut(..length).ok_or(Errno::NOMEM)?.as_mut_ptr().cast::<u8>();
-    // SAFETY: variables are put back before anybody reads one; the stack is none of them.
+    // SAFETY: the variables are restored before anything reads one; the stack is not among them.
     unsafe {
         kept.copy_from_nonoverlapping(start.cast(), length);
         mmap_anonymous(start, length, protection, MapFlags::PRIVATE | MapFlags::FIXED)?;

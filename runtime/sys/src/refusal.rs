@@ -1,14 +1,14 @@
-//! Calls that a seccomp filter around dayfly may refuse: filters of other runtimes know those only that are older than
-//! they are, and answer all others with ENOSYS, or at first with EPERM. Where there is another safe way it is taken
-//! (openat2(2): [`crate::inside`]; clone3(2): [`crate::clone`]). For mounts by descriptor there is none, and whoever reads
-//! the error is told what to do.
+//! Calls that a seccomp filter around dayfly may refuse. Filters of other runtimes know only calls older than
+//! themselves, and answer all others with ENOSYS, older filters with EPERM. If there is another safe way, dayfly uses
+//! it (openat2(2): [`crate::inside`]; clone3(2): [`crate::clone`]). Mounts by descriptor have no substitute, so the
+//! error message names the remedy.
 
 use core::fmt;
 
 use rustix::io::Errno;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
-/// Calls without which nothing starts, and since when Linux has them.
+/// Calls that every start needs, and the Linux version that added them.
 const NEEDED: [(&str, &str); 9] = [
     ("open_tree", "5.2"),
     ("move_mount", "5.2"),
@@ -21,14 +21,14 @@ const NEEDED: [(&str, &str); 9] = [
     ("openat2", "5.6"),
 ];
 
-/// An errno in words, with what a refusal may come from; see [`describe`].
+/// An errno as text, with the likely cause of a refusal; see [`describe`].
 #[derive(Debug)]
 pub struct Reason<'a> {
     operation: &'a str,
     errno: Errno,
 }
 
-/// Puts the errno of an operation into words. The operation begins with the name of the call.
+/// Describes the errno of an operation, whose text begins with the name of the call.
 pub fn describe(operation: &str, errno: Errno) -> Reason<'_> {
     Reason { operation, errno }
 }

@@ -1,5 +1,4 @@
-//! Network devices and their addresses (rtnetlink(7)): as much as moving a device to another network
-//! namespace takes.
+//! Network devices and their addresses (rtnetlink(7)), as far as needed to move a device to another network namespace.
 
 use alloc_crate::vec;
 use alloc_crate::vec::Vec;
@@ -37,25 +36,24 @@ const HEADER: usize = 16;
 const LINK: usize = 16;
 /// Bytes of `struct ifaddrmsg`.
 const ADDRESS: usize = 8;
-/// The most the kernel puts into one answer.
+/// Maximum bytes that the kernel puts into one answer.
 const LONGEST: usize = 32 << 10;
 
-/// A socket that speaks of one network namespace: the one it was made in.
+/// A netlink socket of one network namespace, that in which it was created.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
 /// An address of a device, without the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The message that describes it: family, prefix length, flags, scope, index.
+    /// The message that describes the address: family, prefix length, flags, scope, index.
     header: [u8; ADDRESS],
-    /// Those of its attributes that do not depend on the device.
+    /// The attributes that do not depend on the device.
     attributes: Vec<u8>,
 }
 
 impl Address {
-    /// Whether somebody configured it, for traffic beyond the host: neither dynamic nor of a smaller
-    /// scope than global.
+    /// Returns whether the address is configured for traffic beyond the host: permanent and of global scope.
     pub fn is_permanent_and_global(&self) -> bool {
         let [_, _, flags, scope, ..] = self.header;
         flags & IFA_F_PERMANENT != 0 && scope == RT_SCOPE_UNIVERSE
@@ -63,7 +61,7 @@ impl Address {
 }
 
 impl Socket {
-    /// For the current network namespace.
+    /// Opens a socket in the current network namespace.
     ///
     /// # Errors
     /// Those of socket(2).
@@ -71,7 +69,7 @@ impl Socket {
         open().map(Self)
     }
 
-    /// For another network namespace, from where a child process fetches it.
+    /// Opens a socket in another network namespace, by a child process.
     ///
     /// # Errors
     /// Those of setns(2) and socket(2).
@@ -83,10 +81,10 @@ impl Socket {
         .map(Self)
     }
 
-    /// The index of the device of this name.
+    /// Returns the index of the device `name`.
     ///
     /// # Errors
-    /// ENODEV if there is none; ERANGE or EINVAL for what can be no name.
+    /// ENODEV if there is none; ERANGE or EINVAL for an invalid name.
     pub fn index(&self, name: &str) -> Result<u32, Errno> {
         let mut body = link(0, 0);
         attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
@@ -97,7 +95,7 @@ impl Socket {
         index.map(u32::from_ne_bytes).ok_or(Errno::NODEV)
     }
 
-    /// The addresses of a device, in the kernel's order.
+    /// Returns the addresses of a device, in the kernel's order.
     ///
     /// # Errors
     /// Those of rtnetlink(7).
@@ -112,7 +110,7 @@ impl Socket {
             let mut attributes = Vec::new();
             for (kind, value) in Attributes(rest) {
                 if matches!(kind, IFA_ADDRESS | IFA_LOCAL | IFA_BROADCAST) {
-                    // No longer than it was in the kernel's own message.
+                    // Never too long: it came from a message of the kernel.
                     let _ = attribute(&mut attributes, kind, value);
                 }
             }
@@ -121,10 +119,11 @@ impl Socket {
         Ok(found)
     }
 
-    /// Moves a device to another network namespace under a name. It loses its addresses and is down.
+    /// Moves a device to another network namespace under a new name. The device loses its addresses and is down.
     ///
     /// # Errors
-    /// EEXIST if the name is taken there, in which case it may have been moved; EINVAL for devices that belong to their namespace (`lo`).
+    /// EEXIST if the name is taken there (the device may have been moved nevertheless); EINVAL for devices that belong
+    /// to their namespace (`lo`).
     pub fn move_to(&self, index: u32, namespace: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         let mut body = link(index, 0);
         attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
@@ -132,10 +131,10 @@ impl Socket {
         self.ask(RTM_NEWLINK, 0, &body, |_| {})
     }
 
-    /// Gives a device an address that another one had.
+    /// Adds an address, read from another device, to a device.
     ///
     /// # Errors
-    /// EEXIST if it has it.
+    /// EEXIST if the device has it already.
     pub fn add_address(&self, index: u32, address: &Address) -> Result<(), Errno> {
         let [family, prefix, ..] = address.header;
         let mut body = vec![family, prefix, 0, RT_SCOPE_UNIVERSE];
@@ -152,7 +151,7 @@ impl Socket {
         self.ask(RTM_NEWLINK, 0, &link(index, IFF_UP), |_| {})
     }
 
-    /// Sends a request and passes the bodies of what comes in answer on.
+    /// Sends a request and passes on the bodies of the answers.
     fn ask(
         &self,
         kind: u16,
@@ -200,14 +199,14 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
     bytes.extend([0; 4]);
     bytes.extend(index.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
-    // Which flags are meant.
+    // The mask of flags to change.
     bytes.extend(flags.to_ne_bytes());
     debug_assert_eq!(bytes.len(), LINK);
     bytes
 }
 
-/// Appends an attribute, and what aligns the next. EMSGSIZE for a value that is too long: with a length
-/// that wraps, the rest of the value would be read as further attributes (CVE-2021-43784).
+/// Appends an attribute and its padding. Fails with EMSGSIZE if the value is too long: if the length wrapped, the
+/// kernel would read the rest of the value as further attributes (CVE-2021-43784).
 fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), Errno> {
     let length = match u16::try_from(value.len() + 4) {
         Ok(length) => length,
@@ -225,8 +224,8 @@ fn terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
 }
 
-/// Takes the next message off: its type and its body, or as much of that as came. (An error repeats the
-/// request, which may be longer than what is received at once.)
+/// Takes off the next message: its type and its body, which may be truncated. (An error message repeats the request,
+/// which may exceed the receive buffer.)
 fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -235,7 +234,7 @@ fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     Some((kind, body))
 }
 
-/// What an acknowledgement, or the end of a list, says.
+/// Returns the result in an acknowledgement or at the end of a dump.
 fn outcome(message: &[u8]) -> Result<(), Errno> {
     match message.first_chunk().map(|errno| i32::from_ne_bytes(*errno)) {
         Some(0) | None => Ok(()),
@@ -244,7 +243,7 @@ fn outcome(message: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Attributes: type and value.
+/// Iterates over attributes: type and value.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -302,7 +301,7 @@ mod tests {
         let socket = Socket::open().unwrap();
         let lo = socket.index("lo").unwrap();
         assert_eq!(socket.index("no-such-device"), Err(Errno::NODEV));
-        // Of the host's scope, so that it stays where it is.
+        // Of host scope, so that it is not moved.
         let addresses = socket.addresses(lo).unwrap();
         assert!(addresses.iter().all(|address| !address.is_permanent_and_global()));
         assert_eq!(socket.addresses(u32::MAX), Ok(Vec::new()));

@@ -1,4 +1,4 @@
-//! wait4(2): the end of a child together with what it used.
+//! wait4(2): the exit of a child together with its resource usage.
 
 use core::time::Duration;
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ const WAIT4: usize = 61;
 #[cfg(target_arch = "aarch64")]
 const WAIT4: usize = 260;
 
-/// What a process and the children it waited for have used (getrusage(2)).
+/// The resource usage of a process and of the children it waited for (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode; see [`Self::cpu`].
@@ -22,15 +22,15 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults that had to read.
     pub major_faults: u64,
-    /// Context switches because the process waited.
+    /// Voluntary context switches: the process waited.
     pub voluntary_switches: u64,
-    /// Context switches because its time was up or another one came first.
+    /// Involuntary context switches: preempted, or its time slice ended.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// CPU time. It is exact, by the scheduler's clock. Of its two parts the sum alone is, on kernels that divide it
-    /// by the ticks that a process saw (CONFIG_TICK_CPU_ACCOUNTING).
+    /// Returns the total CPU time. The sum is exact, by the scheduler's clock. User and system time alone are estimates
+    /// on kernels that divide the sum by sampled ticks (CONFIG_TICK_CPU_ACCOUNTING).
     #[must_use]
     pub fn cpu(&self) -> Duration {
         self.user.saturating_add(self.system)
@@ -40,16 +40,16 @@ impl Usage {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It returned this exit status.
+    /// It exited with this status.
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
 }
 
-/// Waits until the child `pid` has ended, and reaps it.
+/// Waits until the child `pid` has exited, and reaps it.
 ///
 /// # Errors
-/// ECHILD if it is no child of ours, EINTR if a signal came first.
+/// ECHILD if it is not a child of the caller, EINTR if a signal came first.
 pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
     let mut status = 0_i32;
     // struct rusage: two timevals and fourteen counters, all as wide as a register.
@@ -60,7 +60,7 @@ pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
         0,
         (&raw mut raw).expose_provenance(),
     ];
-    // SAFETY: both pointers lead to local variables of the sizes that the kernel writes.
+    // SAFETY: both pointers refer to local variables of the sizes that the kernel writes.
     unsafe { crate::raw::call(WAIT4, args) }?;
     let end = match status & 0x7f {
         0 => End::Exited((status >> 8) & 0xff),

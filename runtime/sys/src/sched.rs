@@ -1,24 +1,24 @@
-//! How a process is scheduled: sched_setattr(2) for the CPU, ioprio_set(2) for block devices.
+//! Scheduling: sched_setattr(2) for the CPU, ioprio_set(2) for block devices.
 
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
 
-/// How a process is scheduled (sched_setattr(2)).
+/// Scheduling policy and parameters (sched_setattr(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// SCHED_*.
     pub policy: u32,
     /// SCHED_FLAG_*.
     pub flags: u64,
-    /// Nice value, of policies that are not for real time.
+    /// Nice value, for policies other than real-time.
     pub nice: i32,
-    /// Static priority of SCHED_FIFO and SCHED_RR.
+    /// Static priority for SCHED_FIFO and SCHED_RR.
     pub priority: u32,
-    /// Nanoseconds of CPU in a period, of SCHED_DEADLINE.
+    /// SCHED_DEADLINE: nanoseconds of CPU time per period.
     pub runtime: u64,
-    /// Nanoseconds from the beginning of a period.
+    /// SCHED_DEADLINE: nanoseconds from the beginning of a period.
     pub deadline: u64,
-    /// Nanoseconds.
+    /// SCHED_DEADLINE: length of a period in nanoseconds.
     pub period: u64,
 }
 
@@ -37,20 +37,20 @@ struct Raw {
     utilization_max: u32,
 }
 
-/// A set of CPUs in rustix's form.
+/// Returns a set of CPUs in rustix's form.
 pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
     let mut set = CpuSet::new();
     cpus.for_each(|cpu| set.set(cpu as usize));
     set
 }
 
-/// Lets the caller run on every CPU there is or will be, as far as its cgroup has them: cpuset(7) masks
-/// the set anew whenever the cgroup's changes. The kernel takes as much of it as it has CPUs for.
+/// Lets the caller run on every CPU of its cgroup, present or future: cpuset(7) masks the affinity anew whenever the
+/// cgroup's set changes. The kernel ignores bits beyond its maximum number of CPUs.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2); EINVAL if the cgroup has no CPU that is online.
+/// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.
 pub fn run_on_every_cpu() -> Result<(), Errno> {
-    /// As many as x86 kernels can be built for.
+    /// A mask for 8192 CPUs, the maximum of x86 kernels.
     static ALL: [u8; 8192 / 8] = [0xff; 8192 / 8];
     let set = [0, ALL.len(), ALL.as_ptr().addr()];
     // SAFETY: the set is valid for its length and only read.
@@ -81,8 +81,7 @@ pub fn set_attributes(attributes: &Attributes) -> Result<(), Errno> {
         .map(drop)
 }
 
-/// Sets the caller's I/O priority, which its children have as well: the class, shifted by 13 bits,
-/// and the level.
+/// Sets the caller's I/O priority, which children inherit: the class, shifted by 13 bits, and the level.
 ///
 /// # Errors
 /// Those of ioprio_set(2): EPERM for the real-time class without CAP_SYS_NICE.
@@ -97,7 +96,7 @@ pub fn set_io_priority(priority: u16) -> Result<(), Errno> {
 mod tests {
     use super::*;
 
-    /// In a thread of its own, which takes what it changed along.
+    /// Runs `work` in a thread of its own, whose settings end with it.
     fn apart(work: impl FnOnce() + Send + 'static) {
         std::thread::spawn(work).join().unwrap();
     }

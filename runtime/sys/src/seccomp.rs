@@ -1,10 +1,10 @@
-//! seccomp(2): loading a filter, and asking what the kernel knows.
+//! seccomp(2): loads a filter and probes what the kernel supports.
 
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// SECCOMP_FILTER_FLAG_NEW_LISTENER (Linux 5.0): the filter's load returns a descriptor over which calls
-/// with the verdict SECCOMP_RET_USER_NOTIF are decided (seccomp_unotify(2)).
+/// SECCOMP_FILTER_FLAG_NEW_LISTENER (Linux 5.0): loading the filter returns a descriptor, which receives calls with the
+/// verdict SECCOMP_RET_USER_NOTIF (seccomp_unotify(2)).
 pub const NEW_LISTENER: u32 = 8;
 
 const SECCOMP_SET_MODE_FILTER: usize = 1;
@@ -30,12 +30,12 @@ struct Program {
     filter: *const Instruction,
 }
 
-/// Installs `filter` for this thread and all it becomes (SECCOMP_SET_MODE_FILTER). Gives the listener,
-/// close-on-exec, where `flags` have [`NEW_LISTENER`].
+/// Installs `filter` for this thread, its children and the programs they execute (SECCOMP_SET_MODE_FILTER). Returns the
+/// listener, close-on-exec, if `flags` contain [`NEW_LISTENER`].
 ///
 /// # Errors
-/// EACCES without CAP_SYS_ADMIN or no_new_privs; EBUSY for a second listener; EINVAL for a filter or
-/// flags the kernel refuses.
+/// EACCES without CAP_SYS_ADMIN or no_new_privs; EBUSY for a second listener; EINVAL for a filter or flags the kernel
+/// refuses.
 pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno> {
     let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
     let program = Program { len, filter: filter.as_ptr() };
@@ -46,12 +46,12 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
             [SECCOMP_SET_MODE_FILTER, flags as usize, (&raw const program).addr()],
         )
     }?;
-    // SAFETY: with this flag what the kernel returned is a new descriptor, nobody else's.
+    // SAFETY: with this flag the kernel returned a new descriptor without another owner.
     Ok((flags & NEW_LISTENER != 0).then(|| unsafe { OwnedFd::from_raw_fd(result as i32) }))
 }
 
-/// Whether the kernel knows SECCOMP_FILTER_FLAG_* bits. It looks at them before the filter, of which it is
-/// given none.
+/// Returns whether the kernel supports SECCOMP_FILTER_FLAG_* bits. It checks them before it reads the filter, which is
+/// null here.
 pub fn flags_known(flags: u32) -> bool {
     // SAFETY: the kernel refuses the null pointer.
     let result = unsafe {
@@ -60,7 +60,7 @@ pub fn flags_known(flags: u32) -> bool {
     result == Err(Errno::FAULT)
 }
 
-/// Whether the kernel knows a SECCOMP_RET_* action (Linux 4.14).
+/// Returns whether the kernel supports a SECCOMP_RET_* action (Linux 4.14).
 pub fn action_available(action: u32) -> bool {
     // SAFETY: a pointer to four readable bytes.
     unsafe {

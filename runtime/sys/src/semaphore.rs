@@ -1,8 +1,8 @@
-//! System V semaphores, sysvipc(7): the kernel queues those that wait, first come first served, and gives back what a
-//! process that ended had taken.
+//! System V semaphores, sysvipc(7): the kernel queues waiters in order of arrival, and undoes the changes of a process
+//! that exits.
 //!
-//! Chosen over file locks, which have no queue of a width, and over futexes in shared memory, which keep what a killed
-//! process had taken.
+//! They are used instead of file locks, which have no queue that admits several at a time, and instead of futexes in
+//! shared memory, which are not released when their holder is killed.
 
 use crate::raw::{self, nr};
 use core::time::Duration;
@@ -17,34 +17,34 @@ const IPC_STAT: usize = 2;
 const GETNCNT: usize = 14;
 const GETVAL: usize = 12;
 
-/// The most that a semaphore can hold.
+/// The maximum value of a semaphore.
 pub const MOST: u16 = 32767;
 
-/// A set of semaphores, of the caller's IPC namespace.
+/// A set of semaphores in the caller's IPC namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set(usize);
 
-/// What is known of a set: the beginning of `struct semid64_ds`, which is the same on x86-64 and aarch64.
+/// The status of a set: the beginning of `struct semid64_ds`, which is the same on x86-64 and aarch64.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Status {
     key: u32,
-    /// Whose it is: user id, as the caller's user namespace sees it.
+    /// Owner: user id in the caller's user namespace.
     pub owner: u32,
     group: u32,
-    /// Who made it: user id.
+    /// Creator: user id.
     pub maker: u32,
     maker_group: u32,
     /// Permissions, as of a file.
     pub mode: u32,
     sequence: u64,
     unused: [u64; 2],
-    /// When a semaphore was last changed, in seconds since the epoch; 0 if none ever was.
+    /// Time of the last change in seconds since the epoch; 0 if never changed.
     pub changed: i64,
     rest: [u64; 8],
 }
 
-/// `struct sembuf`: what is added to a semaphore.
+/// `struct sembuf`: a change of one semaphore.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Change {
@@ -54,19 +54,19 @@ pub struct Change {
 }
 
 impl Change {
-    /// Adds `by` to the semaphore at `index`. What is taken away has to be there first; the change waits for that.
+    /// Returns a change that adds `by` to the semaphore at `index`. A subtraction waits until the value suffices.
     #[must_use]
     pub fn new(index: u16, by: i16) -> Self {
         Self { index, by, flags: 0 }
     }
 
-    /// Taken back by the kernel when the calling process ends.
+    /// Makes the kernel undo the change when the calling process exits.
     #[must_use]
     pub fn undone_at_end(self) -> Self {
         Self { flags: self.flags | SEM_UNDO, ..self }
     }
 
-    /// Fails with EAGAIN where it would wait.
+    /// Makes the change fail with EAGAIN instead of waiting.
     #[must_use]
     pub fn without_waiting(self) -> Self {
         Self { flags: self.flags | IPC_NOWAIT, ..self }
@@ -74,55 +74,54 @@ impl Change {
 }
 
 impl Set {
-    /// The set of this key, semget(2).
+    /// Opens the set of this key, semget(2).
     ///
     /// # Errors
-    /// ENOENT if there is none, EACCES if it is not for the caller, ENOSYS without CONFIG_SYSVIPC.
+    /// ENOENT if there is none, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
     pub fn find(key: u32) -> Result<Self, Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMGET, [key as usize, 0, 0]) }.map(Self)
     }
 
-    /// A new set of this key, each of its `count` semaphores 0, for its owner alone.
+    /// Creates a set of `count` semaphores, all 0, accessible to its owner only.
     ///
     /// # Errors
-    /// EEXIST if there is one, ENOSPC where the host's limits are reached, ENOSYS without CONFIG_SYSVIPC.
+    /// EEXIST if there is one, ENOSPC if the host's limits are reached, ENOSYS without CONFIG_SYSVIPC.
     pub fn make(key: u32, count: usize) -> Result<Self, Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMGET, [key as usize, count, IPC_CREAT | IPC_EXCL | 0o600]) }
             .map(Self)
     }
 
-    /// Whose it is, and whether it was ever used.
+    /// Returns the set's owner and the time of its last change.
     ///
     /// # Errors
-    /// EACCES, and EINVAL or EIDRM once it is removed.
+    /// EACCES, and EINVAL or EIDRM once the set is removed.
     pub fn status(self) -> Result<Status, Errno> {
         let mut status = Status::default();
-        // SAFETY: the kernel writes 104 bytes at most (`struct semid64_ds` of x86-64), and `Status` has more.
+        // SAFETY: the kernel writes 104 bytes at most (`struct semid64_ds` of x86-64), and `Status` is larger.
         unsafe {
             raw::call(nr::SEMCTL, [self.0, 0, IPC_STAT, (&raw mut status).addr()])?;
         }
         Ok(status)
     }
 
-    /// Makes all `changes` at once, semtimedop(2), waiting up to `longest` where one has to.
+    /// Applies all `changes` atomically, semtimedop(2), and waits up to `longest` if one has to wait.
     ///
     /// # Errors
-    /// EAGAIN if it would have to wait for longer, EIDRM or EINVAL if the set was removed, EINTR, ERANGE beyond
-    /// [`MOST`].
+    /// EAGAIN after `longest`, EIDRM or EINVAL if the set was removed, EINTR, ERANGE beyond [`MOST`].
     pub fn change(self, changes: &[Change], longest: Option<Duration>) -> Result<(), Errno> {
         let time =
             longest.map(|time| [time.as_secs().cast_signed(), i64::from(time.subsec_nanos())]);
         let time = time.as_ref().map_or(0, |time| core::ptr::from_ref(time).addr());
-        // SAFETY: as many changes as are said, and a `struct timespec` or null; the kernel reads both only.
+        // SAFETY: the pointer and count of `changes`, and a `struct timespec` or null; the kernel only reads both.
         unsafe {
             raw::call(nr::SEMTIMEDOP, [self.0, changes.as_ptr().addr(), changes.len(), time])?;
         }
         Ok(())
     }
 
-    /// What the semaphore at `index` holds.
+    /// Returns the value of the semaphore at `index`.
     ///
     /// # Errors
     /// EINVAL or EIDRM once the set is removed.
@@ -131,7 +130,7 @@ impl Set {
         unsafe { raw::call(nr::SEMCTL, [self.0, usize::from(index), GETVAL]) }
     }
 
-    /// How many wait for the semaphore at `index` to hold more.
+    /// Returns the number of processes that wait for the semaphore at `index` to increase.
     ///
     /// # Errors
     /// As [`Self::value`].
@@ -140,10 +139,10 @@ impl Set {
         unsafe { raw::call(nr::SEMCTL, [self.0, usize::from(index), GETNCNT]) }
     }
 
-    /// Removes it; those that wait get EIDRM.
+    /// Removes the set; waiters get EIDRM.
     ///
     /// # Errors
-    /// EPERM if it is somebody else's, EINVAL or EIDRM if it is removed.
+    /// EPERM unless owner or creator, EINVAL or EIDRM if it is already removed.
     pub fn remove(self) -> Result<(), Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMCTL, [self.0, 0, IPC_RMID]) }.map(drop)

@@ -1,11 +1,11 @@
-//! Memory that the actors of a start both reach.
+//! Memory shared by the actors of a start.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Entries of `N` words each, zeroed, for as long as the process lives.
+/// Entries of `N` words each, initially zero, which live as long as the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared<const N: usize> {
     first: NonNull<[AtomicU64; N]>,
@@ -13,15 +13,14 @@ pub struct Shared<const N: usize> {
 }
 
 impl<const N: usize> Shared<N> {
-    /// Room for `len` entries on the heap, for actors that have their memory in common.
+    /// Allocates `len` entries on the heap, for actors that share their memory.
     #[cfg(feature = "alloc")]
     pub fn leaked(len: usize) -> Self {
         let entries: &'static mut [[u64; N]] = alloc_crate::vec![[0; N]; len].leak();
         Self { first: NonNull::from(entries).cast(), len }
     }
 
-    /// Maps room for `len` entries that a child without our memory has as well; only what is written takes
-    /// memory.
+    /// Maps `len` entries that a child without shared memory can access as well; only written pages take memory.
     ///
     /// # Errors
     /// ENOMEM.
@@ -40,11 +39,11 @@ impl<const N: usize> Shared<N> {
     }
 
     fn entry(&self, index: usize) -> Option<&[AtomicU64; N]> {
-        // SAFETY: in range of memory that is never given back and that everybody uses by atomics.
+        // SAFETY: in range of memory that is never unmapped and is accessed only by atomics.
         (index < self.len).then(|| unsafe { self.first.add(index).as_ref() })
     }
 
-    /// Stores an entry, its last word last; out of range is ignored. One process writes an entry, others may
+    /// Stores an entry, its last word last; ignores an index out of range. Only one process writes an entry; others may
     /// read it.
     pub fn set(&self, index: usize, value: [u64; N]) {
         if let Some(words) = self.entry(index) {
@@ -54,7 +53,7 @@ impl<const N: usize> Shared<N> {
         }
     }
 
-    /// Reads an entry, its last word first: what was stored before that is seen as well.
+    /// Reads an entry, its last word first: everything stored before that word is visible as well.
     pub fn get(&self, index: usize) -> Option<[u64; N]> {
         let mut value = [0; N];
         for (word, value) in self.entry(index)?.iter().zip(&mut value).rev() {
@@ -84,7 +83,7 @@ mod tests {
     #[test]
     fn what_the_last_word_announces_is_there() {
         struct Sent(Shared<2>);
-        // SAFETY: all of it is atomic, and stays for good.
+        // SAFETY: all of it is atomic and is never freed.
         unsafe impl Send for Sent {}
         let shared = Shared::<2>::leaked(1);
         let writer = Sent(shared);

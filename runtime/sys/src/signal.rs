@@ -6,7 +6,7 @@ use rustix::process::Pid;
 
 const SIG_SETMASK: usize = 2;
 
-/// A set of signals, signal n at bit n−1, as the kernel has it.
+/// A set of signals in the kernel's format: signal n is bit n−1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SignalSet(pub u64);
 
@@ -33,27 +33,26 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
     Ok(SignalSet(old))
 }
 
-/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: what people end programs by.
+/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: the usual signals to end a program.
 const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
-/// The exit status of whom one of them has ended, as with runc's init.
+/// The exit status after one of them, as with runc's init.
 const ENDED: i32 = 2;
 
-/// Gives every signal its default action again: what the caller ignores must not be ignored by a
-/// container's process, which inherits that across exec. Until that, those that end a program end this one, also
-/// as the first process of a PID namespace: the kernel keeps from that what it has no handler for, whoever sends
-/// it (pid_namespaces(7)).
+/// Resets every signal to its default action, so that a container's process does not inherit signals that the caller
+/// ignores. Until exec, a handler for the usual ending signals exits this process, even as the first process of a PID
+/// namespace: the kernel does not deliver signals without a handler to such a process (pid_namespaces(7)).
 pub fn reset_dispositions() {
     const SA_RESTORER: u64 = 0x0400_0000;
     let handler = end as extern "C" fn(i32) -> !;
     let handler = (handler as *const ()).addr() as u64;
     // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
     let default = [0u64; 4];
-    // Who never returns needs no restorer, and x86-64 wants one named.
+    // A handler that never returns needs no restorer, but x86-64 requires one.
     let ends = [handler, SA_RESTORER, handler, u64::MAX];
     for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
         let action = if ENDING.contains(&signal) { &ends } else { &default };
-        // SAFETY: a sigaction of zeros is SIG_DFL with no flags, the other one has a handler that only makes a
-        // system call and does not return; sets are 8 bytes.
+        // SAFETY: a sigaction of zeros is SIG_DFL with no flags; the other one has a handler that only makes a system
+        // call and does not return; sets are 8 bytes.
         let _ = unsafe {
             crate::raw::call(
                 crate::raw::nr::RT_SIGACTION,
@@ -67,8 +66,8 @@ extern "C" fn end(_: i32) -> ! {
     crate::start::exit(ENDED)
 }
 
-/// Gives SIGCHLD its default action again: the kernel reaps the children of whoever ignores it, which a
-/// caller may have had us do, and how they ended is never told (wait(2), "NOTES").
+/// Resets SIGCHLD to its default action. If it is ignored, as a caller may have had it, the kernel reaps children
+/// itself and their exit status is lost (wait(2), "NOTES").
 pub fn hear_of_children() {
     const SIGCHLD: usize = 17;
     let default = [0u64; 4];
@@ -78,7 +77,7 @@ pub fn hear_of_children() {
     };
 }
 
-/// A descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
+/// Returns a descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
 ///
 /// # Errors
 /// Those of signalfd(2).
@@ -105,10 +104,10 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
     Ok(i32::from_ne_bytes([a, b, c, d]))
 }
 
-/// Sends `signal` to the process behind `pidfd`; 0 only asks whether it is there.
+/// Sends `signal` to the process behind `pidfd`; 0 only checks whether it exists.
 ///
 /// # Errors
-/// ESRCH if it is gone; EINVAL for a number that is no signal; EPERM.
+/// ESRCH if it is gone; EINVAL for an invalid signal number; EPERM.
 pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     // SAFETY: no siginfo is passed.
     unsafe {
@@ -120,7 +119,7 @@ pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// Sends `signal` to `pid` by pidfd, so that only a process that exists now is hit.
+/// Sends `signal` to `pid` through a pidfd, so that a reused pid cannot be hit later.
 ///
 /// # Errors
 /// As [`send`].

@@ -1,4 +1,4 @@
-//! Starting a program of the host beside this process: descriptors by number, nothing else inherited.
+//! Starting a program of the host in a child process: descriptors by number, nothing else inherited.
 
 use alloc_crate::vec::Vec;
 use core::ffi::{CStr, c_char};
@@ -15,33 +15,32 @@ use crate::stdio::write_all;
 /// A program to start.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
-    /// Its file.
+    /// The file to execute.
     pub path: &'a CStr,
-    /// Its arguments, its name first.
+    /// The arguments, beginning with the program's name.
     pub argv: &'a [&'a CStr],
-    /// The whole of its environment.
+    /// The complete environment.
     pub envp: &'a [&'a CStr],
-    /// Its descriptors: the first is its number 0. It has no others.
+    /// The descriptors, numbered from 0. The program has no others.
     pub fds: &'a [BorrowedFd<'a>],
-    /// Where the errno goes, as four bytes in the machine's order, if the program could not be executed. Closed by the
-    /// execution.
+    /// Receives the errno as four bytes in native order if the program could not be executed. Closed by exec.
     pub trouble: BorrowedFd<'a>,
 }
 
-/// Starts `program` in a process of its own: SIGCHLD tells of its end, no signal is blocked or ignored.
+/// Starts `program` in a child process. Its exit sends SIGCHLD; no signal is blocked or ignored.
 ///
-/// It does not wait for the execution; see [`Program::trouble`].
+/// Does not wait for exec; see [`Program::trouble`].
 ///
 /// # Errors
 /// Those of clone3(2); EMFILE.
 pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
-    // Above the numbers that they are going to have, so that none is overwritten before it is put in its place.
+    // Above their final numbers, so that none is overwritten before it is moved.
     let above = program.fds.len() as RawFd;
     let copies = program.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above));
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
     let trouble = fcntl_dupfd_cloexec(program.trouble, above)?;
     let (argv, envp) = (pointers(program.argv), pointers(program.envp));
-    // SAFETY: one thread; the child makes system calls only, then executes or ends, on its own copy of all this.
+    // SAFETY: one thread; the child only makes system calls, then executes or exits, on its own copy of memory.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
@@ -52,12 +51,12 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     }
 }
 
-/// The array that execve(2) wants.
+/// Builds the array for execve(2).
 fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// In the child. Returns only if that failed.
+/// Executes the program, in the child. Returns only on failure.
 fn become_program(
     path: &CStr,
     argv: &[*const c_char],
@@ -67,9 +66,9 @@ fn become_program(
     reset_dispositions();
     let _ = set_mask(SignalSet::EMPTY);
     for (number, fd) in fds.iter().enumerate() {
-        // Not to be closed: the program has it.
+        // Must not be closed: the program inherits it.
         let mut place = ManuallyDrop::new(
-            // SAFETY: whoever owned the number in this process does not get to use it again.
+            // SAFETY: the number's owner in this process never uses it again.
             unsafe { OwnedFd::from_raw_fd(number as RawFd) },
         );
         if let Err(errno) = dup2(fd, &mut place) {

@@ -5,26 +5,26 @@ use core::ptr::null_mut;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 
-/// Bytes: the deepest frames hold a path and a line of passwd(5). Untouched pages cost nothing.
+/// Size in bytes: the deepest frames hold a path and a line of passwd(5). Untouched pages cost nothing.
 const LENGTH: usize = 256 * 1024;
-/// Bytes: a multiple of every page size there is.
+/// Size in bytes of the guard page: a multiple of every page size.
 const GUARD: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 65536 };
 
-/// Memory for a stack, with a page below it that faults. It is never unmapped: its user may outlive
-/// the caller's interest in it.
+/// A stack with a guard page below it. It is never unmapped implicitly, because its user may outlive the caller's
+/// reference.
 #[derive(Debug)]
 pub struct Stack {
     base: usize,
 }
 
 impl Stack {
-    /// Maps one.
+    /// Maps a stack.
     ///
     /// # Errors
     /// ENOMEM.
     pub fn map() -> Result<Self, Errno> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice, whose first page nobody uses.
+        // SAFETY: a fresh mapping at an address of the kernel's choice, whose first page is unused.
         unsafe {
             let base = mmap_anonymous(null_mut(), GUARD + LENGTH, protection, MapFlags::PRIVATE)?;
             mprotect(base, GUARD, MprotectFlags::empty())?;
@@ -33,14 +33,14 @@ impl Stack {
         }
     }
 
-    /// Gives the memory back, once its user has ended.
+    /// Unmaps the stack once its user has exited.
     ///
     /// # Safety
-    /// No process runs on it any more.
+    /// No process may still run on it.
     #[cfg(feature = "alloc")]
     pub(crate) unsafe fn unmap(self) {
         let start = core::ptr::without_provenance_mut(self.base - GUARD);
-        // SAFETY: ours since `map`, and the caller's promise.
+        // SAFETY: mapped by `map`, and the caller's promise.
         let _ = unsafe { rustix::mm::munmap(start, GUARD + LENGTH) };
     }
 
@@ -49,18 +49,19 @@ impl Stack {
         self.base
     }
 
-    /// Bytes above it.
+    /// The usable length in bytes.
     pub(crate) fn len(&self) -> usize {
         LENGTH
     }
 }
 
-/// Whether whoever runs on such a stack allocates: it must not, as its memory is somebody else's as well.
+/// Detects allocations by a process on such a stack, which must not allocate: it shares its memory with another
+/// process.
 #[cfg(dayfly_faults)]
 mod watch {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    /// All stacks so far are between these; heap and first stack are no place for a stack pointer to be there.
+    /// The range of all stacks so far; neither the heap nor the first stack lies in it.
     static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
     static END: AtomicUsize = AtomicUsize::new(0);
 
@@ -69,13 +70,13 @@ mod watch {
         END.fetch_max(base + super::LENGTH, Ordering::Relaxed);
     }
 
-    /// In a process with a copy of the memory: the stacks are its own.
+    /// Forgets the stacks, in a process with a copy of the memory.
     pub fn forget() {
         LOWEST.store(usize::MAX, Ordering::Relaxed);
         END.store(0, Ordering::Relaxed);
     }
 
-    /// Ends a process on such a stack.
+    /// Kills a process that allocates on such a stack.
     pub(crate) fn refuse_shared() {
         let here = 0u8;
         let at = (&raw const here).addr();
@@ -93,11 +94,11 @@ mod watch {
     #[inline(always)]
     pub(super) const fn note(_: usize) {}
 
-    /// Only test builds look.
+    /// Does nothing except in test builds.
     #[inline(always)]
     pub const fn forget() {}
 
-    /// Only test builds look.
+    /// Does nothing except in test builds.
     #[inline(always)]
     pub(crate) const fn refuse_shared() {}
 }

@@ -1,24 +1,23 @@
 //! Start-up without libc: entry point, arguments, memory routines, panic.
 //!
-//! A runtime command lives for a couple of milliseconds and pays its own start-up three or four
-//! times a container (create, start, state, delete). Measured here, an empty program costs 0.28 ms
-//! without libc against 0.7–0.9 ms with a static one: glibc asks CPUID dozens of times, which traps
-//! in a VM, and relocates ifuncs. So the binary enters here, straight from the kernel.
-//! [`entry!`](crate::entry) puts the needed symbols into a program.
+//! A runtime command lives for a couple of milliseconds, and each container pays for three or four start-ups (create,
+//! start, state, delete). Measured, an empty program takes 0.28 ms without libc and 0.7–0.9 ms with a static glibc,
+//! which executes CPUID dozens of times (a trap in a VM) and relocates ifuncs. So the kernel enters the binary here
+//! directly. [`entry!`](crate::entry) defines the needed symbols in a program.
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{ptr, slice};
 
-/// The auxiliary vector, kind and value each, once the program has begun.
+/// The auxiliary vector as pairs of type and value, set when the program starts.
 static AUXILIARY: AtomicPtr<[usize; 2]> = AtomicPtr::new(ptr::null_mut());
 
-/// What the kernel says under `kind` (getauxval(3)); 0 for what it does not say, and in programs with a libc.
+/// Returns the value of type `kind` in the auxiliary vector (getauxval(3)); 0 if missing, and in programs with a libc.
 pub fn auxiliary(kind: usize) -> usize {
     let mut entry: *const [usize; 2] = AUXILIARY.load(Ordering::Relaxed);
     while !entry.is_null() {
-        // SAFETY: from_stack's contract; the last one's kind is 0, AT_NULL.
+        // SAFETY: from_stack's contract; the last entry's type is 0, AT_NULL.
         match unsafe { entry.read() } {
             [0, _] => break,
             [found, value] if found == kind => return value,
@@ -29,7 +28,8 @@ pub fn auxiliary(kind: usize) -> usize {
     0
 }
 
-/// Bytes of a page. On aarch64 kernels have 4, 16 or 64 KiB; the largest where nobody says.
+/// Returns the page size in bytes. aarch64 kernels have 4, 16 or 64 KiB; without an auxiliary vector, the largest is
+/// assumed.
 pub fn page_size() -> usize {
     const AT_PAGESZ: usize = 6;
     match auxiliary(AT_PAGESZ) {
@@ -39,7 +39,7 @@ pub fn page_size() -> usize {
     }
 }
 
-/// What the kernel laid on the initial stack (execve(2), "Process memory"): arguments and environment.
+/// The kernel's data on the initial stack (execve(2), "Process memory"): arguments and environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
     argv: &'static [*const c_char],
@@ -52,8 +52,8 @@ impl Args {
     /// # Safety
     /// `sp` is the stack pointer the kernel started the process with.
     pub unsafe fn from_stack(sp: *const usize) -> Self {
-        // SAFETY: the ABI puts argc, argv[argc], NULL, envp…, NULL, auxv…, AT_NULL at the initial stack pointer,
-        // and this memory stays as it is for the life of the process.
+        // SAFETY: the ABI puts argc, argv[argc], NULL, envp…, NULL, auxv…, AT_NULL at the initial stack pointer, and
+        // this memory stays unchanged for the life of the process.
         unsafe {
             let argc = *sp;
             let argv = sp.add(1).cast::<*const c_char>();
@@ -70,19 +70,18 @@ impl Args {
         }
     }
 
-    /// No arguments and no environment, for tests and embedders.
+    /// Returns no arguments and no environment, for tests and embedders.
     pub const fn empty() -> Self {
         Self { argv: &[], envp: &[] }
     }
 
-    /// The arrays as the kernel laid them out, for execve(2).
+    /// The arrays in the kernel's layout, for execve(2).
     #[cfg(feature = "alloc")]
     pub(crate) fn pointers(&self) -> (*const *const c_char, *const *const c_char) {
         (self.argv.as_ptr(), self.envp.as_ptr())
     }
 
-    /// Where the strings of arguments and environment are, as the kernel laid them out: one after
-    /// another.
+    /// Returns the address ranges of the argument and environment strings, which lie one after another.
     pub(crate) fn ranges(&self) -> (Range<u64>, Range<u64>) {
         let range = |strings: &[*const c_char]| {
             let (first, last) = (strings.first()?, strings.last()?);
@@ -96,7 +95,7 @@ impl Args {
         (arguments, environment)
     }
 
-    /// The arguments, the program's name first.
+    /// The arguments, beginning with the program's name.
     pub fn iter(&self) -> impl Iterator<Item = &'static CStr> + use<> {
         // SAFETY: from_stack's contract: every entry is a NUL-terminated string that outlives us.
         self.argv.iter().map(|&p| unsafe { CStr::from_ptr(p) })
@@ -111,14 +110,14 @@ impl Args {
     /// The value of an environment variable, if set and UTF-8.
     pub fn env(&self, name: &str) -> Option<&'static str> {
         let first = *name.as_bytes().first()?;
-        // Looked at from the front, without the length of each: most differ in the first byte.
+        // Compared from the front, without computing lengths: most differ in the first byte.
         let begins = |entry: *const c_char| {
-            // SAFETY: from_stack's contract; the first byte is there, if only as NUL.
+            // SAFETY: from_stack's contract; the first byte exists, even if it is the NUL.
             unsafe { entry.cast::<u8>().read() == first }
         };
         let is_named = |entry: *const c_char| {
             let wanted = name.bytes().chain([b'=']);
-            // SAFETY: from_stack's contract; up to the first difference, which the final NUL is one.
+            // SAFETY: from_stack's contract; reads stop at the first difference, at the latest at the final NUL.
             wanted
                 .enumerate()
                 .all(|(at, byte)| unsafe { entry.add(at).cast::<u8>().read() } == byte)
@@ -131,19 +130,19 @@ impl Args {
     }
 }
 
-// SAFETY: the strings are never written after the kernel laid them out.
+// SAFETY: the strings are never written after exec.
 unsafe impl Send for Args {}
 // SAFETY: as above.
 unsafe impl Sync for Args {}
 
-/// Ends the process; by a signal where a seccomp filter forbids it to end otherwise.
+/// Ends the process; by a signal if a seccomp filter forbids exit_group(2).
 pub fn exit(status: i32) -> ! {
     // SAFETY: exit_group takes no pointers and does not return.
     unsafe { crate::raw::syscall(crate::raw::nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
     loop {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an instruction that is none, for the signal it raises: of the processor's, from which
-        // not even the init of a PID namespace is exempt. Nothing runs after it.
+        // SAFETY: an invalid instruction, for the signal it raises, which kills even the init of a PID namespace.
+        // Nothing runs after it.
         unsafe {
             core::arch::asm!("ud2", options(nomem, nostack))
         };
@@ -162,9 +161,9 @@ pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
     exit(2)
 }
 
-/// Makes `$main: fn(sys::Args) -> i32` the program: entry point, allocator, panic handler and the
-/// memory routines that libc would bring. Use once, in a `#![no_std] #![no_main]` binary linked with
-/// `-nostartfiles -nostdlib -static -no-pie`.
+/// Defines a program with `$main: fn(sys::Args) -> i32`: entry point, allocator, panic handler and the memory routines
+/// that libc would provide. Use it once, in a `#![no_std] #![no_main]` binary linked with `-nostartfiles -nostdlib
+/// -static -no-pie`.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -186,7 +185,7 @@ macro_rules! entry {
         }
 
         #[global_allocator]
-        // SAFETY: the program makes no thread, and what shares its memory has no heap (the crate init).
+        // SAFETY: the program creates no thread, and processes that share its memory have no heap (the crate init).
         static ALLOCATOR: $crate::alloc::Allocator = unsafe { $crate::alloc::Allocator::new() };
 
         #[panic_handler]
@@ -228,7 +227,7 @@ macro_rules! entry {
             unsafe { $crate::mem::length(s) }
         }
 
-        // What the compiler's runtime asks for the processor's abilities.
+        // The compiler's runtime calls this to detect CPU features.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(no_mangle)]
         extern "C" fn getauxval(kind: usize) -> usize {

@@ -1,4 +1,4 @@
-//! Standard output and error as `core::fmt` writers, unbuffered and retried until all is written.
+//! Standard output and error as unbuffered `core::fmt` writers, which retry until everything is written.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -20,36 +20,36 @@ pub fn write_all(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Standard input's descriptor.
+/// Returns standard input's descriptor.
 pub fn stdin() -> BorrowedFd<'static> {
     standard(0)
 }
 
-/// Standard output's descriptor.
+/// Returns standard output's descriptor.
 pub fn stdout() -> BorrowedFd<'static> {
     standard(1)
 }
 
-/// Standard error's descriptor.
+/// Returns standard error's descriptor.
 pub fn stderr() -> BorrowedFd<'static> {
     standard(2)
 }
 
-/// Makes a standard stream what `by` is.
+/// Replaces a standard stream by `by`.
 ///
 /// # Errors
 /// Those of dup3(2).
 pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Errno> {
-    // Not to be closed: it is a standard stream still.
+    // Must not be closed: it is still a standard stream.
     let mut number = ManuallyDrop::new(
-        // SAFETY: 0, 1 or 2, which nobody owns.
+        // SAFETY: 0, 1 or 2, which have no owner.
         unsafe { OwnedFd::from_raw_fd(stream.as_raw_fd()) },
     );
     dup2(by, &mut number)
 }
 
-/// Opens /dev/null in place of standard streams that the caller closed: the next file opened would take
-/// their number, and become a container's standard input or output.
+/// Opens /dev/null for each standard stream that the caller closed. Otherwise the next opened file would get its number
+/// and become a container's standard input or output.
 pub fn ensure_open() {
     if (0..3).all(|fd| rustix::io::fcntl_getfd(standard(fd)).is_ok()) {
         return;
@@ -58,20 +58,20 @@ pub fn ensure_open() {
         if fd.as_raw_fd() > 2 {
             return;
         }
-        // Stays open for good.
+        // Stays open.
         core::mem::forget(fd);
     }
 }
 
 fn standard(fd: i32) -> BorrowedFd<'static> {
-    // SAFETY: 0, 1 and 2 are never closed by us; were they closed by the caller, the
-    // kernel answers EBADF, which the writers report.
+    // SAFETY: this process never closes 0, 1 and 2; if the caller closed them, the kernel returns EBADF, which the
+    // writers report.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// fd 1 as a writer. A broken pipe is reported as an error by the writer, not as a signal.
+/// A writer for fd 1. A broken pipe is reported as an error, not as a signal.
 pub struct Stdout;
-/// fd 2 as a writer.
+/// A writer for fd 2.
 pub struct Stderr;
 
 impl fmt::Write for Stdout {

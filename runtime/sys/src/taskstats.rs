@@ -1,8 +1,7 @@
-//! How old a process is, to the microsecond.
+//! The age of a process in microseconds.
 //!
-//! /proc/PID/stat tells a process's start in ticks of 10 ms, longer than a container takes to start;
-//! the taskstats family of generic netlink has it in microseconds
-//! (Documentation/accounting/taskstats-struct.rst).
+//! /proc/PID/stat gives a process's start time in ticks of 10 ms, longer than the start of a container. The taskstats
+//! family of generic netlink gives its age in microseconds (Documentation/accounting/taskstats-struct.rst).
 
 use alloc_crate::vec::Vec;
 use rustix::io::Errno;
@@ -11,7 +10,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-/// GENL_ID_CTRL: the family that knows the others.
+/// GENL_ID_CTRL: the family that resolves the names of other families.
 const CONTROL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -20,18 +19,18 @@ const TASKSTATS_CMD_GET: u8 = 1;
 const TASKSTATS_CMD_ATTR_PID: u16 = 1;
 const TASKSTATS_TYPE_STATS: u16 = 3;
 const TASKSTATS_TYPE_AGGR_PID: u16 = 4;
-/// Bytes of `struct nlmsghdr` and of that with `struct genlmsghdr`.
+/// Size in bytes of `struct nlmsghdr`, and of it followed by `struct genlmsghdr`.
 const HEADER: usize = 16;
 const HEADERS: usize = 20;
-/// Where `struct taskstats` has ac_pid and ac_etime.
+/// Offsets of ac_pid and ac_etime in `struct taskstats`.
 const PID: usize = 128;
 const ELAPSED: usize = 144;
 
-/// Microseconds since `pid`, as the initial PID namespace numbers it, was made.
+/// Returns the age in microseconds of `pid`, a pid in the initial PID namespace.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN; ENOENT on a kernel without CONFIG_TASKSTATS; EPROTO if the answer is
-/// about somebody else.
+/// EPERM without CAP_NET_ADMIN; ENOENT on a kernel without CONFIG_TASKSTATS; EPROTO if the answer is for another
+/// process.
 pub fn age(pid: Pid) -> Result<u64, Errno> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -57,7 +56,7 @@ pub fn age(pid: Pid) -> Result<u64, Errno> {
     Ok(u64::from_ne_bytes(*elapsed.ok_or(Errno::PROTO)?))
 }
 
-/// A request with one attribute.
+/// Builds a request with one attribute.
 fn request(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     const NLM_F_REQUEST: u16 = 1;
     let length = (HEADERS + 4 + value.len()).next_multiple_of(4);
@@ -74,7 +73,7 @@ fn request(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The attributes of an answer.
+/// Returns the attributes of an answer.
 fn answer(bytes: &[u8]) -> Result<&[u8], Errno> {
     const NLMSG_ERROR: u16 = 2;
     let kind = bytes.get(4..6).and_then(|kind| kind.first_chunk());
@@ -86,7 +85,7 @@ fn answer(bytes: &[u8]) -> Result<&[u8], Errno> {
     body.get(HEADERS - HEADER..).ok_or(Errno::PROTO)
 }
 
-/// The value of the first attribute of a type.
+/// Returns the value of the first attribute of a type.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));

@@ -1,5 +1,5 @@
-//! The agent's side of a seccomp listener (seccomp_unotify(2)). The runtime has no use for it: it makes
-//! listeners, and hands them on.
+//! The agent's side of a seccomp listener (seccomp_unotify(2)). The runtime does not use it: it creates listeners and
+//! passes them on.
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
@@ -8,13 +8,13 @@ const RECEIVE: usize = 0xc050_2100;
 const SEND: usize = 0xc018_2101;
 const CONTINUE: u32 = 1;
 
-/// `struct seccomp_notif`: a system call that waits for an answer.
+/// `struct seccomp_notif`: a system call that waits for a response.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Notification {
-    /// What the answer refers to.
+    /// The notification's id, for the response.
     pub id: u64,
-    /// Who calls, as the listener's reader numbers it.
+    /// The caller's pid in the PID namespace of the listener's reader.
     pub pid: u32,
     flags: u32,
     /// The system call's number.
@@ -35,27 +35,27 @@ struct Response {
     flags: u32,
 }
 
-/// What becomes of a system call.
+/// The response to a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The kernel carries it out (Linux 5.5).
+    /// The kernel executes the call (Linux 5.5).
     Continue,
-    /// It fails.
+    /// The call fails with this errno.
     Fail(Errno),
-    /// It is as if it had returned this.
+    /// The call returns this value.
     Return(i64),
 }
 
-/// Waits for a system call that asks.
+/// Waits for a notification.
 ///
 /// # Errors
-/// ENOENT if the caller was interrupted meanwhile.
+/// ENOENT if a signal interrupted the call meanwhile.
 pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
-    // The kernel insists on zeroes.
+    // The kernel requires zeroes.
     let mut notification = Notification::default();
     let fd = listener.as_fd().as_raw_fd() as usize;
-    // SAFETY: the call writes one struct seccomp_notif, whose layout and size (80, in the number of the
-    // request) this is.
+    // SAFETY: the call writes one struct seccomp_notif, which has this layout and size (80, encoded in the request
+    // number).
     unsafe {
         let into = (&raw mut notification).expose_provenance();
         crate::raw::call(crate::raw::nr::IOCTL, [fd, RECEIVE, into])
@@ -63,7 +63,7 @@ pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
     Ok(notification)
 }
 
-/// Answers it.
+/// Responds to a notification.
 ///
 /// # Errors
 /// ENOENT if the caller is gone.

@@ -1,4 +1,4 @@
-//! A user namespace for nothing but its mappings, which id-mapped mounts take (mount_setattr(2)).
+//! A user namespace that serves only for its mappings, for id-mapped mounts (mount_setattr(2)).
 
 use alloc_crate::format;
 use core::ffi::c_void;
@@ -13,26 +13,26 @@ use crate::clone::{Child, CloneFlags, clone3_shared};
 use crate::stack::Stack;
 use crate::{Context, Error};
 
-/// What the calls are about, for errors.
+/// The object in errors.
 const OBJECT: &str = "user namespace of a mount";
-/// __WALL of waitid(2): the member's end is announced by no signal.
+/// __WALL of waitid(2): the member's exit sends no signal.
 const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
-/// Whether this process is in a user namespace that somebody made: even its root is not the host's.
+/// Returns whether this process is in a user namespace other than the initial one: its root is not the host's.
 #[must_use]
 pub fn is_nested() -> bool {
     let map = crate::fs::read_text("/proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && !map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Whether this process's user namespace has the group `gid`.
+/// Returns whether the group `gid` is mapped in this process's user namespace.
 #[must_use]
 pub fn has_group(gid: u32) -> bool {
     let map = crate::fs::read_text("/proc/self/gid_map").unwrap_or_default();
     has_id(&map, gid)
 }
 
-/// Whether the lines of a uid_map or gid_map have an id.
+/// Returns whether the lines of a uid_map or gid_map map an id.
 fn has_id(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u32>().ok());
@@ -42,9 +42,9 @@ fn has_id(map: &str, id: u32) -> bool {
     })
 }
 
-/// Makes a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)).
-/// `proc` is the host's procfs. A process has to live in it for as long as they are written; it is gone
-/// when this returns, and ends by itself if this process is killed.
+/// Creates a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)). `proc` is the
+/// host's procfs. A child lives in the namespace while the maps are written. It has exited when this returns, and exits
+/// by itself if this process is killed.
 ///
 /// # Errors
 /// Those of clone3(2) and user_namespaces(7): EINVAL if ranges overlap.
@@ -55,8 +55,7 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     let ends = Ends { parent: ours.as_raw_fd(), member: theirs.as_raw_fd() };
     let stack = Stack::map().context("mmap", OBJECT)?;
     let flags = CloneFlags::NEWUSER | CloneFlags::SILENT;
-    // SAFETY: the member reads `ends`, which stays until it has ended, and its own stack; it does not
-    // allocate.
+    // SAFETY: the member reads `ends`, which stays valid until it has exited, and its own stack; it does not allocate.
     let member = unsafe { clone3_shared(flags, None, &stack, stay, (&raw const ends).cast()) };
     let member = member.context("clone3", OBJECT)?;
     drop(theirs);
@@ -64,22 +63,22 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     drop(ours);
     let ended = || waitid(WaitId::PidFd(member.pidfd.as_fd()), WaitIdOptions::EXITED | ALL);
     while matches!(ended(), Err(Errno::INTR)) {}
-    // SAFETY: the member has ended.
+    // SAFETY: the member has exited.
     unsafe { stack.unmap() };
     made
 }
 
-/// The two ends of what tells the member to end, by closing.
+/// Both ends of the pipe whose closing tells the member to exit.
 struct Ends {
     parent: RawFd,
     member: RawFd,
 }
 
-/// The member's life.
+/// Runs in the member: waits for the end of the pipe.
 extern "C" fn stay(ends: *const c_void) -> ! {
-    // SAFETY: the caller of the clone keeps them until this process has ended.
+    // SAFETY: the caller of the clone keeps them until this process has exited.
     let ends: &Ends = unsafe { &*ends.cast() };
-    // SAFETY: both are open in this process, whose descriptor table is its own.
+    // SAFETY: both are open in this process, which has its own descriptor table.
     let end = unsafe {
         drop(OwnedFd::from_raw_fd(ends.parent));
         BorrowedFd::borrow_raw(ends.member)
@@ -88,7 +87,7 @@ extern "C" fn stay(ends: *const c_void) -> ! {
     crate::start::exit(0)
 }
 
-/// Writes the mappings of the namespace that `member` is in, and opens it.
+/// Writes the mappings of `member`'s user namespace, and opens it.
 fn map(
     proc: BorrowedFd<'_>,
     member: &Child,

@@ -1,4 +1,4 @@
-//! Waiting for descriptors, always with an end.
+//! Waiting for descriptors, always with a deadline.
 
 use core::time::Duration;
 use rustix::event::{PollFd, Timespec, poll};
@@ -7,29 +7,29 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Context, Error};
 
-/// A point in time after which waiting is over.
+/// A point in time at which waiting ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Timespec);
 
 impl Deadline {
-    /// So long from now.
+    /// Returns a deadline after `duration` from now.
     pub fn after(duration: Duration) -> Self {
         let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2);
         let length = Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() };
         Self(clock_gettime(ClockId::Monotonic) + length)
     }
 
-    /// What is left of the time, or `None` if it is over.
+    /// Returns the time left, or `None` after the deadline.
     pub fn left(self) -> Option<Timespec> {
         let left = self.0 - clock_gettime(ClockId::Monotonic);
         (left.tv_sec >= 0 && (left.tv_sec, left.tv_nsec) != (0, 0)).then_some(left)
     }
 }
 
-/// Waits until one of `fds` is ready. False if the time is over.
+/// Waits until one of `fds` is ready. Returns false after the deadline.
 ///
 /// # Errors
-/// Those of poll(2) but EINTR.
+/// Those of poll(2) except EINTR.
 pub fn ready(fds: &mut [PollFd<'_>], deadline: Deadline) -> Result<bool, Error> {
     loop {
         let Some(left) = deadline.left() else { return Ok(false) };

@@ -1,5 +1,4 @@
-//! A child that works on while its maker goes on: a copy of the process that has the descriptors it is given, and no
-//! others.
+//! A child that works concurrently with its parent: a copy of the process with only the given descriptors.
 
 use core::mem::ManuallyDrop;
 
@@ -11,12 +10,12 @@ use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::exec::close_from;
 use crate::signal::{SignalSet, set_mask};
 
-/// Makes a child that has its own copy of memory and runs `work`, whose value is its exit status. `streams` are its
-/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are handed to `work`. All else is closed, no
-/// signal is blocked, and the child is killed when the caller ends.
+/// Creates a child with its own copy of memory, which runs `work` and exits with its result. `streams` become
+/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All others are closed, no
+/// signal is blocked, and the child is killed when the caller exits.
 ///
-/// Values of the caller's that own descriptors are in the child's memory as well, and own nothing there: `work` must
-/// not use them.
+/// The child's memory also contains the caller's values that own descriptors, but those descriptors are closed: `work`
+/// must not use them.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -26,13 +25,13 @@ pub fn begin<const N: usize>(
     work: impl FnOnce([OwnedFd; N]) -> i32,
 ) -> Result<Child, Errno> {
     let maker = rustix::process::getpid();
-    // SAFETY: by contract the process has one thread; the child only runs what follows, on its own copy of memory,
-    // and ends.
+    // SAFETY: by contract the process has one thread; the child runs only the code below, on its own copy of memory,
+    // and exits.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            // The maker may have ended before that was set.
+            // The parent may have exited before the signal was set.
             if getppid() != Some(maker) {
                 crate::start::exit(1);
             }
@@ -45,13 +44,13 @@ pub fn begin<const N: usize>(
     }
 }
 
-/// Puts the descriptors where they belong, and closes all others.
+/// Moves the descriptors to their numbers, and closes all others.
 fn arrange<const N: usize>(
     streams: [BorrowedFd<'_>; 3],
     others: [BorrowedFd<'_>; N],
 ) -> Result<[OwnedFd; N], Errno> {
     let count = 3 + N as RawFd;
-    // Out of each other's way first.
+    // First above all final numbers, so that none overwrites another.
     let streams = lift(streams, count)?;
     let others = lift(others, count)?;
     for (number, from) in (0..).zip(streams) {
@@ -62,18 +61,18 @@ fn arrange<const N: usize>(
         dup2(from, &mut to)?;
     }
     for (number, from) in (3..).zip(others) {
-        // SAFETY: `from` is open; whoever owns the number in the maker's memory does nothing here.
+        // SAFETY: `from` is open; the number's owner in the parent's memory does nothing here.
         let (from, mut to) = unsafe {
             (BorrowedFd::borrow_raw(from), ManuallyDrop::new(OwnedFd::from_raw_fd(number)))
         };
         dup3(from, &mut to, DupFlags::CLOEXEC)?;
     }
     close_from(count.unsigned_abs())?;
-    // SAFETY: they have just been made, for whoever gets this.
+    // SAFETY: they have just been created, and the caller becomes their owner.
     Ok(core::array::from_fn(|at| unsafe { OwnedFd::from_raw_fd(3 + at as RawFd) }))
 }
 
-/// Copies of descriptors, numbered from `first` on at least.
+/// Duplicates descriptors to numbers from `first` on.
 fn lift<const N: usize>(fds: [BorrowedFd<'_>; N], first: RawFd) -> Result<[RawFd; N], Errno> {
     let mut lifted = [-1; N];
     for (to, fd) in lifted.iter_mut().zip(fds) {
@@ -101,7 +100,7 @@ mod tests {
         let child = begin(streams, [writer.as_fd()], |[third]| {
             let stdout = crate::stdio::stdout();
             let written = rustix::io::write(stdout, b"1").and(rustix::io::write(&third, b"3"));
-            // SAFETY: only asked about.
+            // SAFETY: the descriptor is only queried.
             let fourth = unsafe { BorrowedFd::borrow_raw(4) };
             let is_open = rustix::io::fcntl_getfd(fourth).is_ok();
             if written.is_ok() && third.as_raw_fd() == 3 && !is_open { 7 } else { 2 }

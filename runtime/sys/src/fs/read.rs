@@ -1,4 +1,4 @@
-//! Files read whole.
+//! Reading of whole files.
 
 use alloc_crate::string::String;
 use alloc_crate::vec::Vec;
@@ -7,13 +7,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read};
 use rustix::path::Arg;
 
-/// Bytes. What has more is no configuration but something without an end, as /dev/zero.
+/// Maximum file size in bytes. A larger file is not a configuration but an endless one, such as /dev/zero.
 const LARGEST: usize = 1 << 26;
 
 /// Reads all of `fd`.
 ///
 /// # Errors
-/// Those of read(2); EFBIG where there is no end after 64 MiB.
+/// Those of read(2); EFBIG if there is no end of file after 64 MiB.
 pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     read_into(fd, &mut bytes)?;
@@ -25,7 +25,7 @@ fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
     read_sized(fd, usize::try_from(size).unwrap_or(0), bytes)
 }
 
-/// Reads what is said to have that size.
+/// Reads a file whose reported size is `size`.
 fn read_sized(fd: impl AsFd, size: usize, bytes: &mut Vec<u8>) -> Result<(), Errno> {
     bytes.reserve(size.clamp(512, 1 << 24) + 1);
     loop {
@@ -37,7 +37,7 @@ fn read_sized(fd: impl AsFd, size: usize, bytes: &mut Vec<u8>) -> Result<(), Err
         }
         match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {
             Ok(0) => return Ok(()),
-            // A file that says how large it is (procfs says 0) has no more.
+            // If a file reports its size (procfs reports 0), there is nothing after it.
             Ok(_) if bytes.len() == size => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -53,23 +53,23 @@ pub fn read_at(dir: impl AsFd, path: impl Arg) -> Result<Vec<u8>, Errno> {
     read_all(openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// What [`read_owned_at`] has found.
+/// The result of [`read_owned_at`].
 #[derive(Debug)]
 pub enum Owned {
-    /// All of an ordinary file.
+    /// The contents of a regular file.
     Read(Vec<u8>),
-    /// A file of this user's, who is not trusted.
+    /// The file belongs to this user, who is not trusted.
     Foreign(u32),
-    /// No ordinary file.
+    /// Not a regular file.
     Special,
 }
 
-/// Reads the file `path`, relative to `dir`, if it is an ordinary one of at most `longest` bytes whose owner is
-/// `trusted`. Nothing is read of anything else, no link is followed, and nobody waited for: a directory can be
-/// somebody else's, who puts there what they like.
+/// Reads the file `path`, relative to `dir`, if it is a regular file of at most `longest` bytes whose owner is
+/// `trusted`. Other files are not read, links are not followed, and the call never blocks: another user may own the
+/// directory and put anything there.
 ///
 /// # Errors
-/// Those of openat(2), fstat(2) and read(2): ELOOP for a link, ENXIO for a socket; EFBIG for more than `longest`.
+/// Those of openat(2), fstat(2) and read(2): ELOOP for a link, ENXIO for a socket; EFBIG for more than `longest` bytes.
 pub fn read_owned_at(
     dir: impl AsFd,
     path: impl Arg,

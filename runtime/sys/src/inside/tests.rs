@@ -53,7 +53,7 @@ fn same(one: &OwnedFd, other: &OwnedFd) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// The walk comes to what the kernel comes to, and to the same errors.
+/// The walk returns the same files and errors as the kernel.
 #[test]
 fn the_walk_and_the_kernel_agree() {
     let dir = scratch("agree");
@@ -95,7 +95,7 @@ fn the_walk_and_the_kernel_agree() {
         let path = CString::new(name).unwrap();
         for links in [Links::Follow, Links::KeepLast, Links::Refuse] {
             for flags in [OFlags::PATH, OFlags::PATH | OFlags::DIRECTORY, OFlags::RDONLY] {
-                // A trailing slash asks for a directory, which is nobody's question here.
+                // Trailing slashes, which request a directory, are not tested here.
                 if name.ends_with('/')
                     && name.len() > 1
                     && (name == "second/" || links == Links::KeepLast)
@@ -147,7 +147,7 @@ fn what_is_missing_is_made_where_links_lead_inside() {
     make_file(root.as_fd(), c"a/climbing", MODE).unwrap();
     assert!(at("none/x").is_file());
     assert!(fs::symlink_metadata(at("a/climbing")).unwrap().is_symlink());
-    // What is there is opened, and not made again.
+    // An existing file is opened and not created again.
     make_file(root.as_fd(), c"third", MODE).unwrap();
     for circle in [c"circle", c"self/x", c"circle/x"] {
         assert_eq!(make_file(root.as_fd(), circle, MODE).unwrap_err(), Errno::LOOP);
@@ -166,7 +166,7 @@ fn paths_that_are_too_long_are_refused() {
     let walk = |path: &CString| walk_to(root.as_fd(), path, OFlags::PATH, Links::Follow);
     assert_eq!(walk(&long(2 * LONGEST)).unwrap_err(), Errno::NAMETOOLONG);
     assert_eq!(walk(&long(LONGEST - 2)).unwrap_err(), Errno::NOENT);
-    // Links that double what is left at each turn.
+    // Links that double the rest of the path at each step.
     let mut text = String::from("x");
     for _ in 0..1000 {
         text.push_str("/x");
@@ -177,7 +177,7 @@ fn paths_that_are_too_long_are_refused() {
     assert!(refused == Errno::NAMETOOLONG || refused == Errno::LOOP, "{refused:?}");
 }
 
-/// A neighbour exchanges a directory for a link out of the root, all the time.
+/// An attacker keeps exchanging a directory for a link out of the root.
 #[test]
 fn a_neighbour_cannot_lead_the_walk_outside() {
     use std::sync::atomic::AtomicBool;
