@@ -1,23 +1,23 @@
-//! Why a configuration has no plan.
+//! Errors of compiling a configuration.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why a configuration has no plan. The text names the field or the object.
+/// An error of compiling a configuration. The text names the field or the object.
 #[derive(Debug)]
 pub enum Error {
-    /// A value that cannot be, or is not supported.
+    /// An invalid or unsupported value.
     Config(String),
-    /// A value that the specification does not have.
+    /// A value that violates the specification.
     Invalid(spec::Invalid),
-    /// The seccomp profile.
+    /// An error in the seccomp profile.
     Seccomp(seccomp::Error),
-    /// Something about the host could not be read.
+    /// A failed system call on the host.
     System(sys::Error),
 }
 
 impl Error {
-    /// A configuration error with this text.
+    /// Returns a configuration error with this text.
     pub fn config(text: impl Into<String>) -> Self {
         Self::Config(text.into())
     }
