@@ -1,4 +1,4 @@
-//! Images of a store, as `run --image` finds them: unpacked, with a bundle's configuration.
+//! Images in a store for `run --image`: unpacked, with a bundle's configuration.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,32 +9,32 @@ use spec::{Spec, Str};
 
 use crate::Error;
 
-/// The group of terminals.
+/// The gid of the group tty.
 const TTY: u32 = 5;
 
-/// An image, and what its container does differently.
+/// An image, and changes for its container.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRun<'a> {
     /// The image's directory in the store, absolute.
     pub directory: String,
-    /// What to run instead of the image's own command; empty leaves it.
+    /// The command to run instead of the image's own; empty for the image's.
     pub command: &'a [&'a str],
-    /// A terminal.
+    /// Whether it has a terminal.
     pub tty: bool,
-    /// Further environment.
+    /// Additional environment entries.
     pub env: Vec<&'a str>,
-    /// Another working directory.
+    /// Its working directory, if changed.
     pub cwd: Option<&'a str>,
-    /// Another user and group.
+    /// Its user and group, if changed.
     pub user: Option<(u32, Option<u32>)>,
-    /// Nothing may be written to the root filesystem.
+    /// Whether the root filesystem is read-only.
     pub read_only: bool,
     /// Its host name.
     pub hostname: Option<&'a str>,
 }
 
 impl<'a> ImageRun<'a> {
-    /// Changes the image's configuration.
+    /// Applies the changes to the image's configuration.
     pub(crate) fn apply(&self, spec: &mut Spec<'a>) -> Result<(), Error> {
         refuse_without_filter(spec)?;
         if let Some(root) = &mut spec.root {
@@ -44,7 +44,7 @@ impl<'a> ImageRun<'a> {
             spec.hostname = Some(Str::new(name));
         }
         if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
-            // As `spec --rootless` has it: terminals cannot belong to a group that is not there.
+            // As in `spec --rootless`: terminals cannot belong to an unmapped group.
             for mount in spec.mounts.iter_mut().filter(|mount| *mount.kind == *"devpts") {
                 mount.options.retain(|option| **option != *"gid=5");
             }
@@ -77,11 +77,11 @@ impl<'a> ImageRun<'a> {
     }
 }
 
-/// The annotation by which an image's configuration says that its containers are to have no filter.
+/// The annotation that marks an image's configuration as intentionally without a filter.
 const SECCOMP: &str = "run.dayfly.seccomp";
 
-/// Refuses a configuration without a seccomp profile that does not say that this is wanted: older imports made such
-/// ones where the file of the engines' profile was not there.
+/// Refuses a configuration without a seccomp profile unless it is marked as intentional: older imports left out the
+/// profile if the engines' profile file was missing.
 fn refuse_without_filter(spec: &Spec<'_>) -> Result<(), Error> {
     let filtered = spec.linux.as_ref().is_some_and(|linux| linux.seccomp.is_some());
     let wanted =

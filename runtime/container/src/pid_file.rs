@@ -1,4 +1,4 @@
-//! Pid files: complete or not there.
+//! Pid files, written atomically.
 
 use alloc::format;
 use rustix::fs::{CWD, Mode, OFlags, openat, rename, unlink};
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use sys::Context;
 
-/// Writes the pid beside the file and renames it, so that a reader never sees half a number.
+/// Writes the pid to a temporary file and renames it, so that a reader never sees half a number.
 pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),
@@ -22,11 +22,11 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
 }
 
 fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
-    // A link that somebody else has put there would lead the pid into another file.
+    // A link created by another user would redirect the pid into another file.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let create = || openat(CWD, temporary, flags, Mode::from_raw_mode(0o666));
     let file = match create() {
-        // Left by a command that was killed.
+        // A leftover of a killed command.
         Err(Errno::EXIST) => {
             remove(temporary);
             create()
@@ -38,7 +38,7 @@ fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
     sys::stdio::write_all(file, text.as_bytes()).context("write pid file", temporary)
 }
 
-/// Removes a pid file of a launch that failed.
+/// Removes the pid file of a failed launch.
 pub(crate) fn remove(path: &str) {
     let _ = unlink(path);
 }

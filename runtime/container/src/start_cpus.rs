@@ -1,8 +1,8 @@
-//! `--start-cpus`: starting containers from some CPUs, without having them stay there.
+//! `--start-cpus`: starts containers from some CPUs without binding them to those.
 //!
-//! Mounts meet at locks of the kernel's that are dear where many CPUs far from each other want them.
-//! `dayfly host locks` tells which CPUs get most done. What begins on them is the command and init's set-up;
-//! hooks and the program run where they would have otherwise.
+//! Mounts contend for kernel locks, which are expensive when many distant CPUs want them. `dayfly host locks` shows
+//! which CPUs achieve most. The command and init's set-up run on these CPUs; hooks and the program keep their usual
+//! affinity.
 
 use alloc::format;
 
@@ -15,14 +15,14 @@ use topology::pin::{Pin, PinError};
 
 use crate::{Error, Trace};
 
-/// Where the command ran before, if it went elsewhere.
+/// The command's former affinity, if it changed it.
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
-    /// Goes to `cpus`, if that is asked for.
+    /// Changes the affinity to `cpus`, if given.
     ///
     /// # Errors
-    /// Words that are none; none of these CPUs is there, or none is allowed here.
+    /// Invalid words; none of these CPUs exists or is allowed here.
     pub(crate) fn enter(cpus: Option<&str>, trace: &Trace) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;
@@ -39,13 +39,13 @@ impl StartCpus {
         }
     }
 
-    /// The CPUs that are left for the start: what hooks of the host get back.
+    /// Returns the affinity before the start, which hooks on the host get back.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
         Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
     }
 
-    /// Goes back, once the start is over.
+    /// Restores the affinity after the start.
     pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
         let Some(own) = &self.0 else { return Ok(()) };
         trace.point("go", "to own cpus")?;
@@ -53,7 +53,7 @@ impl StartCpus {
     }
 }
 
-/// The CPUs of a list, or of words such as `node:0`, which mean CPUs that are allowed here.
+/// Resolves a list of CPUs, or words such as `node:0`, to CPUs allowed here.
 fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     match NumberSet::parse(words) {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
@@ -72,7 +72,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     Ok(placement.cpus.iter().collect())
 }
 
-/// A start that failed may be tried again.
+/// A failed start may be repeated.
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {
