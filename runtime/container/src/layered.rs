@@ -47,7 +47,7 @@ pub struct LayeredOptions<'a> {
     pub size: Option<u64>,
     /// The store's absolute path; changes on disk are kept there.
     pub store: &'a str,
-    /// The directory that records ids ranges in use.
+    /// The directory that records id ranges in use.
     pub leases: &'a str,
     /// The available ids.
     pub ids: Config<'a>,
