@@ -16,10 +16,10 @@ use sys::{Context, Errno};
 
 use crate::Error;
 
-/// How much of what a helper prints its error quotes.
+/// How many bytes of a helper's output its error quotes.
 const QUOTED: usize = 240;
 
-/// Has the maps of the user namespace of `member` written.
+/// Runs the helpers to write the maps of `member`'s user namespace.
 pub(crate) fn map_ids(member: Pid, helpers: &[IdHelper]) -> Result<(), Error> {
     helpers.iter().try_for_each(|helper| run(member, helper))
 }
