@@ -81,7 +81,7 @@ pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     }
 }
 
-/// `start`; `serve` is the life of a shim where one is left behind, in the process that becomes it.
+/// Runs `start`; if a daemon is created, calls `serve` in it.
 pub fn start(args: sys::Args, flags: &Flags<'_>, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     match start::start(args, flags) {
         Ok(Started::Answered) => 0,
