@@ -1,4 +1,4 @@
-//! `events`: a container's statistics, and its want of memory.
+//! `events`: a container's statistics and OOM events.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -39,7 +39,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         }
         match stats(&container, &cgroup) {
             Ok(line) => print(&line)?,
-            // The container may end between the watch and the reading.
+            // The container may exit between the watch and the reading.
             Err(_) if matches!(watch.read()?, OomEvent::End) => return Ok(()),
             Err(failure) => return Err(failure),
         }
@@ -55,7 +55,7 @@ fn stats(container: &Container, cgroup: &Cgroup) -> Result<String, Failure> {
     Event::Stats { id: container.id(), data: &Figures::new(&stats, &rdt) }.line()
 }
 
-/// Tells of want of memory for the time of `interval`. True if the container has ended.
+/// Reports OOM events during `interval`. Returns true if the container has exited.
 fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Failure> {
     let end = now() + interval;
     loop {
@@ -71,7 +71,7 @@ fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Fa
     }
 }
 
-/// The monotonic clock.
+/// Returns the time of the monotonic clock.
 fn now() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     Duration::new(tv_sec.unsigned_abs(), u32::try_from(tv_nsec).unwrap_or(0))

@@ -29,7 +29,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// runc's table, or on a terminal what fits into its lines.
+/// Returns runc's table, or on a terminal one that fits its width.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {
@@ -41,19 +41,18 @@ fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     }
 }
 
-/// How many letters a line of standard output holds, if that is a terminal.
+/// Returns the number of columns of standard output, if it is a terminal.
 fn columns() -> Option<usize> {
     let columns = tcgetwinsize(stdout()).ok()?.ws_col;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// The configuration of a container, if it is still there.
+/// Reads the configuration of a container if it still exists.
 fn config(state: &State) -> Option<Vec<u8>> {
     sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
-/// The containers. A state root that is not there holds none, but one that the command line names is
-/// expected to be there.
+/// Returns the containers. A missing state root contains none, but one given on the command line must exist.
 fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {
