@@ -155,7 +155,7 @@ fn read(directory: &str, name: &str) -> Result<String, Error> {
     Ok(sys::fs::read_text(path.as_str()).context("read", &path)?)
 }
 
-/// Reads a number; a counter that is currently unavailable (`Unavailable`, `Error`) gives `None`.
+/// Reads a number. A counter that is currently unavailable (`Unavailable`, `Error`) is an error.
 fn number(directory: &str, name: &str) -> Result<u64, Error> {
     let content = read(directory, name)?;
     let content = content.trim();
