@@ -242,8 +242,8 @@ fn own(
     Ok(())
 }
 
-/// Returns the host's id for an id of the container. An unmapped one shows as the overflow id inside, like the host's
-/// root.
+/// Returns the host's id for an id of the container, or 0 if it is not mapped: inside, the host's root shows as the
+/// overflow id, like any unmapped owner.
 fn outside(mappings: &[IdMapping], id: u32) -> u32 {
     if mappings.is_empty() {
         return id;

@@ -10,8 +10,9 @@ use crate::process::strings;
 use crate::step::{Hook, Hooks};
 use crate::{Error, keep};
 
-/// Prepares the hooks of one kind for execve(2). Hooks without an environment get `inherited`; outside the container,
-/// so do those with an empty one: the specification leaves this open, and hooks rely on runc's behaviour.
+/// Prepares the hooks of one kind for execve(2). Hooks without an environment get `inherited`; for hooks inside the
+/// container, an empty environment counts as none. The specification leaves this open, and hooks rely on runc's
+/// behaviour.
 ///
 /// # Errors
 /// A path or argument with a NUL byte, a timeout that is not positive.
