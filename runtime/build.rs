@@ -1,4 +1,5 @@
-//! Of the runtime and the shim. Links the binary without libc: `sys::entry!` brings the entry point and what else is needed.
+//! Build script of the runtime and the shim. Links the binary without libc: `sys::entry!` defines the entry point and
+//! other needed symbols.
 
 use std::env;
 use std::process::Command;

@@ -322,8 +322,8 @@ impl Container {
         }
     }
 
-    /// Adds the last limit of memory and swap together if only the memory limit changes: on cgroup v2 the swap limit is
-    /// the difference. Returns the limit to store for this update if it changed.
+    /// If only the memory limit changes, adds the last requested limit of memory and swap together, since on cgroup v2
+    /// the swap limit is the difference of the two. Returns the new value of that limit for the record, if it changed.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.

@@ -17,7 +17,7 @@ pub(crate) const START: &str = "start";
 pub(crate) const RECORD: &str = "record";
 /// The directory of the socket that receives a service's notifications.
 pub(crate) const NOTIFY_DIRECTORY: &str = "notify";
-/// That socket.
+/// The socket that receives a service's notifications.
 pub(crate) const NOTIFY_SOCKET: &str = "notify/notify.sock";
 
 /// Validates a container id, which is a directory name.

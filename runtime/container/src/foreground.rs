@@ -108,7 +108,7 @@ impl Signals {
                         terminal.copy_size();
                     }
                 }
-                // The caller reaps children; nobody sends the other on purpose.
+                // SIGCHLD is handled by the caller; SIGURG is not meant for the container.
                 SIGCHLD | SIGURG => {}
                 number => {
                     if let Some(pending) = pending {

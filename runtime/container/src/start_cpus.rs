@@ -1,8 +1,8 @@
 //! `--start-cpus`: starts containers from some CPUs without binding them to those.
 //!
 //! Mounts contend for kernel locks, which are expensive when many distant CPUs want them. `dayfly host locks` shows
-//! which CPUs achieve most. The command and init's set-up run on these CPUs; hooks and the program keep their usual
-//! affinity.
+//! which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program keep
+//! their usual affinity.
 
 use alloc::format;
 

@@ -116,7 +116,7 @@ impl Trace {
         self.remark("asked for by annotation: what came before it was read is not told apart");
     }
 
-    /// Ensures that the command's program file is not writable for others: [`launch::seal_self`]. The sealed copy is
+    /// Ensures that the command runs from a file that nobody can write to: [`launch::seal_self`]. The sealed copy is
     /// kept for later commands.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the text, in UTF-8 if its quotations are.
+    /// Returns the text, which is UTF-8 if the texts it quotes are.
     pub fn text(&self) -> &[u8] {
         self.text.get(..self.length).unwrap_or_default()
     }

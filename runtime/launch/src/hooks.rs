@@ -12,7 +12,7 @@ use trace::Tracer;
 pub struct Manner<'a> {
     /// Their working directory.
     pub directory: Option<&'a CStr>,
-    /// The tracer whose time line gets a row for each.
+    /// The tracer, which adds a row to its time line for each hook.
     pub tracer: Option<&'a Tracer>,
 }
 

@@ -26,11 +26,13 @@ use crate::{Error, ExecRequest, keep};
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 
-/// Opens the namespaces to join, then adds the clone. setns(2) of a PID namespace changes only where children are
-/// created, so an intermediate joins it; without a user namespace, the intermediate joins all other namespaces as well
-/// (newborn.rs). With a joined user namespace, new namespaces must be created from inside it, which also takes an
-/// intermediate; then the parent joins the PID namespace, if it can return to its own. The same holds for
-/// [`BEFORE_USER`] if there is a user namespace; otherwise the intermediate joins those.
+/// Opens the namespaces to join, then adds the clone.
+///
+/// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
+/// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
+/// namespaces must be created from inside it, which also takes an intermediate. Then the parent itself joins the PID
+/// namespace, and namespaces of the types in [`BEFORE_USER`], provided that it can return to its own; otherwise the
+/// intermediate joins them.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

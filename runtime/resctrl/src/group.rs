@@ -205,7 +205,7 @@ impl Group {
         })
     }
 
-    /// Returns an error with the kernel's reason from `info/last_cmd_status`, which says more than the errno.
+    /// Returns an error with the kernel's reason from `info/last_cmd_status`, which is more specific than the errno.
     fn refused(&self, op: &'static str, object: &str, errno: Errno) -> Error {
         let status = sys::fs::read_text(format!("{}/info/last_cmd_status", self.root));
         let object = match status.as_deref().map(str::trim) {

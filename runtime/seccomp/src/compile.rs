@@ -66,7 +66,7 @@ struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
     /// Whether x32 is covered, whose numbers are above x86_64's.
     x32: bool,
-    /// The highest number named by any rule, whatever its action; and the highest of x32.
+    /// The highest number named by any rule, whatever its action, without x32 and for x32.
     last: Option<u32>,
     last_x32: Option<u32>,
 }

@@ -93,7 +93,7 @@ impl Builder {
         self.reversed.len() - label.0 - 1
     }
 
-    /// Returns the label of a return of `value` near enough for a jump from the next instruction.
+    /// Returns the label of an instruction that returns `value`, within reach of a jump from the next instruction.
     pub(crate) fn ret(&mut self, value: u32) -> Label {
         let known = self.returns.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if let Some(label) = known

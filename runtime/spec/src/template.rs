@@ -1,6 +1,7 @@
 //! The configuration that `dayfly spec` writes for a new bundle.
 //!
-//! It equals that of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three capabilities.
+//! It has the settings of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three
+//! capabilities.
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;

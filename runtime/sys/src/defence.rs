@@ -11,8 +11,8 @@ pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_und
     (true, true) => Some("fault injection, disabled defences"),
 };
 
-/// The variables that test builds read. They stay in the binary whatever the compiler makes of their uses, so that
-/// tests/tests/builds.rs can tell a test build by them.
+/// The variables that test builds read. They are kept in the binary even if the compiler inlines their uses, so that
+/// tests/tests/builds.rs can recognize a test build.
 #[cfg(any(dayfly_faults, dayfly_undefended))]
 #[used]
 pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_PAUSE"];
@@ -34,10 +34,10 @@ pub enum Defence {
     /// `verify-proc`: sysctls are written through the host's procfs. Without it, they are written by their names in the
     /// container (CVE-2025-52881).
     VerifyProc,
-    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, by whatever the container has at
-    /// that path (CVE-2025-31133, CVE-2026-88265).
+    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, by the container's file at that
+    /// path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is whatever the container has at
+    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is the container's file at
     /// /dev/pts/N (CVE-2025-52565).
     PtyPeer,
     /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,

@@ -68,7 +68,7 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     made
 }
 
-/// Both ends of the pipe whose closing tells the member to exit.
+/// Both ends of the pipe whose closing makes the member exit.
 struct Ends {
     parent: RawFd,
     member: RawFd,

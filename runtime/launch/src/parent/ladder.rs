@@ -2,12 +2,12 @@
 //!
 //! | rung | reason of the failure | alternative |
 //! |---|---|---|
-//! | [`beside_init`] | the cgroup accepts no processes, or is gone | init is created in the cgroup that the container's init has moved to |
+//! | [`beside_init`] | the cgroup accepts no processes, or is gone | init starts in the current cgroup of the container's init |
 //! | [`by_itself`] | a filter refuses clone3(2), and clone(2) lacks CLONE_INTO_CGROUP | init moves itself to its cgroup |
-//! | [`by_systemd`] | the caller lacks permission for the cgroup, its systemd does not | init is created outside; systemd moves it |
-//! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | both are created outside; the parent moves init, which the limit then does not prevent |
+//! | [`by_systemd`] | only the caller's systemd may move init there | init starts outside; systemd moves it |
+//! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | both start outside; the parent moves init |
 //!
-//! Each is tried at most once, from top to bottom.
+//! Each is tried at most once, from top to bottom. A move, unlike a fork, is not checked against the PID limit.
 
 use alloc::format;
 use alloc::vec::Vec;

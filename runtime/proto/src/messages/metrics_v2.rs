@@ -233,17 +233,17 @@ message! {
         2 => rx_bytes: u64,
         /// Packets received.
         3 => rx_packets: u64,
-        /// Those with errors.
+        /// Receive errors.
         4 => rx_errors: u64,
-        /// Those dropped.
+        /// Received packets dropped.
         5 => rx_dropped: u64,
         /// Bytes sent.
         6 => tx_bytes: u64,
         /// Packets sent.
         7 => tx_packets: u64,
-        /// Those with errors.
+        /// Transmit errors.
         8 => tx_errors: u64,
-        /// Those dropped.
+        /// Outgoing packets dropped.
         9 => tx_dropped: u64,
     }
 }

@@ -3,8 +3,8 @@
 //! Events are sent strictly one after the other: the next one follows the answer to the one before. containerd's ttrpc
 //! server has a goroutine for each call, also on the same connection, so concurrent calls could overtake each other,
 //! for example an exit its start. If the connection closes before an answer, the event is sent again on the next one:
-//! containerd may see it twice, but never misses it. An answer may take any time (containerd may be frozen); after no
-//! timeout could a call be repeated without the risk of duplicates.
+//! containerd may see it twice, but never misses it. An answer may take any time (containerd may be frozen): however
+//! long the timeout, a repeated call could be a duplicate.
 //!
 //! The connection is made when there is an event to send. If it closes with none to send, it is not reopened.
 

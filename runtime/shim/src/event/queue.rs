@@ -100,8 +100,8 @@ impl Queue {
 
     /// Adds an event, and returns how many others were dropped.
     ///
-    /// An OOM event that is already queued is not added again, unless a container has exited or was created since,
-    /// which may have the same id.
+    /// An OOM event that is already queued is not added again, unless a container has exited or was created since: it
+    /// may be the one of that event.
     pub fn push(&mut self, item: Item) -> usize {
         if item.event.topic == topic::TASK_OOM && self.has_waiting(&item.event) {
             return 0;

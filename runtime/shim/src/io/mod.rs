@@ -87,7 +87,7 @@ pub struct Asked<'a> {
 
 /// The program's standard streams. `None` is /dev/null, or the terminal if it has one.
 ///
-/// They must be closed as soon as the program has them: otherwise its closing them goes unnoticed.
+/// They must be closed as soon as the program has them: otherwise the end of its output goes unnoticed.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// The reading end of a pipe.

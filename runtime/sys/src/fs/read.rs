@@ -58,7 +58,7 @@ pub fn read_at(dir: impl AsFd, path: impl Arg) -> Result<Vec<u8>, Errno> {
 pub enum Owned {
     /// The contents of a regular file.
     Read(Vec<u8>),
-    /// The file belongs to this user, who is not trusted.
+    /// The file belongs to an untrusted user, this uid.
     Foreign(u32),
     /// Not a regular file.
     Special,
