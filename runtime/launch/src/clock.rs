@@ -34,7 +34,7 @@ impl Elsewhere {
         }
     }
 
-    /// Returns to the own time namespace.
+    /// Returns to this process's own time namespace.
     pub(crate) fn leave(self) -> Result<(), Error> {
         sys::ns::join(self.own.as_fd(), CloneFlags::NEWTIME).context("setns", "own time namespace")
     }

@@ -72,15 +72,15 @@ pub(crate) struct Parent<'a> {
     pub child: Option<Child>,
     /// Init's network namespace.
     pub network: Option<Network>,
-    /// The own PID namespace, while another one is selected for children.
+    /// This process's PID namespace, while another one is selected for children.
     pub own_pid_namespace: Option<OwnedFd>,
-    /// The other own namespaces to return to.
+    /// This process's other namespaces, to which it returns.
     pub own_namespaces: Vec<(OwnedFd, CloneFlags)>,
     /// Files by which init joins its cgroup, opened before the parent enters another cgroup namespace.
     pub entrances: Option<Vec<OwnedFd>>,
-    /// The own CPU affinity before it was set to init's initial CPUs.
+    /// This process's CPU affinity before it was set to init's initial CPUs.
     pub own_cpus: Option<CpuSet>,
-    /// The own OOM score before it was set to init's.
+    /// This process's OOM score before it was set to init's.
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
     /// When init was seen to have executed its program.
     pub program_since: u64,

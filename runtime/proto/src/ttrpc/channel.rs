@@ -145,7 +145,7 @@ impl Channel {
         self.output.extend_from_slice(content);
     }
 
-    /// Writes as much as the socket accepts, without waiting or SIGPIPE.
+    /// Writes as much as the socket accepts, without waiting. A closed socket causes no SIGPIPE.
     pub fn flush(&mut self) -> Result<(), Closed> {
         while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
             match rustix::net::send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

@@ -84,8 +84,8 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
     }
 }
 
-/// Stops the service of `listener` at `path`: removes the socket, unless a client has connected meanwhile. Then returns
-/// that connection, which must be served.
+/// Stops the service of `listener` at `path` and removes the socket. If a client has connected meanwhile, the socket
+/// stays, and the connection is returned, which must be served.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).

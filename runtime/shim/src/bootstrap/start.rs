@@ -71,8 +71,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Removes the socket, so that the shim can exit, unless a client has connected meanwhile: then returns that
-    /// connection, which must be served.
+    /// Removes the socket, so that the shim can exit. If a client has connected meanwhile, the socket stays, and the
+    /// connection is returned, which must be served.
     ///
     /// # Errors
     /// As [`socket::retire`].
