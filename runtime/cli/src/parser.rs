@@ -34,7 +34,7 @@ pub enum UsageError<'a> {
     BadBoolean(&'a str, &'a str),
     /// A value that does not match the option's type.
     BadValue(&'a str, &'a str, InvalidNumber),
-    /// The number of arguments is not this one.
+    /// The number of arguments must be exactly this.
     Exactly(&'a str, usize),
     /// Fewer arguments than this.
     Minimum(&'a str, usize),

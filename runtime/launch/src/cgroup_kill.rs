@@ -17,7 +17,7 @@ use crate::Error;
 /// How long a process without work may take to exit, in seconds: its cgroup may be frozen.
 const PATIENCE: u32 = 1;
 
-/// Returns whether a process created in this v2 cgroup is killed, by creating one that would exit at once.
+/// Tests whether the kernel kills processes created in this v2 cgroup, by creating one that exits at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     sys::signal::hear_of_children();
     // SAFETY: one thread; the child makes one system call.

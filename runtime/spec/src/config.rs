@@ -101,7 +101,8 @@ object! {
         pub path: Str<'a>,
         /// Arguments, the first being the name.
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`; if absent, not if empty, that of the process that runs the hook.
+        /// Environment as `NAME=value`. If it is absent, but not if it is empty, the hook inherits the environment of
+        /// the process that runs it.
         pub env: Option<Vec<Str<'a>>>,
         /// Timeout in seconds.
         pub timeout: Option<i64>,

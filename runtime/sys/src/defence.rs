@@ -71,8 +71,8 @@ pub enum Defence {
     OldTree,
     /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without it, the host's are bound.
     OwnNodes,
-    /// `template-owner`: a user namespace of its own owns the template, which locks the mounts that containers start
-    /// with.
+    /// `template-owner`: the template belongs to a user namespace of its own, so the kernel locks the mounts that
+    /// containers start with.
     TemplateOwner,
 }
 

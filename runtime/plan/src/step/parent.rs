@@ -139,7 +139,7 @@ pub enum ParentStep {
     MapIdsThrough([IdHelper; 2]),
     /// Sets resource limits of init from outside, if init is in a user namespace, whose root may not raise them.
     LimitResources(Vec<Limit>),
-    /// Tells init that the steps it depends on are done.
+    /// Tells init that the id mappings and limits it waits for are in place.
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),

@@ -328,8 +328,8 @@ impl Streams {
     /// Closes everything, discards data not copied yet, and removes it from the poller. A logger gets SIGTERM, or
     /// SIGKILL if it already got SIGTERM.
     ///
-    /// For the end of Task.Delete, and for a program that could not be started. Without it, workers' copies of the
-    /// descriptors would keep them in the poller.
+    /// For the end of Task.Delete, and for a program that could not be started. Merely closing the descriptors would
+    /// leave workers' copies of them in the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         for carrier in self.carriers.iter_mut().filter_map(Option::take) {
             carrier.leave(poller);
